@@ -1,0 +1,192 @@
+"""Evaluate a task's terms over a world. Shared by every simulator that has no managers of its own.
+
+The order within a control step is Isaac Lab's: physics, terminations, rewards, resets, commands, interval events,
+observations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .mdp.commands import VelocityCommandGenerator
+from .spec import ObservationGroup, Task
+from .world import EditableWorld, World
+
+
+class ObservationManager:
+    """Compute one group: terms, noise, clip, scale, history, concatenation."""
+
+    def __init__(self, group: ObservationGroup, world: World, generator: torch.Generator):
+        self.group, self.world, self.generator = group, world, generator
+        self.dims = {name: term.func(world, **term.params).shape[1] for name, term in group.terms.items()}
+        self.frame_dim, n, device = sum(self.dims.values()), world.num_envs, world.device
+        self.dim = self.frame_dim * group.history_length
+        self.order = history_order(list(self.dims.values()), group.history_length).to(device)
+        self.history = torch.zeros(n, group.history_length, self.frame_dim, device=device)
+        self.noise_low, self.noise_span = torch.zeros(2, self.frame_dim, device=device)
+        self.scale = torch.ones(self.frame_dim, device=device)
+        start = 0
+        for (name, term), dim in zip(group.terms.items(), self.dims.values(), strict=True):
+            if term.noise and group.enable_corruption:
+                self.noise_low[start : start + dim] = term.noise.low
+                self.noise_span[start : start + dim] = term.noise.high - term.noise.low
+            self.scale[start : start + dim] = term.scale
+            start += dim
+        self.noisy = bool((self.noise_span != 0).any() or (self.noise_low != 0).any())
+        self.scaled = bool((self.scale != 1).any())
+        self.clips = {name: term.clip for name, term in group.terms.items() if term.clip is not None}
+
+    def frame(self) -> Tensor:
+        """The current values of all terms, with noise, clip and scale, (N, frame_dim)."""
+        frame = torch.cat([t.func(self.world, **t.params) for t in self.group.terms.values()], 1)
+        if self.noisy:
+            noise = torch.rand(frame.shape, generator=self.generator, device=frame.device)
+            frame = frame + (noise * self.noise_span + self.noise_low)
+        if self.clips:
+            parts = dict(zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True))
+            frame = torch.cat([p.clamp(*self.clips[k]) if k in self.clips else p for k, p in parts.items()], 1)
+        return frame * self.scale if self.scaled else frame
+
+    def append(self, frame: Tensor, first: Tensor | None = None) -> Tensor:
+        """Push ``frame`` into the history and return the observation (N, dim).
+
+        Rows listed in ``first`` (env ids) have just been reset: their whole history becomes the frame.
+        """
+        if self.group.history_length == 1:
+            return frame
+        self.history = torch.cat((self.history[:, 1:], frame[:, None]), 1)
+        if first is not None and len(first):
+            self.history[first] = frame[first, None]
+        return self.history.flatten(1)[:, self.order]
+
+    def peek(self, frame: Tensor, env_ids: Tensor) -> Tensor:
+        """The observation that ``frame`` (n, frame_dim) of ``env_ids`` would give, without storing it."""
+        if self.group.history_length == 1:
+            return frame
+        return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1)[:, self.order]
+
+
+def history_order(dims: list[int], history_length: int) -> Tensor:
+    """Indices that turn a frame-major history (H, sum(dims)) into Isaac Lab's term-major one."""
+    index = torch.arange(history_length * sum(dims)).reshape(history_length, sum(dims))
+    return torch.cat([part.flatten() for part in index.split(dims, 1)])
+
+
+class RewardManager:
+    """Weighted sum of the reward terms times the control period, and per-episode means for the log."""
+
+    def __init__(self, task: Task, world: World):
+        self.world = world
+        self.terms = {name: term for name, term in task.rewards.items() if term.weight != 0.0}
+        self.names = list(self.terms)
+        self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
+
+    def compute(self) -> Tensor:
+        dt = self.world.step_dt
+        rows = torch.stack([t.func(self.world, **t.params) * (t.weight * dt) for t in self.terms.values()])
+        self.episode_sums += rows
+        return rows.sum(0)
+
+    def reset(self, env_ids: Tensor, episode_length_s: float) -> dict[str, float]:
+        """Mean reward per second of each term over the episodes that just ended; then forget them."""
+        means = (self.episode_sums[:, env_ids].mean(1) / episode_length_s).tolist()
+        self.episode_sums[:, env_ids] = 0.0
+        return dict(zip(self.names, means, strict=True))
+
+
+class TerminationManager:
+    """``terminated`` and ``truncated``, never merged."""
+
+    def __init__(self, task: Task, world: World):
+        self.terms, self.world = task.terminations, world
+
+    def compute(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        values = {name: term.func(self.world, **term.params) for name, term in self.terms.items()}
+        none = torch.zeros(self.world.num_envs, dtype=torch.bool, device=self.world.device)
+        terminated, truncated = none, none
+        for name, value in values.items():
+            if self.terms[name].time_out:
+                truncated = truncated | value
+            else:
+                terminated = terminated | value
+        return terminated, truncated & ~terminated, values
+
+
+class EventManager:
+    """Startup, reset and interval events; interval timers are drawn per environment."""
+
+    def __init__(self, task: Task, world: EditableWorld):
+        self.world = world
+        self.events = task.events
+        self.timers = {
+            name: self._draw(event.interval_range_s, world.num_envs)
+            for name, event in task.events.items()
+            if event.interval_range_s is not None
+        }
+
+    def apply(self, mode: str, env_ids: Tensor) -> None:
+        for event in self.events.values():
+            if event.mode == mode:
+                event.func(self.world, env_ids, **event.params)
+
+    def step(self, dt: float) -> None:
+        """Fire the interval events that are due."""
+        for name, timer in self.timers.items():
+            timer -= dt
+            due = (timer <= 0.0).nonzero().flatten()
+            if len(due):
+                event = self.events[name]
+                timer[due] = self._draw(event.interval_range_s, len(due))
+                event.func(self.world, due, **event.params)
+
+    def reset(self, env_ids: Tensor) -> None:
+        for name, timer in self.timers.items():
+            timer[env_ids] = self._draw(self.events[name].interval_range_s, len(env_ids))
+
+    def _draw(self, limits: tuple[float, float] | None, n: int) -> Tensor:
+        assert limits is not None
+        r = torch.rand(n, generator=self.world.generator, device=self.world.device)
+        return limits[0] + (limits[1] - limits[0]) * r
+
+
+class Managers:
+    """All managers of one task over one world, and the state that a checkpoint needs."""
+
+    def __init__(self, task: Task, world: EditableWorld, generator: torch.Generator):
+        self.task, self.world = task, world
+        self.commands = {
+            name: VelocityCommandGenerator(cfg, world, generator) for name, cfg in task.commands.items()
+        }
+        self.rewards = RewardManager(task, world)
+        self.terminations = TerminationManager(task, world)
+        self.events = EventManager(task, world)
+        self.observations: dict[str, ObservationManager] = {}
+        self.generator = generator
+
+    def build_observations(self) -> None:
+        """Separate, because sizing the groups evaluates their terms, which need a complete world."""
+        self.observations = {
+            name: ObservationManager(group, self.world, self.generator)
+            for name, group in self.task.observations.items()
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "commands": {n: {k: getattr(c, k).clone() for k in c.STATE} for n, c in self.commands.items()},
+            "episode_sums": self.rewards.episode_sums.clone(),
+            "timers": {name: timer.clone() for name, timer in self.events.timers.items()},
+            "history": {name: group.history.clone() for name, group in self.observations.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, values in state["commands"].items():
+            for key, value in values.items():
+                getattr(self.commands[name], key).copy_(value)
+        self.rewards.episode_sums.copy_(state["episode_sums"])
+        for name, timer in state["timers"].items():
+            self.events.timers[name].copy_(timer)
+        for name, history in state["history"].items():
+            self.observations[name].history = history.clone()

@@ -1,0 +1,50 @@
+"""Rotations in torch. Quaternions are w, x, y, z and need not be contiguous."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def quat_apply(quat_wxyz: Tensor, vec: Tensor) -> Tensor:
+    """Rotate ``vec`` (..., 3) from the body frame into the frame the quaternion (..., 4) is given in."""
+    w, xyz = quat_wxyz[..., :1], quat_wxyz[..., 1:]
+    t = 2.0 * torch.linalg.cross(xyz, vec)
+    return vec + w * t + torch.linalg.cross(xyz, t)
+
+
+def quat_apply_inverse(quat_wxyz: Tensor, vec: Tensor) -> Tensor:
+    """Rotate ``vec`` (..., 3) into the body frame of the quaternion (..., 4)."""
+    w, xyz = quat_wxyz[..., :1], quat_wxyz[..., 1:]
+    t = 2.0 * torch.linalg.cross(xyz, vec)
+    return vec - w * t + torch.linalg.cross(xyz, t)
+
+
+def projected_gravity(quat_wxyz: Tensor) -> Tensor:
+    """Direction of gravity in the body frame, (..., 3): the closed form of rotating (0, 0, -1)."""
+    w, x, y, z = quat_wxyz.unbind(-1)
+    return torch.stack((2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), -1)
+
+
+def yaw_of(quat_wxyz: Tensor) -> Tensor:
+    """Heading [rad], (...,)."""
+    w, x, y, z = quat_wxyz.unbind(-1)
+    return torch.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def quat_from_yaw(yaw: Tensor) -> Tensor:
+    """Rotation about the world's z axis, (..., 4)."""
+    zero = torch.zeros_like(yaw)
+    return torch.stack(((yaw / 2).cos(), zero, zero, (yaw / 2).sin()), -1)
+
+
+def quat_mul(a: Tensor, b: Tensor) -> Tensor:
+    """Hamilton product a * b, (..., 4)."""
+    aw, av, bw, bv = a[..., :1], a[..., 1:], b[..., :1], b[..., 1:]
+    w = aw * bw - (av * bv).sum(-1, keepdim=True)
+    return torch.cat((w, aw * bv + bw * av + torch.linalg.cross(av, bv)), -1)
+
+
+def wrap_to_pi(angle: Tensor) -> Tensor:
+    """Wrap [rad] to [-pi, pi)."""
+    return torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi

@@ -1,0 +1,99 @@
+"""Event terms: ``func(world, env_ids, **params)``. Ranges are uniform ``(low, high)``."""
+
+import torch
+from torch import Tensor
+
+from ..math import quat_apply_inverse, quat_from_yaw, quat_mul
+from ..world import EditableWorld
+
+Range = tuple[float, float]
+
+
+def _uniform(world: EditableWorld, limits: Range, *shape: int) -> Tensor:
+    low, high = limits
+    return low + (high - low) * torch.rand(*shape, generator=world.generator, device=world.device)
+
+
+def randomize_rigid_body_material(world: EditableWorld, env_ids: Tensor, friction_range: Range) -> None:
+    """Sliding friction of robot on ground."""
+    world.set_friction(env_ids, _uniform(world, friction_range, len(env_ids)))
+
+
+def randomize_rigid_body_mass(world: EditableWorld, env_ids: Tensor, mass_distribution_params: Range) -> None:
+    """Mass added to the base [kg]."""
+    world.set_added_mass(env_ids, _uniform(world, mass_distribution_params, len(env_ids)))
+
+
+def randomize_rigid_body_com(world: EditableWorld, env_ids: Tensor, com_range: dict[str, Range]) -> None:
+    """Shift of the base's centre of mass [m]."""
+    offset = torch.stack([_uniform(world, com_range.get(axis, (0.0, 0.0)), len(env_ids)) for axis in "xyz"], 1)
+    world.set_com_offset(env_ids, offset)
+
+
+def randomize_actuator_gains(
+    world: EditableWorld, env_ids: Tensor, stiffness_range: Range, damping_range: Range
+) -> None:
+    """Factors on kp and kd, independent for each joint."""
+    shape = (len(env_ids), world.spec.num_joints)
+    world.set_gain_scale(env_ids, _uniform(world, stiffness_range, *shape), _uniform(world, damping_range, *shape))
+
+
+def randomize_motor_strength(world: EditableWorld, env_ids: Tensor, strength_range: Range) -> None:
+    """Factor on the delivered torque, independent for each joint."""
+    world.set_motor_strength(env_ids, _uniform(world, strength_range, len(env_ids), world.spec.num_joints))
+
+
+def randomize_joint_offset(world: EditableWorld, env_ids: Tensor, offset_range: Range) -> None:
+    """Encoder calibration error [rad], independent for each joint."""
+    world.set_joint_offset(env_ids, _uniform(world, offset_range, len(env_ids), world.spec.num_joints))
+
+
+def randomize_action_delay(world: EditableWorld, env_ids: Tensor, delay_range: Range) -> None:
+    """Delay from action to motor [s]."""
+    world.set_action_delay(env_ids, _uniform(world, delay_range, len(env_ids)))
+
+
+def reset_root_state_uniform(
+    world: EditableWorld, env_ids: Tensor, pose_range: dict[str, Range], velocity_range: dict[str, Range]
+) -> None:
+    """Base at its default height plus a random planar offset [m] and yaw [rad], with random velocities.
+
+    Linear velocities are in the world frame and angular velocities about the world axes, as in Isaac Lab.
+    """
+    n = len(env_ids)
+
+    def draw(ranges: dict[str, Range], keys: tuple[str, ...]) -> Tensor:
+        return torch.stack([_uniform(world, ranges.get(key, (0.0, 0.0)), n) for key in keys], 1)
+
+    pos = draw(pose_range, ("x", "y", "z"))
+    pos[:, 2] += world.spec.init_height
+    roll, pitch, yaw = draw(pose_range, ("roll", "pitch", "yaw")).unbind(1)
+    quat = quat_mul(quat_from_yaw(yaw), quat_mul(_about(1, pitch), _about(0, roll)))
+    vel = draw(velocity_range, ("x", "y", "z", "roll", "pitch", "yaw"))
+    world.write_root_state(env_ids, pos, quat, vel[:, :3], quat_apply_inverse(quat, vel[:, 3:]))
+
+
+def reset_joints_by_scale(world: EditableWorld, env_ids: Tensor, position_range: Range) -> None:
+    """Default joint positions times a random factor, clipped to the soft limits; velocities are zero."""
+    n, joints = len(env_ids), world.spec.num_joints
+    limits = world.soft_joint_pos_limits
+    pos = (world.default_joint_pos * _uniform(world, position_range, n, joints)).clamp(limits[:, 0], limits[:, 1])
+    world.write_joint_state(env_ids, pos, torch.zeros_like(pos))
+
+
+def push_by_setting_velocity(world: EditableWorld, env_ids: Tensor, velocity_range: dict[str, Range]) -> None:
+    """Add a random velocity [m/s, rad/s] to the base, in the world frame."""
+    vel = torch.stack(
+        [
+            _uniform(world, velocity_range.get(key, (0.0, 0.0)), len(env_ids))
+            for key in ("x", "y", "z", "roll", "pitch", "yaw")
+        ],
+        1,
+    )
+    world.add_root_velocity(env_ids, vel[:, :3], vel[:, 3:])
+
+
+def _about(axis: int, angle: Tensor) -> Tensor:
+    quat = torch.zeros(len(angle), 4, device=angle.device)
+    quat[:, 0], quat[:, 1 + axis] = (angle / 2).cos(), (angle / 2).sin()
+    return quat

@@ -1,0 +1,148 @@
+"""Reward terms, ``(N,)``, unweighted. Formulas are Isaac Lab 2.3.2's; ``std`` is sigma of ``exp(-e^2 / sigma^2)``."""
+
+import torch
+from torch import Tensor
+
+from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from ..world import World
+
+
+def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
+    """exp(-|cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
+    error = (world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
+    return torch.exp(-error / std**2)
+
+
+def track_ang_vel_z_exp(world: World, std: float, command_name: str) -> Tensor:
+    """exp(-(cmd_yaw - w_z)^2 / std^2), angular velocity in the base frame."""
+    error = (world.command(command_name)[:, 2] - world.robot.root_ang_vel_b[:, 2]).square()
+    return torch.exp(-error / std**2)
+
+
+def track_lin_vel_xy_yaw_frame_exp(world: World, std: float, command_name: str) -> Tensor:
+    """As ``track_lin_vel_xy_exp`` with the velocity in the gravity-aligned, yaw-rotated frame."""
+    robot = world.robot
+    vel_w = quat_apply(robot.root_quat_wxyz, robot.root_lin_vel_b)
+    vel = quat_apply_inverse(quat_from_yaw(yaw_of(robot.root_quat_wxyz)), vel_w)
+    error = (world.command(command_name)[:, :2] - vel[:, :2]).square().sum(1)
+    return torch.exp(-error / std**2)
+
+
+def track_ang_vel_z_world_exp(world: World, std: float, command_name: str) -> Tensor:
+    """As ``track_ang_vel_z_exp`` with the angular velocity about the world's z axis."""
+    robot = world.robot
+    ang_vel_w = quat_apply(robot.root_quat_wxyz, robot.root_ang_vel_b)
+    return torch.exp(-(world.command(command_name)[:, 2] - ang_vel_w[:, 2]).square() / std**2)
+
+
+def lin_vel_z_l2(world: World) -> Tensor:
+    return world.robot.root_lin_vel_b[:, 2].square()
+
+
+def ang_vel_xy_l2(world: World) -> Tensor:
+    return world.robot.root_ang_vel_b[:, :2].square().sum(1)
+
+
+def joint_torques_l2(world: World) -> Tensor:
+    return world.robot.applied_torque.square().sum(1)
+
+
+def joint_acc_l2(world: World) -> Tensor:
+    return world.robot.joint_acc.square().sum(1)
+
+
+def joint_vel_l2(world: World) -> Tensor:
+    return world.robot.joint_vel.square().sum(1)
+
+
+def action_rate_l2(world: World) -> Tensor:
+    return (world.action - world.previous_action).square().sum(1)
+
+
+def action_l2(world: World) -> Tensor:
+    return world.action.square().sum(1)
+
+
+def feet_air_time(world: World, command_name: str, feet: str, threshold: float) -> Tensor:
+    """Sum over the feet that touch down of (swing duration - threshold), for commands above 0.1 m/s.
+
+    As in Isaac Lab, a swing shorter than ``threshold`` [s] is penalised and a longer one rewarded.
+    """
+    robot = world.robot
+    ids = _feet(world, feet)
+    first_contact = first_contacts(world)[:, ids]
+    reward = ((robot.last_air_time[:, ids] - threshold) * first_contact).sum(1)
+    return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
+
+
+def feet_air_time_positive_biped(world: World, command_name: str, threshold: float, feet: str) -> Tensor:
+    """Time in the current single-stance phase, at most ``threshold`` [s], for commands above 0.1 m/s."""
+    robot = world.robot
+    ids = _feet(world, feet)
+    contact_time, air_time = robot.current_contact_time[:, ids], robot.current_air_time[:, ids]
+    in_contact = contact_time > 0.0
+    in_mode_time = torch.where(in_contact, contact_time, air_time)
+    single_stance = in_contact.int().sum(1) == 1
+    reward = torch.where(single_stance[:, None], in_mode_time, 0.0).amin(1).clamp(max=threshold)
+    return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
+
+
+def feet_slide(world: World, feet: str, feet_lin_vel_w: str = "body_lin_vel_w") -> Tensor:
+    """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
+    robot = world.robot
+    ids = list(world.spec.body_ids(feet))
+    contacts = robot.contact_force_w[:, ids].norm(dim=-1) > 1.0
+    return (getattr(robot, feet_lin_vel_w)[:, ids, :2].norm(dim=-1) * contacts).sum(1)
+
+
+def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
+    """Number of bodies whose contact force exceeds ``threshold`` [N]."""
+    ids = list(world.spec.body_ids(bodies))
+    return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float().sum(1)
+
+
+def flat_orientation_l2(world: World) -> Tensor:
+    return world.robot.projected_gravity_b[:, :2].square().sum(1)
+
+
+def base_height_l2(world: World, target_height: float) -> Tensor:
+    return (world.robot.root_pos_w[:, 2] - target_height).square()
+
+
+def joint_pos_limits(world: World) -> Tensor:
+    """Sum over the joints of how far [rad] they are beyond the soft limits."""
+    limits = world.soft_joint_pos_limits
+    pos = world.robot.joint_pos
+    return ((limits[:, 0] - pos).clamp(min=0.0) + (pos - limits[:, 1]).clamp(min=0.0)).sum(1)
+
+
+def joint_deviation_l1(world: World, joints: str = ".*") -> Tensor:
+    """Sum of |q - q_default| [rad] over ``joints``."""
+    ids = list(world.spec.joint_ids(joints))
+    return (world.robot.joint_pos - world.default_joint_pos)[:, ids].abs().sum(1)
+
+
+def stand_still_joint_deviation_l1(world: World, command_name: str, command_threshold: float = 0.06) -> Tensor:
+    """|q - q_default| summed, only while the commanded planar velocity is below ``command_threshold`` [m/s]."""
+    return joint_deviation_l1(world) * (world.command(command_name)[:, :2].norm(dim=1) < command_threshold)
+
+
+def is_alive(world: World) -> Tensor:
+    return (~world.terminated).float()
+
+
+def is_terminated(world: World) -> Tensor:
+    """1 where the episode ended for another reason than time."""
+    return world.terminated.float()
+
+
+def first_contacts(world: World) -> Tensor:
+    """Feet that touched down during the last control step, (N, F)."""
+    contact_time = world.robot.current_contact_time
+    return (contact_time > 0.0) & (contact_time < world.step_dt + 1e-8)
+
+
+def _feet(world: World, pattern: str) -> list[int]:
+    wanted = {world.spec.body_names[i] for i in world.spec.body_ids(pattern)}
+    return [i for i, name in enumerate(world.spec.foot_names) if name in wanted]
+

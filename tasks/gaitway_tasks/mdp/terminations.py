@@ -1,0 +1,34 @@
+"""Termination terms, bool ``(N,)``."""
+
+import torch
+from torch import Tensor
+
+from ..world import World
+
+
+def time_out(world: World) -> Tensor:
+    """The episode has reached its length."""
+    return world.episode_step >= world.max_episode_length
+
+
+def illegal_contact(world: World, bodies: str, threshold: float) -> Tensor:
+    """A contact force above ``threshold`` [N] on one of ``bodies``."""
+    ids = list(world.spec.body_ids(bodies))
+    return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).any(1)
+
+
+def bad_orientation(world: World, limit_angle: float) -> Tensor:
+    """Tilt of the base above ``limit_angle`` [rad]."""
+    return torch.acos(-world.robot.projected_gravity_b[:, 2].clamp(-1.0, 1.0)).abs() > limit_angle
+
+
+def root_height_below_minimum(world: World, minimum_height: float) -> Tensor:
+    return world.robot.root_pos_w[:, 2] < minimum_height
+
+
+def joint_pos_out_of_limit(world: World) -> Tensor:
+    """A joint beyond its soft limit."""
+    limits = world.soft_joint_pos_limits
+    pos = world.robot.joint_pos
+    return ((pos < limits[:, 0]) | (pos > limits[:, 1])).any(1)
+

@@ -1,0 +1,89 @@
+"""Prepare an MJCF for control by a Gaitway actuator law: any file with the right joints, whatever else it holds.
+
+The only module of this package that needs MuJoCo; it is imported by the worlds and tools that step it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import mujoco
+
+from .robot import ActuatorLaw, DCMotor
+
+
+class ModelError(ValueError):
+    """An MJCF that cannot be used, with what to change."""
+
+
+def load_spec(path: str | Path) -> mujoco.MjSpec:
+    """Parse an MJCF file."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"no MJCF file at {path}")
+    try:
+        return mujoco.MjSpec.from_file(str(path))
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(f"{path} is not a valid MJCF: {error}") from error
+
+
+def set_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str], law: ActuatorLaw, *, delay_steps: int = 0) -> None:
+    """Replace whatever actuators the model has by ``law`` on ``joint_names``, in that order.
+
+    ``DCMotor`` becomes MuJoCo's ``dcmotor``: with a back-EMF-compensated torque command and a clamped voltage its
+    torque is the clip of :func:`gaitway_tasks.actuators.dc_motor_torque` exactly, and the velocity-dependent part
+    is integrated implicitly. ``delay_steps`` > 0 gives each actuator a delay line of that many physics steps.
+    """
+    check_joints(spec, joint_names)
+    for actuator in list(spec.actuators):
+        spec.delete(actuator)
+    for name in joint_names:
+        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        if isinstance(law, DCMotor):
+            actuator.set_to_dcmotor(
+                motorconst=[1.0, 1.0],
+                resistance=law.velocity_limit / law.saturation_effort,
+                saturation=[law.effort_limit, 0.0, 0.0],
+                controller=[law.stiffness, 0.0, law.damping, 0.0, 0.0, law.velocity_limit],
+                ctrlspec=1,
+            )
+        else:
+            actuator.set_to_position(kp=law.stiffness, kv=law.damping)
+            actuator.forcelimited = 1
+            actuator.forcerange = [-law.effort_limit, law.effort_limit]
+        if delay_steps:
+            actuator.nsample = delay_steps + 1
+
+
+def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
+    """Raise :class:`ModelError` unless every name is exactly one hinge or slide joint of the model."""
+    found = [joint.name for joint in spec.joints if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)]
+    if missing := [name for name in joint_names if name not in found]:
+        raise ModelError(
+            f"the model has no joint named {', '.join(missing)}; its joints are {', '.join(filter(None, found)) or 'unnamed'}"
+        )
+
+
+def strip_visuals(spec: mujoco.MjSpec) -> None:
+    """Delete geoms that cannot collide: they cost time in every kinematics pass and mean nothing to physics.
+
+    Only for models whose bodies carry explicit inertials, since a geom may also be what gives a body its mass.
+    """
+    for geom in list(spec.geoms):
+        if geom.contype == 0 and geom.conaffinity == 0:
+            spec.delete(geom)
+
+
+def add_ground(spec: mujoco.MjSpec, friction: float = 1.0) -> None:
+    """A plane named ``ground`` whose friction decides every contact with it (it has priority)."""
+    spec.worldbody.add_geom(
+        name="ground",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[0.0, 0.0, 1.0],
+        contype=1,
+        conaffinity=1,
+        condim=3,
+        priority=1,
+        friction=[friction, 0.02, 0.01],
+    )

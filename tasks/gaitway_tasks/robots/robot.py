@@ -1,0 +1,105 @@
+"""A robot: joints, bodies, limits, gains, default pose, actuator law, mirror map and model source. Data only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitPD:
+    """Torque = kp (target - q) - kd qd, clipped to +-effort_limit; damping is integrated implicitly."""
+
+    stiffness: float
+    damping: float
+    effort_limit: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DCMotor:
+    """PD torque clipped by the torque-speed line of a DC motor and by the drive's effort limit.
+
+    ``saturation_effort`` [N m] is the stall torque, ``velocity_limit`` [rad/s] the no-load speed; see
+    :func:`gaitway_tasks.actuators.dc_motor_torque`.
+    """
+
+    stiffness: float
+    damping: float
+    effort_limit: float
+    saturation_effort: float
+    velocity_limit: float
+
+
+ActuatorLaw = ImplicitPD | DCMotor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirror:
+    """One reflection of the robot: how it permutes and flips joints, and which base axis it reverses.
+
+    ``axis`` is "y" for left-right and "x" for front-back. ``pairs`` maps name prefixes onto each other and ``flip``
+    lists the name suffixes of the joints whose sign changes.
+    """
+
+    axis: str
+    pairs: Mapping[str, str]
+    flip: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robot:
+    name: str
+    joint_names: tuple[str, ...]
+    """Canonical order. Every simulator and transport maps to it by name."""
+    body_names: tuple[str, ...]
+    """Canonical order of the bodies whose contacts are reported; the first is the base."""
+    foot_names: tuple[str, ...]
+    default_joint_pos: tuple[float, ...]
+    joint_limits: tuple[tuple[float, float], ...]
+    soft_joint_pos_limit_factor: float
+    init_height: float
+    actuator: ActuatorLaw
+    mjcf: Path
+    mirrors: Mapping[str, Mirror] = field(default_factory=dict)
+    usd: str | None = None
+
+    @property
+    def num_joints(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def base_name(self) -> str:
+        return self.body_names[0]
+
+    def body_ids(self, pattern: str) -> tuple[int, ...]:
+        """Indices of the bodies whose whole name matches the regular expression ``pattern``."""
+        return _match(self.name, "body", self.body_names, pattern)
+
+    def joint_ids(self, pattern: str) -> tuple[int, ...]:
+        """Indices of the joints whose whole name matches the regular expression ``pattern``."""
+        return _match(self.name, "joint", self.joint_names, pattern)
+
+    def soft_joint_limits(self) -> list[tuple[float, float]]:
+        """Limits shrunk about their middle by ``soft_joint_pos_limit_factor`` [rad]."""
+        return [
+            (
+                (lo + hi) / 2 - (hi - lo) / 2 * self.soft_joint_pos_limit_factor,
+                (lo + hi) / 2 + (hi - lo) / 2 * self.soft_joint_pos_limit_factor,
+            )
+            for lo, hi in self.joint_limits
+        ]
+
+    def replace(self, **changes: Any) -> Robot:
+        import dataclasses
+
+        return dataclasses.replace(self, **changes)
+
+
+def _match(robot: str, kind: str, names: tuple[str, ...], pattern: str) -> tuple[int, ...]:
+    found = tuple(i for i, name in enumerate(names) if re.fullmatch(pattern, name))
+    if not found:
+        raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
+    return found

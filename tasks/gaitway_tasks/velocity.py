@@ -1,0 +1,121 @@
+"""Velocity tracking for legged robots. Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from .mdp import events, observations, rewards, terminations
+from .robots import Robot
+from .spec import (
+    Event,
+    JointPositionAction,
+    ObservationGroup,
+    ObservationTerm,
+    Reward,
+    Task,
+    Termination,
+    UniformNoise,
+    UniformVelocityCommand,
+)
+
+COMMAND = {"command_name": "base_velocity"}
+FULL_CIRCLE = (-math.pi, math.pi)
+
+
+def _noise(magnitude: float) -> UniformNoise:
+    return UniformNoise(low=-magnitude, high=magnitude)
+
+
+def velocity_flat(robot: Robot) -> Task:
+    """Track (vx, vy, yaw rate) on flat ground. The actor reads base velocity, as in Isaac Lab's task."""
+    policy = {
+        "base_lin_vel": ObservationTerm(func=observations.base_lin_vel, noise=_noise(0.1)),
+        "base_ang_vel": ObservationTerm(func=observations.base_ang_vel, noise=_noise(0.2)),
+        "projected_gravity": ObservationTerm(func=observations.projected_gravity, noise=_noise(0.05)),
+        "velocity_commands": ObservationTerm(func=observations.generated_commands, params=COMMAND),
+        "joint_pos": ObservationTerm(func=observations.joint_pos_rel, noise=_noise(0.01)),
+        "joint_vel": ObservationTerm(func=observations.joint_vel_rel, noise=_noise(1.5)),
+        "actions": ObservationTerm(func=observations.last_action),
+    }
+    return Task(
+        name=f"velocity-flat-{robot.name}",
+        robot=robot,
+        observations={"policy": ObservationGroup(terms=policy, enable_corruption=True)},
+        actions=JointPositionAction(scale=0.5),
+        rewards={
+            "track_lin_vel_xy_exp": Reward(
+                func=rewards.track_lin_vel_xy_exp, weight=1.0, params={"std": 0.5, **COMMAND}
+            ),
+            "track_ang_vel_z_exp": Reward(
+                func=rewards.track_ang_vel_z_exp, weight=0.5, params={"std": 0.5, **COMMAND}
+            ),
+            "lin_vel_z_l2": Reward(func=rewards.lin_vel_z_l2, weight=-2.0),
+            "ang_vel_xy_l2": Reward(func=rewards.ang_vel_xy_l2, weight=-0.05),
+            "dof_torques_l2": Reward(func=rewards.joint_torques_l2, weight=-2.5e-5),
+            "dof_acc_l2": Reward(func=rewards.joint_acc_l2, weight=-2.5e-7),
+            "action_rate_l2": Reward(func=rewards.action_rate_l2, weight=-0.01),
+            "feet_air_time": Reward(
+                func=rewards.feet_air_time, weight=0.5, params={"feet": ".*_FOOT", "threshold": 0.5, **COMMAND}
+            ),
+            "undesired_contacts": Reward(
+                func=rewards.undesired_contacts, weight=-1.0, params={"bodies": ".*_THIGH", "threshold": 1.0}
+            ),
+            "flat_orientation_l2": Reward(func=rewards.flat_orientation_l2, weight=-5.0),
+            "dof_pos_limits": Reward(func=rewards.joint_pos_limits, weight=0.0),
+        },
+        terminations={
+            "time_out": Termination(func=terminations.time_out, time_out=True),
+            "base_contact": Termination(
+                func=terminations.illegal_contact, params={"bodies": robot.base_name, "threshold": 1.0}
+            ),
+        },
+        commands={"base_velocity": UniformVelocityCommand()},
+        events={
+            "physics_material": Event(
+                func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.8, 0.8)}
+            ),
+            "add_base_mass": Event(
+                func=events.randomize_rigid_body_mass,
+                mode="startup",
+                params={"mass_distribution_params": (-5.0, 5.0)},
+            ),
+            "base_com": Event(
+                func=events.randomize_rigid_body_com,
+                mode="startup",
+                params={"com_range": {"x": (-0.05, 0.05), "y": (-0.05, 0.05), "z": (-0.01, 0.01)}},
+            ),
+            "reset_base": Event(
+                func=events.reset_root_state_uniform,
+                mode="reset",
+                params={
+                    "pose_range": {"x": (-0.5, 0.5), "y": (-0.5, 0.5), "yaw": FULL_CIRCLE},
+                    "velocity_range": {axis: (-0.5, 0.5) for axis in ("x", "y", "z", "roll", "pitch", "yaw")},
+                },
+            ),
+            "reset_robot_joints": Event(
+                func=events.reset_joints_by_scale, mode="reset", params={"position_range": (0.5, 1.5)}
+            ),
+            "push_robot": Event(
+                func=events.push_by_setting_velocity,
+                mode="interval",
+                interval_range_s=(10.0, 15.0),
+                params={"velocity_range": {"x": (-0.5, 0.5), "y": (-0.5, 0.5)}},
+            ),
+        },
+    )
+
+
+def blind(task: Task, history_length: int = 5) -> Task:
+    """The actor loses the base velocity, which no robot measures, and gains a history; the critic keeps both."""
+    group = task.observations["policy"]
+    critic = ObservationGroup(terms=group.terms, history_length=1, enable_corruption=False)
+    measurable = {name: term for name, term in group.terms.items() if name != "base_lin_vel"}
+    return replace(
+        task,
+        name=f"{task.name}-blind",
+        observations={
+            "policy": replace(group, terms=measurable, history_length=history_length),
+            "critic": critic,
+        },
+    )

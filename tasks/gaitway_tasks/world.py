@@ -1,0 +1,96 @@
+"""What a term may look at. Every simulator implements these protocols; a real robot implements the measurable half.
+
+Tensors are float32 on one device, batched over N environments; joints, bodies and feet are in the robot's canonical
+order. Velocities ending in ``_b`` are in the base frame, ``_w`` in the world frame; quaternions are w, x, y, z.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .robots.robot import Robot
+
+
+class RobotState(Protocol):
+    joint_pos: Tensor  # [rad], (N, J), as the encoders report it
+    joint_vel: Tensor  # [rad/s], (N, J)
+    joint_acc: Tensor  # [rad/s^2], (N, J)
+    applied_torque: Tensor  # [N m], (N, J)
+    root_pos_w: Tensor  # [m], (N, 3)
+    root_quat_wxyz: Tensor  # (N, 4)
+    root_lin_vel_b: Tensor  # [m/s], (N, 3)
+    root_ang_vel_b: Tensor  # [rad/s], (N, 3)
+    projected_gravity_b: Tensor  # unit vector, (N, 3)
+    contact_force_w: Tensor  # [N], (N, B, 3), net contact force on each body
+    current_air_time: Tensor  # [s], (N, F), time each foot has been in the air, 0 in contact
+    last_air_time: Tensor  # [s], (N, F), length of the last completed swing
+    current_contact_time: Tensor  # [s], (N, F)
+    last_contact_time: Tensor  # [s], (N, F)
+
+
+class World(Protocol):
+    """Read side: what observations, rewards and terminations see."""
+
+    spec: Robot
+    robot: RobotState
+    num_envs: int
+    device: torch.device
+    default_joint_pos: Tensor  # [rad], (J,)
+    soft_joint_pos_limits: Tensor  # [rad], (J, 2)
+    step_dt: float
+    max_episode_length: int
+    action: Tensor  # (N, A), raw policy output
+    previous_action: Tensor  # (N, A)
+    episode_step: Tensor  # (N,), int64
+    terminated: Tensor  # (N,), bool, ended in this step for another reason than time
+
+    def command(self, name: str) -> Tensor: ...
+
+    def height_scan(self, name: str) -> Tensor:
+        """Height of the base above each scan point [m], (N, P)."""
+        ...
+
+
+class EditableWorld(World, Protocol):
+    """Write side: what events may change. ``env_ids`` is an int64 tensor (n,); values have n rows."""
+
+    generator: torch.Generator
+
+    def write_root_state(
+        self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None: ...
+
+    def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None: ...
+
+    def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None: ...
+
+    def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
+        """Sliding friction of the feet on the ground, (n,)."""
+        ...
+
+    def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
+        """Mass added to the base [kg], (n,); inertia scales with the mass, as in Isaac Lab."""
+        ...
+
+    def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        """Shift of the base's centre of mass [m], (n, 3)."""
+        ...
+
+    def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
+        """Factors on kp and kd, (n, J) each."""
+        ...
+
+    def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
+        """Factor on the delivered joint torque, (n, J)."""
+        ...
+
+    def set_joint_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        """Encoder calibration error [rad], (n, J): the encoder reads the true angle plus this."""
+        ...
+
+    def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
+        """Time from an action to the motors seeing it [s], (n,)."""
+        ...
