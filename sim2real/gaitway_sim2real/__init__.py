@@ -1,0 +1,1 @@
+"""How a policy leaves simulation: export, validate, twin and the on-board half. Importing this imports no torch."""

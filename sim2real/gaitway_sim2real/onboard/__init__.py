@@ -1,0 +1,1 @@
+"""The half that runs on a robot's computer: numpy, onnxruntime and yaml, nothing else."""

@@ -1,0 +1,288 @@
+"""``contract.yaml``: everything a runtime must know to run ``policy.onnx`` on a robot, and the check of a bundle's files.
+
+Plain YAML with lossless floats, described by ``contract.schema.json``. It names the SHA-256 of every other file, and
+its own last line is the SHA-256 of the lines above it, so any change after export is noticed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .schema import CONTRACT_SCHEMA, problems
+
+CONTRACT_FILE = "contract.yaml"
+CONTRACT_VERSION = 1
+SEAL = "sha256: "
+INPUTS = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command", "state")
+OUTPUTS = ("joint_pos_target", "action", "next_state")
+WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
+
+
+class BundleError(ValueError):
+    """A bundle that must not be run, with the file or key at fault and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actuator:
+    """PD gains and the torque clip of every joint: ``dc_motor`` (torque-speed line) or ``implicit_pd``."""
+
+    law: str
+    stiffness: float
+    """[N m/rad]"""
+    damping: float
+    """[N m s/rad]"""
+    effort_limit: float
+    """[N m]"""
+    saturation_effort: float | None = None
+    """Stall torque [N m], ``dc_motor`` only."""
+    velocity_limit: float | None = None
+    """No-load speed [rad/s], ``dc_motor`` only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """``joint_pos_target = default_joint_pos + scale * action``; the graph does it, this is for the reader."""
+
+    kind: str
+    scale: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One input or output of the graph, float32; the first dimension is the batch, ``N``."""
+
+    name: str
+    shape: tuple[str | int, ...]
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermLayout:
+    """One term of the actor's observation, in order: ``history`` frames of ``dim`` numbers, oldest first."""
+
+    term: str
+    dim: int
+    history: int
+    scale: float
+    clip: tuple[float, float] | None
+    signals: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """The keys of ``contract.yaml``. Per-joint lists are in the order of ``joint_names``; radians, metres, seconds."""
+
+    gaitway_contract: int = CONTRACT_VERSION
+    task: str
+    robot: str
+    joint_names: tuple[str, ...]
+    default_joint_pos: tuple[float, ...]
+    joint_pos_limits: tuple[tuple[float, float], ...]
+    soft_joint_pos_limit_factor: float
+    actuator: Actuator
+    action: Action
+    control_dt: float
+    physics_dt: float
+    base_body: str
+    foot_bodies: tuple[str, ...]
+    init_height: float
+    commands: Mapping[str, Mapping[str, tuple[float, float]]]
+    """Range of each component the policy was trained on: ``commands["base_velocity"]["lin_vel_x"]``."""
+    conventions: Mapping[str, str]
+    inputs: tuple[Signal, ...]
+    outputs: tuple[Signal, ...]
+    state_dim: int
+    observation: tuple[TermLayout, ...]
+    software: Mapping[str, str]
+    checkpoint_sha256: str
+    files: Mapping[str, str]
+
+    @property
+    def num_joints(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def decimation(self) -> int:
+        """Physics steps per control step."""
+        return round(self.control_dt / self.physics_dt)
+
+    @property
+    def command_ranges(self) -> tuple[tuple[float, float], ...]:
+        """Ranges of vx, vy [m/s] and yaw rate [rad/s], in the order of the ``command`` input."""
+        ranges = self.commands["base_velocity"]
+        return ranges["lin_vel_x"], ranges["lin_vel_y"], ranges["ang_vel_z"]
+
+    def soft_joint_pos_limits(self) -> tuple[tuple[float, float], ...]:
+        """Limits shrunk about their middle by ``soft_joint_pos_limit_factor`` [rad]."""
+        factor = self.soft_joint_pos_limit_factor
+        return tuple(
+            ((lo + hi) / 2 - (hi - lo) / 2 * factor, (lo + hi) / 2 + (hi - lo) / 2 * factor)
+            for lo, hi in self.joint_pos_limits
+        )
+
+    def save(self, bundle: str | Path) -> Path:
+        """Write ``contract.yaml`` into the folder ``bundle``, atomically; refuses a contract :meth:`load` would refuse."""
+        data = _plain(self)
+        text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+        seal = hashlib.sha256(text.encode()).hexdigest()
+        _check({**data, "sha256": seal}, CONTRACT_FILE)
+        path = Path(bundle) / CONTRACT_FILE
+        partial = path.with_name(f".{CONTRACT_FILE}.partial")
+        partial.write_text(f"{text}{SEAL}{seal}\n", "utf-8")
+        os.replace(partial, path)
+        return path
+
+    @classmethod
+    def load(cls, bundle: str | Path) -> Contract:
+        """Read and check ``contract.yaml`` of the folder ``bundle``; :func:`verify_files` checks the other files."""
+        bundle = Path(bundle)
+        if not bundle.is_dir():
+            raise BundleError(f"no bundle at {bundle}: " + ("it is a file" if bundle.exists() else "no such folder"))
+        path = bundle / CONTRACT_FILE
+        text = _read(path).decode("utf-8", "replace")
+        body, seal, stated = text.rpartition(f"\n{SEAL}")
+        body += "\n"
+        try:
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            reason = " ".join(str(error).split())
+            raise BundleError(f"{path} is truncated or not YAML ({reason}): {WHAT_TO_DO}") from None
+        if isinstance(data, dict) and data.get("gaitway_contract", CONTRACT_VERSION) != CONTRACT_VERSION:
+            raise BundleError(
+                f"{path}: gaitway_contract is {data['gaitway_contract']!r} and this Gaitway reads version "
+                f"{CONTRACT_VERSION}: use the Gaitway that wrote it, or export the run again"
+            )
+        if not seal:
+            raise BundleError(f"{path} is truncated or no contract: its last line must be '{SEAL}...': {WHAT_TO_DO}")
+        if hashlib.sha256(body.encode()).hexdigest() != stated.strip():
+            raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
+        _check(data, path)
+        return cls(
+            **{k: _frozen(v) for k, v in data.items() if k not in ("sha256", *_PARTS)},
+            **{k: build(data[k]) for k, build in _PARTS.items()},
+        )
+
+
+def verify_files(bundle: str | Path) -> dict[str, bytes]:
+    """Check that each file named in the contract is there, whole and unedited; return their contents by name."""
+    bundle = Path(bundle)
+    contents = {}
+    for name, expected in Contract.load(bundle).files.items():
+        content = contents[name] = _read(bundle / name)
+        if not content:
+            raise BundleError(f"{bundle / name} is empty: {WHAT_TO_DO}")
+        if sha256(content) != expected:
+            raise BundleError(
+                f"{bundle / name} is truncated or edited: its sha256 is {sha256(content)[:12]}..., "
+                f"{CONTRACT_FILE} says {expected[:12]}...: {WHAT_TO_DO}"
+            )
+    return contents
+
+
+def is_bundle(path: str | Path) -> bool:
+    """Whether the folder claims to be a bundle; :meth:`Contract.load` says whether it is a good one."""
+    return (Path(path) / CONTRACT_FILE).is_file()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise BundleError(f"{path.parent} is not a complete bundle: {path.name} is missing: {WHAT_TO_DO}") from None
+    except OSError as error:
+        raise BundleError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _check(data: Any, where: str | Path) -> None:
+    """Raise :class:`BundleError` with the first few faults of a contract's content."""
+    faults = list(problems(data, CONTRACT_SCHEMA)) or list(_inconsistencies(data))
+    if faults:
+        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise BundleError(f"{where}: {'; '.join(faults[:3])}{more}")
+
+
+def _inconsistencies(data: dict[str, Any]) -> list[str]:
+    """Faults that need two keys to be seen."""
+    names, faults = data["joint_names"], []
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        faults.append(f"joint_names lists {', '.join(twice)} twice")
+    faults += [
+        f"{key} has {len(data[key])} entries for {len(names)} joint_names"
+        for key in ("default_joint_pos", "joint_pos_limits")
+        if len(data[key]) != len(names)
+    ]
+    ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
+    faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
+    motor = {"saturation_effort", "velocity_limit"}
+    if data["actuator"]["law"] == "dc_motor" and (lacking := sorted(motor - data["actuator"].keys())):
+        faults.append(f"actuator.law dc_motor needs {' and '.join(lacking)}")
+    ratio = data["control_dt"] / data["physics_dt"]
+    if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-6:
+        faults.append(f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}")
+    dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
+            "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
+            "next_state": data["state_dim"]}  # fmt: skip
+    for key, expected in (("inputs", INPUTS), ("outputs", OUTPUTS)):
+        if (found := tuple(signal["name"] for signal in data[key])) != expected:
+            faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
+        faults += [
+            f"{signal['name']} has shape {signal['shape']}, expected ['N', {dims[signal['name']]}]"
+            for signal in data[key]
+            if signal["name"] in dims and signal["shape"] != ["N", dims[signal["name"]]]
+        ]
+    faults += [f"files: {name!r} is not a plain file name" for name in data["files"] if Path(name).name != name]
+    return faults
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists of numbers or names on one line, everything else one key per line."""
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        leaf = not any(isinstance(item, dict | list) for item in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=leaf or flow_style)
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses, mappings and tuples as the dicts and lists that YAML knows; optional keys that are unset stay out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        optional = {field.name for field in dataclasses.fields(value) if field.default is None}
+        items = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {key: _plain(item) for key, item in items.items() if item is not None or key not in optional}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return value
+
+
+def _signals(rows: list[dict[str, Any]]) -> tuple[Signal, ...]:
+    return tuple(Signal(**_frozen(row)) for row in rows)
+
+
+_PARTS: dict[str, Any] = {
+    "actuator": lambda row: Actuator(**row),
+    "action": lambda row: Action(**row),
+    "inputs": _signals,
+    "outputs": _signals,
+    "observation": lambda rows: tuple(TermLayout(**_frozen(row)) for row in rows),
+}
