@@ -1,0 +1,108 @@
+"""Read a MuJoCo batch as the robot state that terms see."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import torch
+from gaitway_tasks.math import projected_gravity, quat_apply_inverse
+from gaitway_tasks.robots import Robot
+from mujoco.batch import Batch
+from torch import Tensor
+
+from .model import contact_sensor_name
+
+CONTACT_THRESHOLD = 1.0  # [N], Isaac Lab's ContactSensorCfg.force_threshold
+
+
+class MujocoRobotState:
+    """Implements :class:`gaitway_tasks.world.RobotState`; one float32 copy of the batch per control step.
+
+    Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
+    those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
+    frame's origin.
+    """
+
+    joint_acc: Tensor
+    applied_torque: Tensor
+    contact_force_w: Tensor
+
+    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
+        def view(field: str) -> Tensor:
+            return torch.from_numpy(batch.bind(field))
+
+        self._qpos, self._qvel, self._qacc = view("qpos"), view("qvel"), view("qacc")
+        self._force, self._sensordata = view("actuator_force"), view("sensordata")
+        joint_ids = [model.joint(name).id for name in robot.joint_names]
+        self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
+        self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
+        sensed = [name for name in robot.body_names if _has_sensor(model, name)]
+        self._sensed = [robot.body_names.index(name) for name in sensed]
+        columns = np.concatenate([model.sensor(contact_sensor_name(name)).adr + np.arange(3) for name in sensed])
+        self._sensor_columns = _as_index(columns)
+        self._feet = [robot.body_names.index(name) for name in robot.foot_names]
+
+        n, feet = batch.nsim, len(self._feet)
+        self.joint_offset: Tensor | None = None
+        self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
+        self.current_air_time = torch.zeros(n, feet)
+        self.last_air_time = torch.zeros(n, feet)
+        self.current_contact_time = torch.zeros(n, feet)
+        self.last_contact_time = torch.zeros(n, feet)
+        self.joint_acc = torch.zeros(n, robot.num_joints)
+        self.applied_torque = torch.zeros(n, robot.num_joints)
+        self.update_kinematics()
+
+    AIR_TIMES = ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time")
+
+    def update_kinematics(self) -> None:
+        """Refresh what follows from positions and velocities alone."""
+        qpos, qvel = self._qpos.float(), self._qvel.float()
+        self.root_pos_w = qpos[:, 0:3]
+        self.root_quat_wxyz = qpos[:, 3:7]
+        self.root_lin_vel_b = quat_apply_inverse(self.root_quat_wxyz, qvel[:, 0:3])
+        self.root_ang_vel_b = qvel[:, 3:6]
+        self.projected_gravity_b = projected_gravity(self.root_quat_wxyz)
+        self.joint_pos = qpos[:, self.qpos_adr]
+        self.joint_vel = qvel[:, self.qvel_adr]
+        if self.joint_offset is not None:
+            self.joint_pos = self.joint_pos + self.joint_offset
+
+    def update(self, dt: float) -> None:
+        """Refresh everything after a control step of ``dt`` [s]."""
+        self.update_kinematics()
+        self.joint_acc = self._qacc[:, self.qvel_adr].float()
+        self.applied_torque = self._force.float()
+        forces = self._sensordata[:, self._sensor_columns].float()
+        self.contact_force_w[:, self._sensed] = forces.unflatten(1, (-1, 3))
+        self._update_air_times(dt)
+
+    def _update_air_times(self, dt: float) -> None:
+        """Isaac Lab's ContactSensor bookkeeping."""
+        contact = self.contact_force_w[:, self._feet].square().sum(-1) > CONTACT_THRESHOLD**2
+        touched_down = contact & (self.current_air_time > 0.0)
+        lifted_off = ~contact & (self.current_contact_time > 0.0)
+        air_time, contact_time = self.current_air_time + dt, self.current_contact_time + dt
+        self.last_air_time = torch.where(touched_down, air_time, self.last_air_time)
+        self.last_contact_time = torch.where(lifted_off, contact_time, self.last_contact_time)
+        self.current_air_time = air_time * ~contact
+        self.current_contact_time = contact_time * contact
+
+    def reset(self, env_ids: Tensor) -> None:
+        for name in self.AIR_TIMES:
+            getattr(self, name)[env_ids] = 0.0
+        self.contact_force_w[env_ids] = 0.0
+        self.joint_acc[env_ids] = 0.0
+        self.applied_torque[env_ids] = 0.0
+
+
+def _has_sensor(model: mujoco.MjModel, body: str) -> bool:
+    return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, contact_sensor_name(body)) >= 0
+
+
+def _as_index(ids: np.ndarray) -> slice | Tensor:
+    """A slice where the ids are consecutive (free to take), else an index tensor."""
+    ids = np.asarray(ids)
+    if len(ids) and (np.diff(ids) == 1).all():
+        return slice(int(ids[0]), int(ids[-1]) + 1)
+    return torch.as_tensor(ids.astype(np.int64))

@@ -1,0 +1,237 @@
+"""The MuJoCo world: state for terms to read, and the randomisation that events write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gaitway_tasks.math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from gaitway_tasks.robots import DCMotor
+from gaitway_tasks.spec import Task
+from mujoco.batch import Batch
+from torch import Tensor
+
+from .model import PhysicsOptions, build_model
+from .state import MujocoRobotState
+
+PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
+RAY_START = 20.0  # [m] above the base, as Isaac Lab's height scanner
+
+
+class MujocoWorld:
+    """Implements :class:`gaitway_tasks.world.EditableWorld` on ``mujoco.batch.Batch``."""
+
+    def __init__(
+        self, task: Task, num_envs: int, generator: torch.Generator, options: PhysicsOptions, num_threads: int = 0
+    ):
+        self.task, self.spec, self.num_envs, self.generator = task, task.robot, num_envs, generator
+        self.options = options
+        self.device = torch.device("cpu")
+        self.step_dt = task.timing.step_dt
+        self.max_episode_length = task.timing.max_episode_length
+        self.model = build_model(task, options)
+        self.batch = Batch(self.model, num_envs, num_threads)
+        self._fields = {name: torch.from_numpy(self.batch.bind(name)) for name in PHYSICS_STATE if self._has(name)}
+        joints = self.spec.num_joints
+        self.default_joint_pos = torch.tensor(self.spec.default_joint_pos)
+        self.soft_joint_pos_limits = torch.tensor(self.spec.soft_joint_limits())
+        self.action = torch.zeros(num_envs, joints)
+        self.previous_action = torch.zeros(num_envs, joints)
+        self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
+        self.terminated = torch.zeros(num_envs, dtype=torch.bool)
+        self.diverged = torch.zeros(num_envs, dtype=torch.bool)
+        self.commands: dict[str, Any] = {}
+        self._stiffness = torch.ones(num_envs, joints)
+        self._damping = torch.ones(num_envs, joints)
+        self._strength = torch.ones(num_envs, joints)
+        self._stale_constants: list[Tensor] = []
+        self.randomised: set[str] = set()
+        """Model fields that have per-environment values."""
+        self.robot = MujocoRobotState(self.batch, self.model, self.spec)
+        self.kinematics_stale = False
+
+    def _has(self, field: str) -> bool:
+        return field != "history" or self.model.nhistory > 0
+
+    # ---- read side -------------------------------------------------------------------------------------------------
+
+    def command(self, name: str) -> Tensor:
+        return self.commands[name].command
+
+    def height_scan(self, name: str) -> Tensor:
+        scanner = self.task.height_scanners[name]
+        xs, ys = (
+            torch.arange(-length / 2, length / 2 + 1e-9, scanner.resolution) for length in scanner.size
+        )
+        grid_y, grid_x = torch.meshgrid(ys, xs, indexing="ij")
+        grid = torch.stack((grid_x.flatten(), grid_y.flatten(), torch.full((grid_x.numel(),), RAY_START)), 1)
+        yaw = quat_from_yaw(yaw_of(self.robot.root_quat_wxyz))
+        start = self.robot.root_pos_w[:, None] + quat_apply(yaw[:, None], grid[None])
+        ground_only = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
+        distance, _ = self.batch.ray(start.double().numpy(), np.array([0.0, 0.0, -1.0]), geomgroup=ground_only)
+        return torch.from_numpy(distance).float() - RAY_START
+
+    # ---- stepping --------------------------------------------------------------------------------------------------
+
+    def apply_action(self, action: Tensor) -> None:
+        """Hold joint targets for ``action`` (N, A) until the next control step."""
+        self.previous_action, self.action = self.action, action
+        target = self.default_joint_pos + self.task.actions.scale * action
+        if self.robot.joint_offset is not None:
+            target = target - self.robot.joint_offset
+        self._fields["ctrl"].copy_(target)
+
+    def step_physics(self) -> None:
+        """Advance one control period. A simulation that MuJoCo had to restart is marked ``diverged``."""
+        before = self._fields["time"].clone()
+        self.batch.step(nstep=self.task.timing.decimation)
+        self.diverged = (self._fields["time"] < before + 0.5 * self.step_dt).reshape(self.num_envs)
+
+    def reset_physics(self, env_ids: Tensor) -> None:
+        """Back to the model's initial state; the reset events then write poses."""
+        self.batch.reset(env_ids.numpy(), stage=0)
+        self.robot.reset(env_ids)
+        self.action = self.action.index_fill(0, env_ids, 0.0)
+        self.previous_action = self.previous_action.index_fill(0, env_ids, 0.0)
+        self.kinematics_stale = True
+
+    def finish_events(self) -> None:
+        """Make derived constants and the kinematic state current after events wrote to the world."""
+        if self._stale_constants:
+            self.batch.set_const(torch.cat(self._stale_constants).unique().numpy())
+            self._stale_constants.clear()
+        if self.kinematics_stale:
+            self.robot.update_kinematics()
+            self.kinematics_stale = False
+
+    # ---- write side ------------------------------------------------------------------------------------------------
+
+    def write_root_state(
+        self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None:
+        self._fields["qpos"][env_ids, 0:7] = torch.cat((pos_w, quat_wxyz), 1).double()
+        self._fields["qvel"][env_ids, 0:6] = torch.cat((lin_vel_w, ang_vel_b), 1).double()
+        self.kinematics_stale = True
+
+    def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
+        qpos, qvel = self._fields["qpos"], self._fields["qvel"]
+        rows = torch.zeros(len(env_ids), qpos.shape[1], dtype=qpos.dtype)
+        rows[:] = qpos[env_ids]
+        rows[:, self.robot.qpos_adr] = pos.double()
+        qpos[env_ids] = rows
+        rows = qvel[env_ids]
+        rows[:, self.robot.qvel_adr] = vel.double()
+        qvel[env_ids] = rows
+        if self._has("history"):
+            self._fill_delay_lines(env_ids)
+        self.kinematics_stale = True
+
+    def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
+        qvel = self._fields["qvel"]
+        ang_vel_b = quat_apply_inverse(self._fields["qpos"][env_ids, 3:7].float(), ang_vel_w)
+        qvel[env_ids, 0:6] += torch.cat((lin_vel_w, ang_vel_b), 1).double()
+        self.kinematics_stale = True
+
+    def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
+        self._expand("geom_friction")[env_ids, self.model.geom("ground").id, 0] = friction.double()
+
+    def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
+        base = self.model.body(self.spec.base_name).id
+        ratio = 1.0 + kilograms.double() / self.model.body_mass[base]
+        if (ratio <= 0.0).any():
+            raise ValueError(f"added mass of {kilograms.min():.3g} kg leaves the base without mass")
+        self._expand("body_mass")[env_ids, base] = self.model.body_mass[base] * ratio
+        inertia = torch.from_numpy(self.model.body_inertia[base].copy())
+        self._expand("body_inertia")[env_ids, base] = ratio[:, None] * inertia
+        self._stale_constants.append(env_ids)
+
+    def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        base = self.model.body(self.spec.base_name).id
+        com = torch.from_numpy(self.model.body_ipos[base].copy())
+        self._expand("body_ipos")[env_ids, base] = com + offset.double()
+        self._stale_constants.append(env_ids)
+
+    def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
+        self._stiffness[env_ids], self._damping[env_ids] = stiffness, damping
+        self._write_actuators(env_ids)
+
+    def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
+        self._strength[env_ids] = strength
+        self._write_actuators(env_ids)
+
+    def set_joint_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        if self.robot.joint_offset is None:
+            self.robot.joint_offset = torch.zeros(self.num_envs, self.spec.num_joints)
+        self.robot.joint_offset[env_ids] = offset
+        self.kinematics_stale = True
+
+    def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
+        longest = float(seconds.max())
+        if longest > self.options.max_action_delay + 1e-9:
+            raise ValueError(
+                f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
+            )
+        self._expand("actuator_delay")[env_ids] = seconds.double()[:, None]
+
+    def _expand(self, field: str) -> Tensor:
+        self.randomised.add(field)
+        return torch.from_numpy(self.batch.expand(field))
+
+    def _write_actuators(self, env_ids: Tensor) -> None:
+        """Put gain factors and motor strength into the parameters of the actuators that ``set_actuators`` made."""
+        law, strength = self.spec.actuator, self._strength[env_ids].double()
+        kp = law.stiffness * self._stiffness[env_ids] * strength
+        kd = law.damping * self._damping[env_ids] * strength
+        gain = self._expand("actuator_gainprm")
+        if isinstance(law, DCMotor):
+            gain[env_ids, :, 0] = law.velocity_limit / law.saturation_effort / strength
+            gain[env_ids, :, 4] = kp
+            gain[env_ids, :, 6] = kd
+        else:
+            gain[env_ids, :, 0] = kp
+            bias = self._expand("actuator_biasprm")
+            bias[env_ids, :, 1] = -kp
+            bias[env_ids, :, 2] = -kd
+        limit = law.effort_limit * strength
+        self._expand("actuator_forcerange")[env_ids] = torch.stack((-limit, limit), -1)
+
+    def _fill_delay_lines(self, env_ids: Tensor) -> None:
+        """After a reset the motors have been holding the default pose; MuJoCo would remember targets of zero.
+
+        Each actuator's row in ``history`` is [user, cursor, times (n), values (n)].
+        """
+        samples = int(self.model.actuator_history[0, 0])
+        rows = self._fields["history"][env_ids].unflatten(1, (self.spec.num_joints, -1))
+        target = self.default_joint_pos.double().expand(len(env_ids), -1)
+        if self.robot.joint_offset is not None:
+            target = target - self.robot.joint_offset[env_ids]
+        rows[:, :, 2 + samples : 2 + 2 * samples] = target[:, :, None]
+        self._fields["history"][env_ids] = rows.flatten(1)
+
+    # ---- checkpoint ------------------------------------------------------------------------------------------------
+
+    BUFFERS = ("action", "previous_action", "episode_step", "_stiffness", "_damping", "_strength")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "physics": {name: field.clone() for name, field in self._fields.items()},
+            "model": {name: torch.from_numpy(self.batch.expand(name).copy()) for name in sorted(self.randomised)},
+            "buffers": {name: getattr(self, name).clone() for name in self.BUFFERS},
+            "joint_offset": None if self.robot.joint_offset is None else self.robot.joint_offset.clone(),
+            "air_times": {name: getattr(self.robot, name).clone() for name in self.robot.AIR_TIMES},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state["model"].items():
+            self._expand(name).copy_(value)
+        if state["model"]:
+            self.batch.set_const()
+        for name, value in state["physics"].items():
+            self._fields[name].copy_(value)
+        for name, value in state["buffers"].items():
+            setattr(self, name, value.clone())
+        self.robot.joint_offset = None if state["joint_offset"] is None else state["joint_offset"].clone()
+        for name, value in state["air_times"].items():
+            setattr(self.robot, name, value.clone())
+        self.robot.update_kinematics()
