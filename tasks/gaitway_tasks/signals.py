@@ -1,4 +1,4 @@
-"""Which signals an observation term reads, and which of them a legged robot measures."""
+"""What an observation term declares about itself: the signals it reads, and how it looks in a mirror."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ MEASURED = frozenset({"joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "comman
 """Joint encoders, the IMU's orientation and angular velocity, the operator's command, the policy's own last action."""
 
 
-def reads(*signals: str) -> Callable[[F], F]:
-    """Declare the signals that a term reads; export refuses an actor that reads what no robot measures."""
+MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar")
+"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors."""
+
+
+def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
+    """Declare the signals that a term reads, and its ``mirror`` kind, one of :data:`MIRROR_KINDS`.
+
+    Export refuses an actor that reads what no robot measures; symmetry refuses a term without a mirror kind.
+    """
+    if mirror is not None and mirror not in MIRROR_KINDS:
+        raise ValueError(f"mirror kind {mirror!r}: use one of {', '.join(MIRROR_KINDS)}")
 
     def mark(func: F) -> F:
         func.signals = frozenset(signals)  # type: ignore[attr-defined]
+        func.mirror = mirror  # type: ignore[attr-defined]
         return func
 
     return mark

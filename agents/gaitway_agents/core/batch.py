@@ -1,0 +1,76 @@
+"""A batch of decisions made by one behaviour policy: env steps or tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Rows are decisions, (B, ...), or sequences of decisions, (B, T, ...), whose padding ``mask`` removes."""
+
+    observations: dict[str, Tensor]
+    actions: Tensor
+    log_probs: Tensor
+    """Log-probability of each action under the behaviour policy."""
+    advantages: Tensor
+    values: Tensor | None = None
+    """Value estimates of the behaviour policy, for the clipped value loss."""
+    returns: Tensor | None = None
+    distribution: tuple[Tensor, ...] = ()
+    """Parameters of the behaviour distribution (mean, std), for the exact KL divergence."""
+    mask: Tensor | None = None
+    """1 for real decisions, 0 for padding."""
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __getitem__(self, index: Tensor | slice) -> Batch:
+        """The rows at ``index``."""
+
+        def take(value: Tensor | None) -> Tensor | None:
+            return None if value is None else value[index]
+
+        return Batch(
+            observations={name: value[index] for name, value in self.observations.items()},
+            actions=self.actions[index],
+            log_probs=self.log_probs[index],
+            advantages=self.advantages[index],
+            values=take(self.values),
+            returns=take(self.returns),
+            distribution=tuple(value[index] for value in self.distribution),
+            mask=take(self.mask),
+        )
+
+    def replace(self, **changes: object) -> Batch:
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name, for checks."""
+        found = {f"observations.{name}": value for name, value in self.observations.items()}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                found[field.name] = value
+            elif isinstance(value, tuple):
+                found |= {f"{field.name}.{i}": part for i, part in enumerate(value)}
+        return found
+
+
+def concatenate(batches: list[Batch]) -> Batch:
+    """One batch with the rows of all ``batches`` in order."""
+    first = batches[0]
+
+    def join(name: str) -> Tensor | None:
+        parts = [getattr(batch, name) for batch in batches]
+        return None if parts[0] is None else torch.cat(parts)
+
+    return first.replace(
+        observations={k: torch.cat([b.observations[k] for b in batches]) for k in first.observations},
+        **{name: join(name) for name in ("actions", "log_probs", "advantages", "values", "returns", "mask")},
+        distribution=tuple(torch.cat(parts) for parts in zip(*(b.distribution for b in batches), strict=True)),
+    )

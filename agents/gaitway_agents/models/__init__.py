@@ -1,0 +1,1 @@
+"""Networks: normalisers, distributions, actors and critics. Each model exports itself."""

@@ -1,0 +1,41 @@
+"""Named configurations of the learning core, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from .core.optimizer import OptimizerConfig
+from .models.mlp import ActorCriticConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """PPO on a vector environment. Defaults are rsl_rl's for Isaac Lab's flat ANYmal-C task."""
+
+    num_steps: int = 24
+    """Environment steps per rollout."""
+    gamma: float = 0.99
+    lam: float = 0.95
+    normalize_advantages: bool = True
+    random_episode_start: bool = True
+    """Start episodes at random ages, so that time-outs do not come all at once."""
+    symmetry: str = "none"
+    """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from mirror images)."""
+    desired_kl_final: float | None = None
+    """Anneal the desired KL linearly to this over the whole training; None keeps it constant."""
+    model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+
+    def __post_init__(self) -> None:
+        if self.symmetry not in ("none", "canonical", "augment"):
+            raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
+        for name in ("gamma", "lam"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
+
+
+def cpu_has_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
