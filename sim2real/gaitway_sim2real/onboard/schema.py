@@ -15,11 +15,6 @@ from typing import Any
 
 CONTRACT_SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_name("contract.schema.json").read_text("utf-8"))
 
-KEYWORDS = frozenset(
-    "$schema title description $defs $ref type const enum required properties additionalProperties items minItems "
-    "maxItems minimum exclusiveMinimum pattern oneOf".split()
-)
-
 
 def problems(value: Any, schema: dict[str, Any], where: str = "") -> Iterator[str]:
     """Yield one sentence per fault, each naming the key, its value and what is expected there."""

@@ -1,0 +1,329 @@
+"""Write the bundle: what a robot's computer needs to run a trained policy, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import platform
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+import yaml
+from gaitway_tasks.robots import DCMotor, mjcf
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import Task
+from torch import nn
+
+from .contract import Action, Actuator, Contract, Signal, TermLayout, is_bundle, sha256
+from .golden import plausible_signals, record_golden
+from .io_descriptors import io_descriptors
+from .onboard.contract import INPUTS, OUTPUTS
+from .signal_policy import SignalPolicy
+
+PARITY_TOLERANCE = 1e-5  # absolute below 1, relative above
+PARITY_STEPS = 50
+GOLDEN_STEPS = 96
+
+CONVENTIONS = {
+    "quaternion": "w, x, y, z; rotates base frame into world frame",
+    "gyro": "angular velocity of the base, base frame",
+    "command": "vx, vy, yaw rate; base frame",
+    "base_frame": "x forward, y left, z up",
+    "joints": "in the order of joint_names; a runtime maps its own order by name",
+    "state": "all zero means just reset; otherwise the last next_state",
+    "history": "term-major, oldest first; inside the graph",
+}
+UNITS = {
+    "joint_pos": "rad",
+    "joint_vel": "rad/s",
+    "imu_quat_wxyz": "1",
+    "gyro": "rad/s",
+    "command": "m/s, m/s, rad/s",
+    "state": "1",
+    "joint_pos_target": "rad",
+    "action": "1",
+    "next_state": "1",
+}
+
+
+class ExportError(ValueError):
+    """A policy that cannot leave simulation, with what to change."""
+
+
+def export_bundle(
+    task: Task,
+    actor: nn.Module,
+    out: str | Path,
+    *,
+    checkpoint_sha256: str,
+    software: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Path:
+    """Write the bundle of ``actor`` (observation (N, D) -> action (N, J)) to the folder ``out``; returns its path.
+
+    ``checkpoint_sha256`` is the hash of the checkpoint the actor was loaded from. ``software`` adds to or replaces the
+    versions found here. ``out`` appears complete or not at all; an existing bundle is replaced, another folder is not.
+    """
+    out = Path(out)
+    _check_destination(out)
+    _check_task(task)
+    partial = out.absolute().with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        _write(task, actor, partial, checkpoint_sha256, software or {}, seed)
+        _replace(partial, out.absolute())
+    except OSError as error:
+        raise ExportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return out
+
+
+def _check_destination(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not is_bundle(out):
+        raise ExportError(f"{out} exists, is not empty and is not a bundle: choose another --out")
+    if out.exists() and not out.is_dir():
+        raise ExportError(f"{out} is a file: choose another --out, a bundle is a folder")
+
+
+def _check_task(task: Task) -> None:
+    """Refuse an actor that a robot's sensors cannot feed."""
+    if unmeasurable := task.unmeasurable_signals():
+        listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
+        raise ExportError(
+            f"the actor of {task.name} reads signals that no robot measures: {listed}. Train the variant without them "
+            f"({task.name.removesuffix('-blind')}-blind), or name an estimator for them in the task (Task.estimators)"
+        )
+    read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
+    if estimated := sorted(read & set(task.estimators)):
+        raise ExportError(
+            f"the actor of {task.name} reads {', '.join(estimated)} from an estimator, which bundle format 1 has no "
+            f"input for: train the variant without it"
+        )
+    if len(task.commands) != 1:
+        raise ExportError(
+            f"{task.name} has {len(task.commands)} commands; a bundle carries exactly one velocity command"
+        )
+
+
+def _write(
+    task: Task, actor: nn.Module, folder: Path, checkpoint_sha256: str, software: Mapping[str, str], seed: int
+) -> None:
+    """All files of the bundle, each checked, into an empty folder; the contract comes last."""
+    policy = SignalPolicy(task, actor.cpu()).eval()
+    dims = policy.manager.dims
+    _export_graph(policy, folder / "policy.onnx")
+    session = open_session(folder / "policy.onnx")
+    for batch in (1, 7):
+        _check_parity(policy, session, _signals(task, PARITY_STEPS, batch, seed + batch))
+    golden = record_golden(session, _signals(task, GOLDEN_STEPS, 1, seed), policy.state_dim)
+    if not all(np.isfinite(values).all() for values in golden.values()):
+        raise ExportError("the actor's outputs are not finite on plausible signals: its weights are broken")
+    np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)
+    model = _copy_model(task, folder / "robot.xml")
+    dofs = [int(model.joint(name).dofadr[0]) for name in task.robot.joint_names]
+    described = io_descriptors(
+        task, dims, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
+    )
+    (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=_NoAliases, width=120), "utf-8")
+    files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
+    _contract(task, policy, files, checkpoint_sha256, _versions() | dict(software)).save(folder)
+
+
+def _export_graph(policy: SignalPolicy, path: Path) -> None:
+    joints = policy.num_joints
+    example = tuple(torch.zeros(2, dim) for dim in (joints, joints, 4, 3, 3, policy.state_dim))
+    batch = torch.export.Dim("N")
+    exporter = logging.getLogger("torch.onnx")
+    level = exporter.level
+    try:
+        exporter.setLevel(logging.ERROR)  # it warns of optional packages that this graph has no use for
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                policy,
+                example,
+                dynamo=True,
+                dynamic_shapes=tuple({0: batch} for _ in example),
+                input_names=list(INPUTS),
+                output_names=list(OUTPUTS),
+                verbose=False,
+            )
+    except Exception as error:
+        raise ExportError(f"the actor cannot be written as ONNX: {error}") from error
+    finally:
+        exporter.setLevel(level)
+    assert program is not None
+    proto = program.model_proto
+    _strip_origin(proto)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the exported graph is not valid ONNX: {error}") from error
+    path.write_bytes(proto.SerializeToString())
+
+
+def _strip_origin(proto: onnx.ModelProto) -> None:
+    """Drop the exporter's notes on where each node came from: source lines and file paths of this machine."""
+    for item in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.initializer,
+                 *proto.graph.input, *proto.graph.output):  # fmt: skip
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+
+
+def open_session(path: Path) -> ort.InferenceSession:
+    """A quiet single-threaded session."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+
+
+def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
+    command = next(iter(task.commands.values()))
+    return plausible_signals(
+        np.array(task.robot.default_joint_pos),
+        np.array([command.lin_vel_x, command.lin_vel_y, command.ang_vel_z]),
+        steps=steps,
+        batch=batch,
+        step_dt=task.timing.step_dt,
+        seed=seed,
+    )
+
+
+def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: dict[str, Any]) -> None:
+    """The graph must equal the module at every step of a rolled sequence, reset included."""
+    steps, batch = signals["gyro"].shape[:2]
+    state = np.zeros((batch, policy.state_dim), np.float32)
+    for step in range(steps):
+        feed = {name: value[step] for name, value in signals.items()} | {"state": state}
+        outputs = session.run(list(OUTPUTS), feed)
+        with torch.inference_mode():
+            expected = policy(*(torch.from_numpy(feed[name]) for name in INPUTS))
+        for name, ours, torchs in zip(OUTPUTS, outputs, expected, strict=True):
+            reference = torchs.numpy()
+            error = float((np.abs(ours - reference) / np.maximum(1.0, np.abs(reference))).max())
+            if not error <= PARITY_TOLERANCE:
+                raise ExportError(
+                    f"the exported graph disagrees with the policy: {name} differs by {error:.3g} at step {step}, "
+                    f"batch {batch} (limit {PARITY_TOLERANCE:g})"
+                )
+        state = outputs[-1]
+
+
+def _copy_model(task: Task, path: Path) -> mujoco.MjModel:
+    """Copy the robot's MJCF and compile the copy, so that a file it needs from elsewhere is noticed here."""
+    shutil.copyfile(task.robot.mjcf, path)
+    spec = mjcf.load_spec(path)
+    mjcf.check_joints(spec, task.robot.joint_names)
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ExportError(
+            f"{task.robot.mjcf} does not compile on its own ({error}): a bundle's robot.xml must need no other file"
+        ) from error
+
+
+def _contract(
+    task: Task, policy: SignalPolicy, files: dict[str, str], checkpoint_sha256: str, software: Mapping[str, str]
+) -> Contract:
+    robot, law, group = task.robot, task.robot.actuator, task.observations["policy"]
+    joints, command = robot.num_joints, next(iter(task.commands.values()))
+    motor = (
+        {"saturation_effort": law.saturation_effort, "velocity_limit": law.velocity_limit}
+        if isinstance(law, DCMotor)
+        else {}
+    )
+    widths = dict(joint_pos=joints, joint_vel=joints, imu_quat_wxyz=4, gyro=3, command=3, state=policy.state_dim,
+                  joint_pos_target=joints, action=joints, next_state=policy.state_dim)  # fmt: skip
+
+    def signals(names: tuple[str, ...]) -> tuple[Signal, ...]:
+        return tuple(Signal(name=name, shape=("N", widths[name]), unit=UNITS[name]) for name in names)
+
+    return Contract(
+        task=task.name,
+        robot=robot.name,
+        joint_names=robot.joint_names,
+        default_joint_pos=robot.default_joint_pos,
+        joint_pos_limits=robot.joint_limits,
+        soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
+        actuator=Actuator(
+            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
+            stiffness=law.stiffness,
+            damping=law.damping,
+            effort_limit=law.effort_limit,
+            **motor,
+        ),
+        action=Action(kind="joint_position", scale=task.actions.scale),
+        control_dt=task.timing.step_dt,
+        physics_dt=task.timing.physics_dt,
+        base_body=robot.base_name,
+        foot_bodies=robot.foot_names,
+        init_height=robot.init_height,
+        commands={
+            "base_velocity": {
+                "lin_vel_x": command.lin_vel_x,
+                "lin_vel_y": command.lin_vel_y,
+                "ang_vel_z": command.ang_vel_z,
+            }
+        },
+        conventions=CONVENTIONS,
+        inputs=signals(INPUTS),
+        outputs=signals(OUTPUTS),
+        state_dim=policy.state_dim,
+        observation=tuple(
+            TermLayout(
+                term=name,
+                dim=policy.manager.dims[name],
+                history=group.history_length,
+                scale=term.scale,
+                clip=term.clip,
+                signals=tuple(sorted(signals_of(term.func))),
+            )
+            for name, term in group.terms.items()
+        ),
+        software=software,
+        checkpoint_sha256=checkpoint_sha256,
+        files=files,
+    )
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed as a package"
+    return versions
+
+
+def _replace(partial: Path, out: Path) -> None:
+    """Move ``partial`` to ``out``; a bundle already there steps aside first and comes back if the move fails."""
+    if not out.exists():
+        os.replace(partial, out)
+        return
+    old = out.with_name(f".{out.name}.old-{os.getpid()}")
+    os.replace(out, old)
+    try:
+        os.replace(partial, out)
+    except OSError:
+        os.replace(old, out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _NoAliases(yaml.SafeDumper):
+    """Repeat a list that appears twice, as Isaac Lab's files do, rather than refer to it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

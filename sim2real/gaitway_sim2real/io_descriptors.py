@@ -1,0 +1,110 @@
+"""Describe a task's actions and observations in the form of Isaac Lab's ``export_IO_descriptors``.
+
+For tools that read those files. Joints are in the bundle's canonical order, which is not PhysX's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
+
+AXES = ["X", "Y", "Z"]
+KINDS = {
+    "joint_pos": "JointState",
+    "joint_vel": "JointState",
+    "imu_quat_wxyz": "RootState",
+    "gyro": "RootState",
+    "command": "Command",
+    "action": "Action",
+}
+
+
+def io_descriptors(
+    task: Task, term_dims: dict[str, int], *, armature: Sequence[float], friction: Sequence[float]
+) -> dict[str, Any]:
+    """The four sections: actions, articulations, observations, scene.
+
+    ``term_dims`` is the size of each term of the policy group; ``armature`` [kg m^2] and ``friction`` [N m] are the
+    model's, per joint.
+    """
+    robot, group = task.robot, task.observations["policy"]
+    joints = list(robot.joint_names)
+    return {
+        "actions": [
+            {
+                "action_type": "JointAction",
+                "clip": None,
+                "dtype": "torch.float32",
+                "extras": {"description": "Joint position targets [rad]: offset + scale * action."},
+                "full_path": f"{type(task.actions).__module__}.{type(task.actions).__qualname__}",
+                "joint_names": joints,
+                "mdp_type": "Action",
+                "name": "joint_position_action",
+                "offset": list(robot.default_joint_pos),
+                "scale": task.actions.scale,
+                "shape": [robot.num_joints],
+            }
+        ],
+        "articulations": {
+            "robot": {
+                "default_joint_armature": list(armature),
+                "default_joint_damping": [robot.actuator.damping] * robot.num_joints,
+                "default_joint_friction": list(friction),
+                "default_joint_pos": list(robot.default_joint_pos),
+                "default_joint_pos_limits": [list(limits) for limits in robot.joint_limits],
+                "default_joint_stiffness": [robot.actuator.stiffness] * robot.num_joints,
+                "default_joint_vel": [0.0] * robot.num_joints,
+                "joint_names": joints,
+            }
+        },
+        "observations": {
+            "policy": [
+                _observation(name, term, group, term_dims[name], joints) | _offsets(task, term)
+                for name, term in group.terms.items()
+            ]
+        },
+        "scene": {
+            "decimation": task.timing.decimation,
+            "dt": task.timing.step_dt,
+            "physics_dt": task.timing.physics_dt,
+        },
+    }
+
+
+def _observation(
+    name: str, term: ObservationTerm, group: ObservationGroup, dim: int, joints: list[str]
+) -> dict[str, Any]:
+    text = " ".join((term.func.__doc__ or "").split())
+    unit = re.search(r"\[([^\]]+)\]", text)
+    kind = next((KINDS[signal] for signal in sorted(signals_of(term.func)) if signal in KINDS), "Sensor")
+    vector = {"axes": AXES} if kind == "RootState" and dim == 3 else {}
+    per_joint = {"joint_names": joints} if kind == "JointState" else {}
+    return {
+        "dtype": "torch.float32",
+        "extras": vector | {"description": text, "modifiers": None, "units": unit[1] if unit else None},
+        "full_path": f"{term.func.__module__}.{getattr(term.func, '__qualname__', name)}",
+        "mdp_type": "Observation",
+        "name": name,
+        "observation_type": kind,
+        "overloads": {
+            "clip": None if term.clip is None else list(term.clip),
+            "flatten_history_dim": True,
+            "history_length": group.history_length if group.history_length > 1 else 0,
+            "scale": None if term.scale == 1.0 else term.scale,
+        },
+        "shape": [dim],
+    } | per_joint
+
+
+def _offsets(task: Task, term: ObservationTerm) -> dict[str, Any]:
+    """What joint terms subtract; our velocity terms subtract nothing."""
+    signals = signals_of(term.func)
+    if "joint_pos" in signals:
+        return {"joint_pos_offsets": list(task.robot.default_joint_pos)}
+    if "joint_vel" in signals:
+        return {"joint_vel_offsets": [0.0] * task.robot.num_joints}
+    return {}

@@ -1,0 +1,261 @@
+"""The robot that a policy is validated on: any MJCF with the contract's joints, made ready for control by the contract.
+
+The file says what the robot *is* (bodies, inertias, shapes, joint friction, contact parameters). Everything that says
+how it is *driven or judged* comes from the bundle: actuators, sensors, floor, keyframes, gravity, time step and solver
+accuracy of the file are dropped and replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
+from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec, set_actuators, strip_visuals
+
+from ..contract import Contract
+from .alignment import BaseFrame, align_base
+
+GRAVITY = 9.81
+PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
+FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
+ALL_BITS = 2**31 - 1
+_FREE = mujoco.mjtJoint.mjJNT_FREE
+_SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plant:
+    """A compiled model and where the contract's quantities sit in it. J joints in contract order, F feet."""
+
+    model: mujoco.MjModel
+    decimation: int
+    joint_qpos: np.ndarray  # (J,) addresses in qpos
+    joint_dof: np.ndarray  # (J,) addresses in qvel
+    base_body: int
+    base_qpos: int
+    base_dof: int
+    frame: BaseFrame
+    ground: int  # geom id
+    slope: float  # [rad], the ground falls along -x by this angle
+    start_height: float  # [m], base origin above the ground, measured along its normal
+    foot_names: tuple[str, ...]
+    foot_sensor: np.ndarray  # (F,) addresses of the feet's contact sensors
+    fall_bodies: tuple[str, ...]
+    fall_sensor: np.ndarray  # (B,) addresses of the net contact force on each body that must not touch the ground
+
+    @property
+    def mass(self) -> float:
+        """Mass of the robot [kg]."""
+        return float(self.model.body_subtreemass[self.base_body])
+
+
+def actuator_law(contract: Contract) -> ActuatorLaw:
+    """The contract's actuator as the law that worlds attach to a model."""
+    law = contract.actuator
+    gains = {"stiffness": law.stiffness, "damping": law.damping, "effort_limit": law.effort_limit}
+    if law.law == "implicit_pd":
+        return ImplicitPD(**gains)
+    assert law.saturation_effort is not None and law.velocity_limit is not None  # the contract's schema demands them
+    return DCMotor(**gains, saturation_effort=law.saturation_effort, velocity_limit=law.velocity_limit)
+
+
+def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float = 0.0, visual: bool = False) -> Plant:
+    """Compile ``path`` for the contract; ``reference`` is the bundle's own robot.xml, which defines the base frame.
+
+    ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees.
+    """
+    spec, base_name = _robot_only(load_spec(path), contract, path)
+    feet = _foot_bodies(spec, contract)
+    _set_world(spec, slope)
+    dt = min(PHYSICS_DT, contract.physics_dt)
+    decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
+    spec.option.timestep = contract.control_dt / decimation
+    if not visual and all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
+        strip_visuals(spec)
+    if not any(g.contype or g.conaffinity for body in spec.bodies if body.name != "world" for g in body.geoms):
+        raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
+    set_actuators(spec, contract.joint_names, actuator_law(contract))
+    fall_bodies = _bodies_that_must_not_touch(spec, contract)
+    _add_sensors(spec, feet, fall_bodies)
+    model = _compile(spec, path)
+    frame = align_base(model, base_name, path, reference, contract)
+    base = model.body(base_name)
+    root = int(model.body_jntadr[base.id])
+    joints = [model.joint(name).id for name in contract.joint_names]
+    plant = {
+        "joint_qpos": model.jnt_qposadr[joints],
+        "joint_dof": model.jnt_dofadr[joints],
+        "base_qpos": int(model.jnt_qposadr[root]),
+    }
+    return Plant(
+        model=model,
+        decimation=decimation,
+        base_body=int(base.id),
+        base_dof=int(model.jnt_dofadr[root]),
+        frame=frame,
+        ground=model.geom("ground").id,
+        slope=slope,
+        start_height=_start_height(contract, model, reference, path, **plant),
+        foot_names=tuple(feet),
+        foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
+        fall_bodies=tuple(fall_bodies),
+        fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
+        **plant,
+    )
+
+
+def _robot_only(spec: Any, contract: Contract, path: Path) -> tuple[Any, str]:
+    """Drop all but the robot from ``spec``; also the name of its base, the body of the free joint."""
+    check_joints(spec, contract.joint_names)
+    names = Counter(joint.name for joint in spec.joints)
+    if twice := [name for name in contract.joint_names if names[name] > 1]:
+        raise ModelError(f"{path} has more than one joint named {', '.join(twice)}: give each joint a name of its own")
+    by_name = {joint.name: joint for joint in spec.joints}
+    roots = {_root_body(by_name[name].parent).id for name in contract.joint_names}
+    base = _root_body(by_name[contract.joint_names[0]].parent)
+    if len(roots) > 1:
+        raise ModelError(f"{path}: the contract's joints hang on {len(roots)} separate bodies, not on one robot")
+    if not any(joint.type == _FREE for joint in base.joints):
+        raise ModelError(
+            f"{path}: body {base.name!r}, which carries the contract's joints, has no free joint: "
+            "add <freejoint/> to it, since a fixed robot cannot walk"
+        )
+    driven = {actuator.target for actuator in spec.actuators}
+    for group in (spec.actuators, spec.sensors, spec.keys):
+        for element in list(group):
+            spec.delete(element)
+    for body in list(spec.worldbody.bodies):
+        if body.id != base.id:
+            spec.delete(body)
+    for geom in list(spec.worldbody.geoms):
+        spec.delete(geom)
+    for joint in list(spec.joints):
+        if joint.type in _SCALAR and joint.name not in contract.joint_names and joint.name in driven:
+            spec.delete(joint)  # an arm or a camera neck, say: nobody commands it, so it is held still
+    for number, body in enumerate(spec.bodies):
+        body.name = body.name or f"unnamed_{number}"
+    for joint in spec.joints:
+        joint.actfrclimited = 0  # the torque limit is part of the actuator law
+    return spec, base.name
+
+
+def _root_body(body: Any) -> Any:
+    while body.parent is not None and body.parent.name != "world":
+        body = body.parent
+    return body
+
+
+def _foot_bodies(spec: Any, contract: Contract) -> list[str]:
+    """The contract's foot bodies if the model has them, else the last driven link of every leg."""
+    names = {body.name for body in spec.bodies}
+    if names.issuperset(contract.foot_bodies):
+        return list(contract.foot_bodies)
+    return _last_links(spec, contract)
+
+
+def _last_links(spec: Any, contract: Contract) -> list[str]:
+    """Bodies of contract joints below which there is no other contract joint, in contract order."""
+    driven = [spec.joint(name).parent for name in contract.joint_names]
+    above = {ancestor for body in driven for ancestor in _ancestors(body)}
+    return list(dict.fromkeys(body.name for body in driven if body.name not in above))
+
+
+def _ancestors(body: Any) -> list[str]:
+    names = []
+    while (body := body.parent) is not None:
+        names.append(body.name)
+    return names
+
+
+def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
+    """Colliding bodies above the last driven link of each leg: touching the ground with one of them is a fall."""
+    ends = set(_last_links(spec, contract))
+    return [
+        body.name
+        for body in spec.bodies
+        if body.name != "world"
+        and any(geom.contype or geom.conaffinity for geom in body.geoms)
+        and not ends.intersection([body.name, *_ancestors(body)])
+    ]
+
+
+def _set_world(spec: Any, slope: float) -> None:
+    add_ground(spec)
+    ground = spec.geom("ground")
+    ground.contype = ground.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
+    ground.quat = [np.cos(slope / 2), 0.0, -np.sin(slope / 2), 0.0]
+    spec.option.gravity = [0.0, 0.0, -GRAVITY]
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.iterations, spec.option.ls_iterations, spec.option.tolerance = 100, 50, 1e-8
+    spec.option.disableflags = 0
+
+
+def _add_sensors(spec: Any, feet: list[str], fall_bodies: list[str]) -> None:
+    fields, reduce = mujoco.mjtConDataField, {"maxforce": 2, "netforce": 3}
+    found, force, linvel = (
+        1 << int(f) for f in (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
+    )
+
+    def add(name: str, body: str, objtype: Any, data: int, how: str) -> None:
+        spec.add_sensor(
+            name=name,
+            type=mujoco.mjtSensor.mjSENS_CONTACT,
+            objtype=objtype,
+            objname=body,
+            reftype=mujoco.mjtObj.mjOBJ_BODY,
+            refname="world",
+            intprm=[data, reduce[how], 1],
+        )
+
+    for name in feet:  # a foot is the named body and all below it
+        add(f"foot/{name}", name, mujoco.mjtObj.mjOBJ_XBODY, found | force | linvel, "maxforce")
+    for name in fall_bodies:
+        add(f"fall/{name}", name, mujoco.mjtObj.mjOBJ_BODY, force, "netforce")
+
+
+def _compile(spec: Any, path: Path) -> mujoco.MjModel:
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{path} does not compile as a robot for this contract: {reason}") from None
+
+
+def _start_height(contract: Contract, model: mujoco.MjModel, reference: Path, path: Path, **where: Any) -> float:
+    """Base height [m] that leaves the feet as far above the ground as the contract's initial height does its own."""
+    touch = _touch_height(model, contract, **where)
+    if path.resolve() == reference.resolve():
+        return max(contract.init_height, touch + 0.002)
+    own = build_plant(contract, reference, reference)
+    gap = contract.init_height - _touch_height(
+        own.model, contract, joint_qpos=own.joint_qpos, base_qpos=own.base_qpos, joint_dof=own.joint_dof
+    )
+    return touch + max(gap, 0.002)
+
+
+def _touch_height(
+    model: mujoco.MjModel, contract: Contract, *, joint_qpos: Any, base_qpos: int, joint_dof: Any
+) -> float:
+    """Height of the base origin above the ground [m] at which the default pose first touches it."""
+    data = mujoco.MjData(model)
+    quat = np.array(model.geom("ground").quat)
+    normal = np.zeros(3)
+    mujoco.mju_rotVecQuat(normal, np.array([0.0, 0.0, 1.0]), quat)
+    low, high = 0.0, 5.0
+    for _ in range(30):
+        height = (low + high) / 2
+        data.qpos[:] = model.qpos0
+        data.qpos[base_qpos : base_qpos + 3] = height * normal
+        data.qpos[base_qpos + 3 : base_qpos + 7] = quat
+        data.qpos[joint_qpos] = contract.default_joint_pos
+        mujoco.mj_fwdPosition(model, data)
+        ground = model.geom("ground").id
+        touching = any(ground in pair for pair in data.contact.geom) if data.ncon else False
+        low, high = (height, high) if touching else (low, height)
+    return high
