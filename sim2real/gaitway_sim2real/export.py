@@ -18,10 +18,11 @@ import onnx
 import onnxruntime as ort
 import torch
 import yaml
+from torch import nn
+
 from gaitway_tasks.robots import DCMotor, mjcf
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
-from torch import nn
 
 from .contract import Action, Actuator, Contract, Signal, TermLayout, is_bundle, sha256
 from .golden import plausible_signals, record_golden
@@ -243,8 +244,9 @@ def _contract(
         if isinstance(law, DCMotor)
         else {}
     )
-    widths = dict(joint_pos=joints, joint_vel=joints, imu_quat_wxyz=4, gyro=3, command=3, state=policy.state_dim,
-                  joint_pos_target=joints, action=joints, next_state=policy.state_dim)  # fmt: skip
+    widths = {"joint_pos": joints, "joint_vel": joints, "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
+              "state": policy.state_dim, "joint_pos_target": joints, "action": joints,
+              "next_state": policy.state_dim}  # fmt: skip
 
     def signals(names: tuple[str, ...]) -> tuple[Signal, ...]:
         return tuple(Signal(name=name, shape=("N", widths[name]), unit=UNITS[name]) for name in names)

@@ -1,4 +1,4 @@
-"""``contract.yaml``: everything a runtime must know to run ``policy.onnx`` on a robot, and the check of a bundle's files.
+"""``contract.yaml``: all that a runtime must know to run ``policy.onnx`` on a robot, and the check of a bundle's files.
 
 Plain YAML with lossless floats, described by ``contract.schema.json``. It names the SHA-256 of every other file, and
 its own last line is the SHA-256 of the lines above it, so any change after export is noticed.
@@ -129,7 +129,7 @@ class Contract:
         )
 
     def save(self, bundle: str | Path) -> Path:
-        """Write ``contract.yaml`` into the folder ``bundle``, atomically; refuses a contract :meth:`load` would refuse."""
+        """Write ``contract.yaml`` into the folder ``bundle``, atomically; refuses what :meth:`load` would refuse."""
         data = _plain(self)
         text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
         seal = hashlib.sha256(text.encode()).hexdigest()
@@ -255,7 +255,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses, mappings and tuples as the dicts and lists that YAML knows; optional keys that are unset stay out."""
+    """Dataclasses, mappings and tuples as YAML's dicts and lists; optional keys that are unset stay out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         optional = {field.name for field in dataclasses.fields(value) if field.default is None}
         items = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

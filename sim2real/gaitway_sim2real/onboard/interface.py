@@ -1,0 +1,64 @@
+"""What a robot, real or simulated, offers to the on-board half. A transport implements :class:`RobotInterface`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+
+@dataclass(slots=True)
+class Signals:
+    """One reading of the robot's sensors; joints in the robot's own order."""
+
+    joint_pos: Array
+    """[rad], (J,)"""
+    joint_vel: Array
+    """[rad/s], (J,)"""
+    imu_quat_wxyz: Array
+    """Orientation of the base in the world, (4,)"""
+    gyro: Array
+    """Angular velocity in the base frame [rad/s], (3,)"""
+    stamp: float
+    """When the sensors were read, on the robot's :meth:`RobotInterface.clock` [s]"""
+
+
+class RobotInterface(Protocol):
+    """A robot that takes joint position targets. Calls come from one thread, once per control period.
+
+    The transport owns the gains: it is given the contract's actuator when it is made, and runs
+    ``kp (target - q) - kd qd`` in the motor drives.
+    """
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The order of every joint array of this robot."""
+        ...
+
+    def clock(self) -> float:
+        """Monotonic time [s] that control periods and stamps are counted in."""
+        ...
+
+    def sleep_until(self, deadline: float) -> None:
+        """Return when :meth:`clock` reaches ``deadline``; a simulated robot moves meanwhile."""
+        ...
+
+    def read(self) -> Signals:
+        """The newest signals; does not wait for new ones."""
+        ...
+
+    def write(self, targets: Array) -> None:
+        """Hold joint position targets [rad], (J,), until the next call."""
+        ...
+
+    def damp(self) -> None:
+        """Let every joint resist motion without holding a position (kp = 0). Must work in any state."""
+        ...
+
+    def close(self) -> None:
+        """Release the transport. The robot is damped before this is called."""
+        ...
