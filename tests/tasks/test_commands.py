@@ -1,0 +1,114 @@
+"""Velocity commands: ranges, shares, heading control, resampling times, state."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tensor_world import TensorWorld, close
+
+from gaitway_tasks.math import quat_from_yaw
+from gaitway_tasks.mdp.commands import VelocityCommandGenerator
+from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.spec import UniformVelocityCommand
+
+N = 20_000
+CFG = UniformVelocityCommand(lin_vel_x=(-1.0, 2.0), lin_vel_y=(-0.5, 0.5), resampling_time_range=(4.0, 8.0))
+
+
+def make(cfg, n=N, seed=0):
+    world = TensorWorld(ANYMAL_C, n)
+    return VelocityCommandGenerator(cfg, world, torch.Generator().manual_seed(seed)), world
+
+
+def sampled(cfg):
+    generator, _ = make(cfg)
+    generator.resample(torch.arange(N))
+    return generator
+
+
+def test_uniform_over_the_ranges():
+    generator = sampled(replace(CFG, heading_command=False))
+    for values, (low, high) in (
+        (generator.command[:, 0], CFG.lin_vel_x),
+        (generator.command[:, 1], CFG.lin_vel_y),
+        (generator.command[:, 2], CFG.ang_vel_z),
+        (generator.heading_target, CFG.heading),
+        (generator.time_left, CFG.resampling_time_range),
+    ):
+        assert (values >= low).all() and (values <= high).all()
+        span = high - low
+        # Mean and variance of a uniform variable, to five standard errors.
+        assert abs(values.mean().item() - (low + high) / 2) < 5 * span / math.sqrt(12 * N)
+        assert values.var().item() == pytest.approx(span**2 / 12, rel=0.05)
+    # Independent draws: no pair of columns is correlated.
+    columns = torch.stack((*generator.command.T, generator.heading_target, generator.time_left))
+    correlation = torch.corrcoef(columns) - torch.eye(5)
+    assert correlation.abs().max() < 5 / math.sqrt(N)
+
+
+def test_shares_of_standing_heading_and_single_axis_environments():
+    generator = sampled(replace(CFG, rel_standing_envs=0.1, rel_heading_envs=0.7, rel_zero_axis=0.25))
+    for share, expected in (
+        (generator.is_standing, 0.1),
+        (generator.is_heading, 0.7),
+        (generator.command[:, 0] == 0, 0.25),
+        (generator.command[:, 1] == 0, 0.25),
+        ((generator.command[:, :2] == 0).all(1), 0.0625),
+    ):
+        assert share.float().mean().item() == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / N))
+    generator.follow()
+    assert not generator.command[generator.is_standing].any()
+    assert (generator.command[~generator.is_standing, 2] != 0).all()
+
+
+def test_all_and_none():
+    assert sampled(replace(CFG, rel_standing_envs=1.0)).is_standing.all()
+    assert not sampled(replace(CFG, rel_standing_envs=0.0)).is_standing.any()
+    assert sampled(replace(CFG, rel_heading_envs=1.0)).is_heading.all()
+    assert not sampled(replace(CFG, heading_command=False)).is_heading.any()
+
+
+def test_heading_control_by_hand():
+    generator, world = make(replace(CFG, heading_control_stiffness=0.5, ang_vel_z=(-0.6, 0.8)), n=5)
+    generator.is_heading[:] = torch.tensor([True, True, True, True, False])
+    generator.heading_target = torch.tensor([1.0, 3.0, 3.0, -2.0, 3.0])
+    generator.command = torch.tensor([[0.4, 0.1, 9.0]]).repeat(5, 1)
+    world.robot.root_quat_wxyz = quat_from_yaw(torch.tensor([0.2, -3.0, 0.5, 1.0, 0.0]))
+    generator.follow()
+    # 0.5 x 0.8; across the cut at pi: 0.5 x (6 - 2 pi); clipped above; clipped below; not a heading environment.
+    close(generator.command[:, 2], [0.4, 0.5 * (6.0 - 2 * math.pi), 0.8, -0.6, 9.0], 1e-5)
+    close(generator.command[:, :2], [[0.4, 0.1]] * 5)
+
+
+def test_standing_wins_over_heading():
+    generator, _ = make(CFG, n=1)
+    generator.is_heading[:] = generator.is_standing[:] = True
+    generator.heading_target[:], generator.command[:] = 1.0, 0.5
+    generator.follow()
+    close(generator.command, [[0.0, 0.0, 0.0]])
+
+
+def test_commands_change_exactly_when_their_time_is_up():
+    generator, _ = make(replace(CFG, heading_command=False, rel_standing_envs=0.0), n=2)
+    generator.resample(torch.arange(2))
+    generator.time_left[:] = torch.tensor([0.05, 9.0])
+    before = generator.command.clone()
+    for _ in range(2):
+        generator.step(0.02)
+    assert torch.equal(generator.command, before)
+    generator.step(0.02)  # 0.05 s have passed
+    assert (generator.command[0] != before[0]).all() and torch.equal(generator.command[1], before[1])
+    assert 4.0 <= generator.time_left[0] <= 8.0 and generator.time_left[1] == pytest.approx(8.94)
+
+
+def test_state_is_complete_and_seeded():
+    first, second, other = (make(CFG, n=16, seed=seed)[0] for seed in (3, 3, 4))
+    for generator in (first, second, other):
+        generator.resample(torch.arange(16))
+        generator.step(0.02)
+    for name in VelocityCommandGenerator.STATE:
+        assert torch.equal(getattr(first, name), getattr(second, name))
+    assert not torch.equal(first.command, other.command)
+    tensors = {name for name, value in vars(first).items() if isinstance(value, torch.Tensor)}
+    assert tensors == set(VelocityCommandGenerator.STATE)

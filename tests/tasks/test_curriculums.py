@@ -1,0 +1,43 @@
+"""The terrain curriculum's three outcomes, and what happens above the top level and below the first."""
+
+import torch
+from tensor_world import TensorWorld, close
+
+from gaitway_tasks.mdp.curriculums import terrain_levels_vel
+from gaitway_tasks.robots import ANYMAL_C
+
+
+def terrain_world(levels, distances, speed=0.5):
+    world = TensorWorld(ANYMAL_C, len(levels))
+    world.env_origins = torch.tensor([[10.0, -4.0, 0.0]]).repeat(len(levels), 1)
+    world.terrain_level, world.max_terrain_level = torch.tensor(levels), 10
+    world.robot.root_pos_w = world.env_origins.clone()
+    world.robot.root_pos_w[:, 1] += torch.tensor(distances)
+    world.commands["base_velocity"] = torch.tensor([[0.0, speed, 1.0]]).repeat(len(levels), 1)
+    return world
+
+
+def test_up_down_and_stay():
+    # 0.5 m/s for 20 s is 10 m: below 5 m is too little, but beyond half a tile (4 m) is always enough.
+    world = terrain_world([3, 3, 3, 3], [4.1, 4.0, 3.9, 0.0])
+    mean = terrain_levels_vel(world, torch.arange(4), "base_velocity")
+    assert world.terrain_level.tolist() == [4, 2, 2, 2]
+    close(mean, 2.5)
+    world = terrain_world([3, 3], [1.0, 0.9], speed=0.1)  # 2 m commanded, so 1 m is half
+    terrain_levels_vel(world, torch.arange(2), "base_velocity")
+    assert world.terrain_level.tolist() == [3, 2]
+
+
+def test_only_the_given_environments_move():
+    world = terrain_world([3, 3, 3], [5.0, 5.0, 5.0])
+    terrain_levels_vel(world, torch.tensor([2]), "base_velocity")
+    assert world.terrain_level.tolist() == [3, 3, 4]
+
+
+def test_ends_of_the_scale():
+    world = terrain_world([0] * 4, [0.0] * 4)
+    terrain_levels_vel(world, torch.arange(4), "base_velocity")
+    assert world.terrain_level.tolist() == [0] * 4
+    world = terrain_world([9] * 200, [6.0] * 200)
+    terrain_levels_vel(world, torch.arange(200), "base_velocity")
+    assert set(world.terrain_level.tolist()) == set(range(10))  # whoever solves the last level starts anywhere
