@@ -87,12 +87,16 @@ def feet_air_time_positive_biped(world: World, command_name: str, threshold: flo
     return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
 
 
-def feet_slide(world: World, feet: str, feet_lin_vel_w: str = "body_lin_vel_w") -> Tensor:
-    """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
+def feet_slide(world: World, feet: str) -> Tensor:
+    """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s].
+
+    Needs a world that reports ``robot.body_lin_vel_w`` (N, B, 3).
+    """
     robot = world.robot
     ids = list(world.spec.body_ids(feet))
     contacts = robot.contact_force_w[:, ids].norm(dim=-1) > 1.0
-    return (getattr(robot, feet_lin_vel_w)[:, ids, :2].norm(dim=-1) * contacts).sum(1)
+    speed = robot.body_lin_vel_w[:, ids, :2].norm(dim=-1)  # type: ignore[attr-defined]
+    return (speed * contacts).sum(1)
 
 
 def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
