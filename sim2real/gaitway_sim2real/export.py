@@ -18,11 +18,10 @@ import onnx
 import onnxruntime as ort
 import torch
 import yaml
-from torch import nn
-
 from gaitway_tasks.robots import DCMotor, mjcf
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
+from torch import nn
 
 from .contract import Action, Actuator, Contract, Signal, TermLayout, is_bundle, sha256
 from .golden import plausible_signals, record_golden

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
-
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.spec import Task
+from torch import Tensor, nn
 
 
 @dataclass

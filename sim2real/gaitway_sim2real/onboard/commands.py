@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -35,7 +36,7 @@ def parse_script(text: str) -> Script:
         if len(values) != 3 or not all(map(math.isfinite, [start, *values])):
             raise CommandError(f"command {part!r}: {HELP}")
         script.append((start, (values[0], values[1], values[2])))
-    if not script or any(b[0] <= a[0] for a, b in zip(script, script[1:], strict=False)):
+    if not script or any(b[0] <= a[0] for a, b in itertools.pairwise(script)):
         raise CommandError(f"command {text!r}: {HELP}")
     return script
 

@@ -23,8 +23,9 @@ class SafetyLimits:
     """How far an encoder may read beyond its joint's range [rad]."""
     max_joint_vel: float = 30.0
     """[rad/s]"""
-    max_ready_error: float = 0.35
-    """Largest distance of a joint from the default pose at which the policy may start [rad]."""
+    max_standing_effort: float = 0.5
+    """Share of the effort limit that holding the default pose may take for the policy to start. Soft gains sag under
+    the robot's weight, so a bound on the angle itself would refuse some robots and mean nothing on others."""
     max_overruns: int = 10
     """Control periods in a row that may end late."""
 
@@ -66,10 +67,14 @@ class SafetyFilter:
 
     def not_ready(self, signals: Signals) -> str | None:
         """Why the policy must not take over from the default pose, or None."""
-        error = np.abs(signals.joint_pos - self.default)
-        if error.max() > self.limits.max_ready_error:
+        law, error = self.actuator, np.abs(signals.joint_pos - self.default)
+        allowed = self.limits.max_standing_effort * law.effort_limit
+        if law.stiffness * error.max() > allowed:
             worst = int(error.argmax())
-            return f"{self.joint_names[worst]} is {error[worst]:.2f} rad from the default pose"
+            return (
+                f"{self.joint_names[worst]} is {error[worst]:.2f} rad from the default pose and takes "
+                f"{law.stiffness * error[worst]:.0f} N m to hold there (limit {allowed:.0f}): is the robot standing?"
+            )
         return None
 
     def clamp(self, targets: Array, signals: Signals) -> Array:
