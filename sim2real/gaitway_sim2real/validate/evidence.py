@@ -1,0 +1,41 @@
+"""The little that is kept of the recordings for the report's plots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .metrics import lin_vel_errors, yaw_vel_errors
+from .scenarios import Scenario
+from .showcase import Showcase
+from .simulate import Recording
+
+SCATTER_POINTS = 2500
+
+
+@dataclass
+class Evidence:
+    """Filled scenario by scenario; what is None was not run."""
+
+    grid_command: np.ndarray | None = None  # (N, 3)
+    grid_lin_error: np.ndarray | None = None  # (N,) [m/s]
+    grid_yaw_error: np.ndarray | None = None  # (N,) [rad/s]
+    grid_fell: np.ndarray | None = None  # (N,) bool
+    scatter_speed: np.ndarray | None = None  # (P,) [rad/s]
+    scatter_torque: np.ndarray | None = None  # (P,) [N m]
+    showcase: Showcase | None = None
+
+
+def collect_evidence(evidence: Evidence, scenario: Scenario, rec: Recording) -> None:
+    """Keep what the plots need of one recording."""
+    if scenario.commands != "grid":
+        return
+    evidence.grid_command = rec.command[0]
+    evidence.grid_lin_error, evidence.grid_yaw_error = lin_vel_errors(rec), yaw_vel_errors(rec)
+    evidence.grid_fell = rec.fall_step >= 0
+    speed, torque = rec.joint_vel[rec.alive].ravel(), rec.torque[rec.alive].ravel()
+    chosen = np.random.default_rng(0).choice(len(speed), min(SCATTER_POINTS, len(speed)), replace=False)
+    extreme = np.argsort(np.abs(torque))[-SCATTER_POINTS // 10 :]  # the corners are what an owner asks about
+    chosen = np.union1d(chosen, extreme)
+    evidence.scatter_speed, evidence.scatter_torque = speed[chosen], torque[chosen]

@@ -1,0 +1,173 @@
+"""Numbers from a recording. Pure numpy; every mean runs over the time before a robot's fall, robots weigh the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..contract import Contract
+from .plant import GRAVITY
+from .simulate import Recording
+
+MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    title: str
+    unit: str
+    about: str
+    percent: bool = False
+
+
+METRICS: dict[str, Metric] = {
+    "falls": Metric(title="Falls", unit="", percent=True, about="Share of robots that fell."),
+    "pushes_survived": Metric(
+        title="Pushes survived", unit="", percent=True, about="Share of pushes not followed by a fall before the next one."
+    ),
+    "drift": Metric(title="Drift", unit="m/s", about="Mean distance from start to end over the time between."),
+    "lin_vel_error": Metric(
+        title="Linear velocity error", unit="m/s", about="Mean length of commanded minus measured (vx, vy), base frame."
+    ),
+    "yaw_vel_error": Metric(
+        title="Yaw rate error", unit="rad/s", about="Mean absolute difference of commanded and measured yaw rate."
+    ),
+    "cost_of_transport": Metric(
+        title="Cost of transport", unit="", about="Mechanical energy, sum of |torque x speed|, over weight x path."
+    ),
+    "torque_rms": Metric(title="Torque RMS", unit="N m", about="Root mean square over all joints."),
+    "torque_peak": Metric(
+        title="Torque peak", unit="", percent=True, about="Largest torque as a share of the effort limit."
+    ),
+    "torque_saturation": Metric(
+        title="Torque at limit", unit="", percent=True, about="Share of joint samples above 98 % of the effort limit."
+    ),
+    "joint_speed_peak": Metric(title="Joint speed peak", unit="rad/s", about="Largest joint speed."),
+    "joint_limit_use": Metric(
+        title="Outside soft limits", unit="", percent=True, about="Share of joint samples beyond the soft limits."
+    ),
+    "action_rate": Metric(title="Target rate", unit="rad/s", about="RMS rate of change of the joint targets."),
+    "foot_slip": Metric(title="Foot slip", unit="m/s", about="Mean tangential speed of feet on the ground."),
+    "air_time": Metric(title="Swing time", unit="s", about="Mean length of completed swings."),
+}
+
+
+def compute_metrics(rec: Recording, contract: Contract) -> dict[str, float]:
+    """All metrics of one scenario; NaN where a recording holds nothing to measure (no pushes, no swing, ...)."""
+    standing = not np.abs(rec.command).any()
+    values = {
+        "falls": float((rec.fall_step >= 0).mean()),
+        "pushes_survived": pushes_survived(rec.push, rec.fall_step),
+        "drift": drift(rec) if standing else np.nan,
+        "lin_vel_error": lin_vel_error(rec),
+        "yaw_vel_error": yaw_vel_error(rec),
+        "cost_of_transport": cost_of_transport(rec),
+        **joint_use(rec, contract),
+        "action_rate": action_rate(rec),
+        "foot_slip": foot_slip(rec),
+        "air_time": air_time(rec.foot_contact, rec.alive, rec.control_dt),
+    }
+    return {name: float(values[name]) for name in METRICS}
+
+
+def per_robot(value: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """Mean of ``value`` (T, N) over each robot's time before its fall, (N,); NaN if there was none."""
+    count = alive.sum(0)
+    return np.where(count > 0, (value * alive).sum(0) / np.maximum(count, 1), np.nan)
+
+
+def lin_vel_errors(rec: Recording) -> np.ndarray:
+    """Mean linear tracking error of each robot [m/s], (N,)."""
+    return per_robot(np.linalg.norm(rec.command[..., :2] - rec.lin_vel[..., :2], axis=-1), rec.alive)
+
+
+def yaw_vel_errors(rec: Recording) -> np.ndarray:
+    """Mean yaw rate tracking error of each robot [rad/s], (N,)."""
+    return per_robot(np.abs(rec.command[..., 2] - rec.ang_vel[..., 2]), rec.alive)
+
+
+def lin_vel_error(rec: Recording) -> float:
+    return _mean(lin_vel_errors(rec))
+
+
+def yaw_vel_error(rec: Recording) -> float:
+    return _mean(yaw_vel_errors(rec))
+
+
+def drift(rec: Recording) -> float:
+    """Horizontal distance between start and last position before a fall, over the time between [m/s]."""
+    count = rec.alive.sum(0)
+    last = rec.base_pos[np.maximum(count - 1, 0), np.arange(len(count))]
+    distance = np.linalg.norm((last - rec.start_pos)[:, :2], axis=-1)
+    return _mean(np.where(count > 0, distance / np.maximum(count * rec.control_dt, 1e-9), np.nan))
+
+
+def pushes_survived(push: np.ndarray, fall_step: np.ndarray) -> float:
+    """Share of the pushes given that were not followed by a fall before the next push or the end."""
+    given = (push != 0).any(-1)
+    if not given.any():
+        return np.nan
+    fatal = sum(bool(given[: step + 1, i].any()) for i, step in enumerate(fall_step) if step >= 0)
+    return 1.0 - fatal / int(given.sum())
+
+
+def cost_of_transport(rec: Recording) -> float:
+    """Mechanical cost of transport over all steps in which walking was asked for."""
+    moving = rec.alive & (np.linalg.norm(rec.command[..., :2], axis=-1) >= MOVING)
+    power = np.abs(rec.torque * rec.joint_vel).sum(-1)  # (T, N) [W]
+    speed = np.linalg.norm(rec.lin_vel[..., :2], axis=-1)
+    path = (rec.mass * GRAVITY * speed * moving).sum()
+    return float((power * moving).sum() / path) if path > 0 else np.nan
+
+
+def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:
+    """Torque, speed and range that the joints needed."""
+    limit, soft = contract.actuator.effort_limit, np.array(contract.soft_joint_pos_limits())
+    torque, pos = np.abs(rec.torque[rec.alive]), rec.joint_pos[rec.alive]
+    outside = (pos < soft[:, 0]) | (pos > soft[:, 1])
+    if not torque.size:
+        names = ("torque_rms", "torque_peak", "torque_saturation", "joint_speed_peak", "joint_limit_use")
+        return dict.fromkeys(names, np.nan)
+    return {
+        "torque_rms": float(np.sqrt(np.mean(torque.astype(float) ** 2))),
+        "torque_peak": float(torque.max() / limit),
+        "torque_saturation": float((torque > 0.98 * limit).mean()),
+        "joint_speed_peak": float(np.abs(rec.joint_vel[rec.alive]).max()),
+        "joint_limit_use": float(outside.mean()),
+    }
+
+
+def action_rate(rec: Recording) -> float:
+    """RMS rate of change of the joint targets [rad/s]."""
+    rate = np.diff(rec.target.astype(float), axis=0)[rec.alive[1:]] / rec.control_dt
+    return float(np.sqrt(np.mean(rate**2))) if rate.size else np.nan
+
+
+def foot_slip(rec: Recording) -> float:
+    """Mean tangential speed of feet in contact [m/s]."""
+    contact = rec.foot_contact & rec.alive[..., None]
+    return float(rec.foot_slip[contact].mean()) if contact.any() else np.nan
+
+
+def air_time(contact: np.ndarray, alive: np.ndarray, control_dt: float) -> float:
+    """Mean length of swings that both began and ended while the robot was up [s]; contact (T, N, F)."""
+    lengths: list[np.ndarray] = []
+    for robot in range(contact.shape[1]):
+        down = contact[: int(alive[:, robot].sum()), robot]
+        if len(down) < 2:
+            continue
+        change = np.diff(down.astype(np.int8), axis=0)
+        for foot in range(down.shape[1]):
+            lift, land = np.flatnonzero(change[:, foot] == -1), np.flatnonzero(change[:, foot] == 1)
+            if len(lift):
+                land = land[land > lift[0]]
+                lengths.append(land - lift[: len(land)])
+    swings = np.concatenate(lengths) if lengths else np.zeros(0)
+    return float(swings.mean() * control_dt) if swings.size else np.nan
+
+
+def _mean(values: np.ndarray) -> float:
+    """Mean of the finite entries; NaN if there is none."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")

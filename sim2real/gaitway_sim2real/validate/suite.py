@@ -1,0 +1,166 @@
+"""Validate a bundle: every scenario of the suite, a verdict, and on request a report with a video."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import onnxruntime
+from gaitway_tasks.robots.mjcf import ModelError
+
+from ..contract import CONTRACT_FILE, Contract, sha256, verify_files
+from .evidence import Evidence, collect_evidence
+from .metrics import compute_metrics
+from .plant import Plant, build_plant
+from .policy import BatchedPolicy
+from .scenarios import SUITE, SUITE_VERSION, Scenario, draw
+from .showcase import run_showcase
+from .simulate import Recording, simulate
+from .verdict import ScenarioResult, Verdict
+
+Progress = Callable[[int, int, str], None]
+"""Called with scenarios done, scenarios in all, and the title of the next."""
+
+
+def validate_bundle(
+    bundle: Path,
+    *,
+    model: Path | None = None,
+    seed: int = 0,
+    report_dir: Path | None = None,
+    progress: Progress | None = None,
+    video: bool = True,
+    scenarios: Sequence[Scenario] = SUITE,
+    threads: int = 0,
+) -> Verdict:
+    """Run the suite on ``bundle`` and say whether its policy may leave simulation.
+
+    ``model`` is another MJCF of the same robot. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
+    ``video``, ``validation.mp4``. ``threads`` 0 uses all cores; results do not depend on it. Raises a
+    ``ValueError`` subclass before anything is written if bundle or model cannot be used.
+    """
+    bundle = Path(bundle)
+    contents = verify_files(bundle)
+    contract = Contract.load(bundle)
+    reference = bundle / "robot.xml"
+    path = reference if model is None else Path(model)
+    plants = Plants(contract, path, reference)
+    plants.get(0.0)
+    notes = describe_model(plants.get(0.0), build_plant(contract, reference, reference)) if model is not None else ()
+    policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
+    if report_dir is not None:
+        report_dir = Path(report_dir)
+        report_dir.mkdir(parents=True, exist_ok=True)
+    threads = threads or len(os.sched_getaffinity(0))
+
+    results, evidence = [], Evidence()
+    for number, scenario in enumerate(scenarios):
+        if progress:
+            progress(number, len(scenarios), scenario.title)
+        recording = run_scenario(bundle, contract, plants, scenario, seed, threads)
+        causes = Counter(cause for cause in recording.fall_cause if cause)
+        results.append(ScenarioResult.of(scenario, compute_metrics(recording, contract), dict(sorted(causes.items()))))
+        if report_dir is not None:
+            collect_evidence(evidence, scenario, recording)
+    verdict = Verdict(
+        suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
+        seed=seed,
+        task=contract.task,
+        robot=contract.robot,
+        policy_sha256=sha256(contents["policy.onnx"]),
+        contract_sha256=sha256((bundle / CONTRACT_FILE).read_bytes()),
+        model="bundle" if model is None else path.name,
+        model_sha256=sha256(path.read_bytes()),
+        notes=notes,
+        software=software(contract),
+        scenarios=tuple(results),
+    )
+    if report_dir is not None:
+        if progress:
+            progress(len(scenarios), len(scenarios), "Report")
+        evidence.showcase = run_showcase(plants.get(0.0), contract, policy)
+        write_report(verdict, evidence, contract, bundle, path, report_dir, video=video)
+    if progress:
+        progress(len(scenarios), len(scenarios), "Done")
+    return verdict
+
+
+class Plants:
+    """The robot on each ground that the suite needs, compiled once."""
+
+    def __init__(self, contract: Contract, path: Path, reference: Path) -> None:
+        self._args = (contract, path, reference)
+        self._known: dict[float, Plant] = {}
+
+    def get(self, slope: float) -> Plant:
+        """``slope`` in degrees."""
+        if slope not in self._known:
+            self._known[slope] = build_plant(*self._args, slope=float(np.radians(slope)))
+        return self._known[slope]
+
+
+def run_scenario(
+    bundle: Path, contract: Contract, plants: Plants, scenario: Scenario, seed: int, threads: int = 1
+) -> Recording:
+    """Draw and simulate one scenario."""
+    conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
+    policy = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs)
+    return simulate(plants.get(scenario.slope), contract, policy, conditions, threads=threads)
+
+
+def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:
+    """What a reader must know about a given model."""
+    notes = [f"Mass {plant.mass:.2f} kg; the bundle's own robot has {own.mass:.2f} kg."]
+    if not plant.frame.is_identity:
+        angle = np.degrees(np.arccos(np.clip((np.trace(plant.frame.rotation) - 1) / 2, -1, 1)))
+        notes.append(
+            f"The model's base frame differs from the contract's by a rotation of {angle:.1f} degrees and a shift of "
+            f"{np.linalg.norm(plant.frame.origin) * 1000:.0f} mm; sensors and commands were converted."
+        )
+    if plant.foot_names != own.foot_names:
+        notes.append(f"Feet, found as the last link of each leg: {', '.join(plant.foot_names)}.")
+    return tuple(notes)
+
+
+def software(contract: Contract) -> dict[str, str]:
+    """Versions that produced the numbers; the policy's own are the contract's."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        gaitway = version("gaitway")
+    except PackageNotFoundError:
+        gaitway = "not installed"
+    return {
+        "gaitway": gaitway,
+        "python": platform.python_version(),
+        "mujoco": mujoco.__version__,
+        "numpy": np.__version__,
+        "onnxruntime": onnxruntime.__version__,
+        **{f"export/{name}": value for name, value in contract.software.items()},
+    }
+
+
+def write_report(
+    verdict: Verdict, evidence: Evidence, contract: Contract, bundle: Path, model: Path, folder: Path, *, video: bool
+) -> None:
+    """``validation.json``, the video if it can be rendered, and the page that shows both."""
+    from .report import render_page
+    from .video import RenderingError, render_episode
+
+    clip, why = None, "not asked for"
+    if video and evidence.showcase is not None:
+        try:
+            clip = render_episode(evidence.showcase, contract, model, bundle / "robot.xml", folder / "validation.mp4")
+        except RenderingError as error:
+            why = str(error)
+    verdict.save(folder / "validation.json")
+    page = render_page(verdict, evidence, contract, bundle, model, clip, why)
+    (folder / "report.html").write_text(page, "utf-8")
+
+
+__all__ = ["ModelError", "validate_bundle"]

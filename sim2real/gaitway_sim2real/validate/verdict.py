@@ -1,0 +1,228 @@
+"""PASS or FAIL, what decided it and by how much; and its JSON, sealed with the hash of the policy it is about."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .metrics import METRICS
+from .scenarios import Limit, Scenario
+
+SCHEMA = 1
+
+
+class VerdictError(ValueError):
+    """A validation.json that cannot be trusted or read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One measured number against its limit."""
+
+    metric: str
+    value: float
+    limit: float
+    at_least: bool
+    passed: bool
+
+    @classmethod
+    def of(cls, limit: Limit, metrics: Mapping[str, float]) -> Check:
+        value = metrics[limit.metric]
+        return cls(
+            metric=limit.metric, value=value, limit=limit.value, at_least=limit.at_least, passed=limit.passes(value)
+        )
+
+    @property
+    def margin(self) -> float:
+        """How far on the right side of the limit, in the metric's unit; negative when failed."""
+        return self.value - self.limit if self.at_least else self.limit - self.value
+
+    def sentence(self) -> str:
+        sign = "at least" if self.at_least else "at most"
+        value, limit = (format_value(self.metric, number) for number in (self.value, self.limit))
+        gap = "" if math.isnan(self.margin) else f", {format_value(self.metric, abs(self.margin))} "
+        gap += "" if math.isnan(self.margin) else ("to spare" if self.passed else "beyond it")
+        return f"{METRICS[self.metric].title.lower()} {value}, allowed {sign} {limit}{gap}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioResult:
+    name: str
+    title: str
+    about: str
+    required: bool
+    envs: int
+    seconds: float
+    checks: tuple[Check, ...]
+    metrics: dict[str, float]
+    fall_causes: dict[str, int]
+
+    @classmethod
+    def of(cls, scenario: Scenario, metrics: dict[str, float], fall_causes: dict[str, int]) -> ScenarioResult:
+        return cls(
+            name=scenario.name,
+            title=scenario.title,
+            about=scenario.about,
+            required=scenario.required,
+            envs=scenario.envs,
+            seconds=scenario.seconds,
+            checks=tuple(Check.of(limit, metrics) for limit in scenario.limits),
+            metrics=metrics,
+            fall_causes=fall_causes,
+        )
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The result of a validation. Numbers depend only on bundle, model, suite version and seed."""
+
+    suite_version: str
+    seed: int
+    task: str
+    robot: str
+    policy_sha256: str
+    contract_sha256: str
+    model: str
+    """``bundle`` or the name of the file given."""
+    model_sha256: str
+    notes: tuple[str, ...]
+    software: dict[str, str]
+    scenarios: tuple[ScenarioResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(result.passed for result in self.scenarios if result.required)
+
+    @property
+    def word(self) -> str:
+        return "PASS" if self.passed else "FAIL"
+
+    def failures(self) -> list[tuple[ScenarioResult, Check]]:
+        """The required checks that failed, worst first by how far beyond the limit they are, relative to it."""
+        failed = [(r, c) for r in self.scenarios if r.required for c in r.checks if not c.passed]
+        return sorted(failed, key=lambda pair: _overshoot(pair[1]), reverse=True)
+
+    def summary(self) -> str:
+        """A few lines for a terminal."""
+        required = [result for result in self.scenarios if result.required]
+        head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
+        lines = [f"  {result.title}: {check.sentence()}" for result, check in self.failures()]
+        return "\n".join([head, *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; NaN becomes null, since JSON has no NaN."""
+        body = {
+            "gaitway_validation": SCHEMA,
+            "verdict": self.word,
+            **{key: value for key, value in asdict(self).items() if key != "scenarios"},
+            "scenarios": [
+                {**asdict(result), "passed": result.passed, "checks": [_check_dict(check) for check in result.checks]}
+                for result in self.scenarios
+            ],
+        }
+        plain = _plain(body)
+        return {**plain, "seal": _seal(plain)}
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON, atomically."""
+        path = Path(path)
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(text, "utf-8")
+        os.replace(partial, path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, *, policy: Path | None = None) -> Verdict:
+        """Read a verdict and check its seal; with ``policy``, also that it is about that policy.onnx."""
+        path = Path(path)
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise VerdictError(f"no verdict at {path}: run gaitway validate first") from None
+        except ValueError as error:
+            raise VerdictError(f"{path} is truncated or not JSON ({error}): run gaitway validate again") from None
+        if not isinstance(data, dict) or data.get("gaitway_validation") != SCHEMA:
+            raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: run gaitway validate again")
+        if not hmac.compare_digest(str(data.pop("seal", "")), _seal(data)):
+            raise VerdictError(f"{path} has been edited since it was written: run gaitway validate again")
+        if policy is not None and hashlib.sha256(policy.read_bytes()).hexdigest() != data["policy_sha256"]:
+            raise VerdictError(f"{path} is about another policy than {policy}: run gaitway validate again")
+        return cls(
+            **{key: data[key] for key in _SCALARS},
+            notes=tuple(data["notes"]),
+            scenarios=tuple(_result(row) for row in data["scenarios"]),
+        )
+
+
+_SCALARS = (
+    "suite_version", "seed", "task", "robot", "policy_sha256", "contract_sha256", "model", "model_sha256", "software",
+)  # fmt: skip
+
+
+def format_value(metric: str, value: float) -> str:
+    """A number as a person wants to read it, with its unit."""
+    if math.isnan(value):
+        return "not measured"
+    info = METRICS[metric]
+    if info.percent:
+        return f"{100 * value:.1f} %"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
+    return f"{value:.{digits}f} {info.unit}".rstrip()
+
+
+def _overshoot(check: Check) -> float:
+    return math.inf if math.isnan(check.margin) else -check.margin / max(abs(check.limit), 1e-9)
+
+
+def _check_dict(check: Check) -> dict[str, Any]:
+    return {**asdict(check), "margin": check.margin}
+
+
+def _result(row: dict[str, Any]) -> ScenarioResult:
+    kept = {key: row[key] for key in ("name", "title", "about", "required", "envs", "seconds", "fall_causes")}
+    return ScenarioResult(
+        **kept,
+        metrics={key: _number(value) for key, value in row["metrics"].items()},
+        checks=tuple(
+            Check(
+                metric=check["metric"],
+                value=_number(check["value"]),
+                limit=check["limit"],
+                at_least=check["at_least"],
+                passed=check["passed"],
+            )
+            for check in row["checks"]
+        ),
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _seal(body: dict[str, Any]) -> str:
+    """Keyed by the policy's hash: shows an accidental edit or a mix-up of policies, not a forgery."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hmac.new(str(body.get("policy_sha256", "")).encode(), text.encode(), hashlib.sha256).hexdigest()

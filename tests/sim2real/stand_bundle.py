@@ -1,0 +1,95 @@
+"""A bundle made by hand: a policy that holds the default pose whatever it is told."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+from gaitway_sim2real.contract import Action, Actuator, Contract, Signal, TermLayout
+from gaitway_tasks.robots import ANYMAL_C
+from onnx import TensorProto, helper, numpy_helper
+
+INPUTS = {"joint_pos": 12, "joint_vel": 12, "imu_quat_wxyz": 4, "gyro": 3, "command": 3, "state": 1}
+OUTPUTS = {"joint_pos_target": 12, "action": 12, "next_state": 1}
+
+
+def stand_graph(pose: tuple[float, ...]) -> onnx.ModelProto:
+    """``joint_pos_target = pose``; every input is read with weight zero, since a graph must use its inputs."""
+    nodes, terms = [], []
+    for name in INPUTS:
+        nodes.append(helper.make_node("ReduceSum", [name, "axis"], [f"{name}_sum"], keepdims=1))
+        terms.append(f"{name}_sum")
+    nodes += [
+        helper.make_node("Sum", terms, ["total"]),
+        helper.make_node("Mul", ["total", "zero"], ["nothing"]),
+        helper.make_node("Add", ["nothing", "pose"], ["joint_pos_target"]),
+        helper.make_node("Sub", ["joint_pos_target", "pose"], ["action"]),
+        helper.make_node("Identity", ["state"], ["next_state"]),
+    ]
+    constants = {
+        "axis": np.array([1], np.int64),
+        "zero": np.zeros((1, 1), np.float32),
+        "pose": np.array([pose], np.float32),
+    }
+
+    def signals(sizes: dict[str, int]) -> list[onnx.ValueInfoProto]:
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", d]) for n, d in sizes.items()]
+
+    graph = helper.make_graph(
+        nodes,
+        "stand",
+        signals(INPUTS),
+        signals(OUTPUTS),
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.checker.check_model(model)
+    return model
+
+
+def make_stand_bundle(folder: Path) -> Path:
+    """Write a complete bundle of the standing policy for ANYmal C."""
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(stand_graph(ANYMAL_C.default_joint_pos), folder / "policy.onnx")
+    (folder / "robot.xml").write_bytes(ANYMAL_C.mjcf.read_bytes())
+    (folder / "io_descriptors.yaml").write_text("{}\n")
+    np.savez(folder / "golden.npz", joint_pos=np.zeros((1, 12), np.float32))
+    law = ANYMAL_C.actuator
+    contract = Contract(
+        task="stand",
+        robot=ANYMAL_C.name,
+        joint_names=ANYMAL_C.joint_names,
+        default_joint_pos=ANYMAL_C.default_joint_pos,
+        joint_pos_limits=ANYMAL_C.joint_limits,
+        soft_joint_pos_limit_factor=ANYMAL_C.soft_joint_pos_limit_factor,
+        actuator=Actuator(
+            law="dc_motor",
+            stiffness=150.0,  # the drive's own 40 N m/rad are too soft to hold the robot up without feedback
+            damping=law.damping,
+            effort_limit=law.effort_limit,
+            saturation_effort=law.saturation_effort,
+            velocity_limit=law.velocity_limit,
+        ),
+        action=Action(kind="joint_position", scale=0.5),
+        control_dt=0.02,
+        physics_dt=0.005,
+        base_body="base",
+        foot_bodies=ANYMAL_C.foot_names,
+        init_height=ANYMAL_C.init_height,
+        commands={"base_velocity": {"lin_vel_x": (-1.0, 1.0), "lin_vel_y": (-1.0, 1.0), "ang_vel_z": (-1.0, 1.0)}},
+        conventions={"quaternion": "w, x, y, z"},
+        inputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in INPUTS.items()),
+        outputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in OUTPUTS.items()),
+        state_dim=1,
+        observation=(TermLayout(term="none", dim=1, history=1, scale=1.0, clip=None, signals=("command",)),),
+        software={"gaitway": "test"},
+        checkpoint_sha256="0" * 64,
+        files={
+            name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            for name in ("policy.onnx", "golden.npz", "robot.xml", "io_descriptors.yaml")
+        },
+    )
+    contract.save(folder)
+    return folder
