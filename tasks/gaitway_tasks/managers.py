@@ -136,7 +136,7 @@ class EventManager:
         """Fire the interval events that are due."""
         for name, timer in self.timers.items():
             timer -= dt
-            due = (timer <= 0.0).nonzero().flatten()
+            due = (timer < 1e-6).nonzero().flatten()  # not 0: rounding must not make a whole number of steps late
             if len(due):
                 event = self.events[name]
                 timer[due] = self._draw(event.interval_range_s, len(due))
