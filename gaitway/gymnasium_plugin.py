@@ -2,7 +2,7 @@
 
 Gymnasium 1.x has no plugin discovery, so ``gymnasium.make_vec("Gaitway/...")`` would need an import of ours first.
 ``gaitway_gymnasium_plugin.pth``, installed beside this package, calls :func:`install` when the interpreter starts: one
-finder on ``sys.meta_path`` that waits for ``gymnasium.envs``, lets it load, registers our ids, and is gone. It imports
+finder on ``sys.meta_path`` that waits for ``gymnasium``, lets it load, registers our ids, and is gone. It imports
 nothing else; a program that never imports Gymnasium pays microseconds for it.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-TARGET = "gymnasium.envs"
+TARGET = "gymnasium"
 
 
 class _RegisterAfterImport:

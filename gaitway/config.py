@@ -1,0 +1,246 @@
+"""The configuration of a training run: defaults < preset < ``--config`` file < ``key=value``, checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from gaitway_agents.presets import PPOConfig
+from gaitway_mujoco.model import PhysicsOptions
+from gaitway_tasks.registry import UnknownNameError, get_task
+from gaitway_tasks.spec import Task
+
+from .catalogue import AGENTS, WORLDS
+from .errors import ConfigError
+from .presets import training_settings
+from .tree import KIND, from_tree, join, to_tree, unknown_key
+
+CONFIG_FILE = "config.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything a training run depends on."""
+
+    preset: str | None = None
+    world: str = "mujoco"
+    algorithm: str = "ppo"
+    seed: int = 0
+    num_envs: int = 4096
+    total_steps: int = 29_491_200
+    """Environment steps, all environments together."""
+    num_threads: int = 0
+    """Threads that step physics; 0 uses every core."""
+    checkpoint_interval: int = 25
+    """Iterations between checkpoints."""
+    keep_checkpoints: int = 3
+    agent: PPOConfig = field(default_factory=PPOConfig)
+    physics: PhysicsOptions = field(default_factory=PhysicsOptions)
+    task: Task
+
+    def __post_init__(self) -> None:
+        if self.world not in WORLDS:
+            raise UnknownNameError("world", self.world, WORLDS)
+        if self.algorithm not in AGENTS:
+            raise UnknownNameError("agent", self.algorithm, AGENTS)
+        for name, low in (("num_envs", 1), ("num_threads", 0), ("checkpoint_interval", 1), ("keep_checkpoints", 1)):
+            if (value := getattr(self, name)) < low:
+                raise ConfigError(f"{name}={value}: must be at least {low}")
+        self._check_batch()
+        self._check_task()
+
+    def _check_batch(self) -> None:
+        rollout = self.num_envs * self.agent.num_steps
+        if self.agent.num_steps < 1:
+            raise ConfigError(f"agent.num_steps={self.agent.num_steps}: must be at least 1")
+        if self.total_steps < rollout:
+            raise ConfigError(
+                f"total_steps={self.total_steps} is less than one rollout, num_envs={self.num_envs} x "
+                f"agent.num_steps={self.agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
+            )
+        if rollout < self.agent.optimizer.minibatches:
+            raise ConfigError(
+                f"a rollout of {rollout} steps cannot be split into "
+                f"agent.optimizer.minibatches={self.agent.optimizer.minibatches}: raise num_envs or agent.num_steps"
+            )
+
+    def _check_task(self) -> None:
+        task = self.task
+        if task.timing.physics_dt <= 0.0 or task.timing.decimation < 1:
+            raise ConfigError(
+                f"task.timing: physics_dt={task.timing.physics_dt} must be positive and "
+                f"decimation={task.timing.decimation} at least 1"
+            )
+        if task.timing.max_episode_length < 1:
+            raise ConfigError(
+                f"task.timing.episode_length_s={task.timing.episode_length_s} is shorter than one control step "
+                f"of {task.timing.step_dt} s"
+            )
+        if "policy" not in task.observations:
+            raise ConfigError("task.observations has no group 'policy', which the actor reads")
+        if not any(reward.weight for reward in task.rewards.values()):
+            raise ConfigError("every weight in task.rewards is 0: there is nothing to learn from")
+        for name, command in task.commands.items():
+            for axis in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "heading", "resampling_time_range"):
+                low, high = getattr(command, axis)
+                if low > high:
+                    raise ConfigError(f"task.commands.{name}.{axis}=[{low}, {high}]: the lower end comes first")
+        if self.agent.symmetry != "none" and not task.robot.mirrors:
+            raise ConfigError(
+                f"agent.symmetry={self.agent.symmetry!r} needs a robot with mirrors, and {task.robot.name} declares "
+                "none: use agent.symmetry=none"
+            )
+
+
+def resolve(
+    task_name: str,
+    *,
+    preset: str | None = None,
+    config_file: Path | None = None,
+    overrides: Sequence[str] = (),
+    **given: Any,
+) -> TrainConfig:
+    """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset."""
+    settings = training_settings(preset) | {key: value for key, value in given.items() if value is not None}
+    base = TrainConfig(task=get_task(task_name, preset), preset=preset, **settings)
+    return merge(base, config_file, overrides)
+
+
+def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:
+    """``base`` changed by a YAML file and by ``key=value`` settings."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    tree = to_tree(base)
+    layers = ([_read(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
+    if not layers:
+        return base
+    try:
+        for layer in layers:
+            changes = OmegaConf.to_container(OmegaConf.create(layer), resolve=True)
+            tree = _apply(tree, changes, "", _keys(tree))
+    except OmegaConfBaseException as error:
+        raise ConfigError(str(error).splitlines()[0]) from None
+    return config_from_tree(tree)
+
+
+def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:
+    config = from_tree(TrainConfig, tree)
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+def task_to_dict(task: Task) -> dict[str, Any]:
+    """Plain data that :func:`task_from_dict` reads back to an equal task."""
+    tree = to_tree(task)
+    assert isinstance(tree, dict)
+    return tree
+
+
+def task_from_dict(data: Mapping[str, Any]) -> Task:
+    task = from_tree(Task, data, "task")
+    assert isinstance(task, Task)
+    return task
+
+
+def dump(config: TrainConfig) -> str:
+    """The text of ``config.yaml``."""
+    text = yaml.dump(to_tree(config), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return f"# The whole configuration of this run, resolved.\n{text}"
+
+
+def load(path: Path) -> TrainConfig:
+    """Read a ``config.yaml`` that :func:`dump` wrote."""
+    return config_from_tree(_read(path))
+
+
+def difference(a: TrainConfig, b: TrainConfig) -> list[str]:
+    """Dotted keys in which two configurations differ."""
+    left, right = _flat(to_tree(a)), _flat(to_tree(b))
+    return [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Short lists of numbers stay on one line."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        plain = not any(isinstance(item, dict) for item in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        # OmegaConf's reader, unlike plain YAML 1.1, takes 1e-3 for a number.
+        data = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} is not a valid configuration file: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
+    return {str(key): value for key, value in data.items()}
+
+
+def _dotlist(text: str) -> Any:
+    from omegaconf import OmegaConf
+
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"setting {text!r}: write key=value, for example num_envs=512")
+    try:
+        return OmegaConf.to_container(OmegaConf.from_dotlist([text]))
+    except yaml.YAMLError:
+        raise ConfigError(f"{key}={value!r}: the value is not valid YAML; quote it") from None
+
+
+def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
+    """``base`` with ``changes`` merged in. New names need a ``func`` of their own; null removes a named entry."""
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
+        _check_kind_of_value(base, changes, path)
+        return changes
+    if KIND in changes and changes[KIND] != base.get(KIND):
+        return changes
+    merged = dict(base)
+    for key, value in changes.items():
+        where = join(path, key)
+        if key not in base:
+            complete = isinstance(value, dict) and "func" in value
+            if not complete and not path.endswith(".params") and base is not None:
+                raise unknown_key(where, known)
+            merged[key] = value
+        elif value is None and isinstance(base[key], dict) and "func" in base[key]:
+            del merged[key]
+        else:
+            merged[key] = _apply(base[key], value, where, known)
+    return merged
+
+
+def _check_kind_of_value(base: Any, value: Any, path: str) -> None:
+    """Term parameters have no declared type; their present value says what they are."""
+    if ".params." not in path or base is None:
+        return
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    expected, found = kinds.get(type(base)), kinds.get(type(value))
+    if expected != found:
+        raise ConfigError(f"{path}={value!r}: expected {expected}, such as {base!r}")
+
+
+def _keys(tree: Any, path: str = "") -> list[str]:
+    if not isinstance(tree, dict):
+        return []
+    return [k for key, item in tree.items() for k in (join(path, key), *_keys(item, join(path, key)))]
+
+
+def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict) or not tree:
+        return {path: tree}
+    return {k: v for key, item in tree.items() for k, v in _flat(item, join(path, key)).items()}

@@ -1,0 +1,23 @@
+"""Errors a user can mend. The command line prints their message alone and exits with code 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something given to Gaitway is wrong; the message names the thing, the value and the fix."""
+
+
+class ConfigError(UserError):
+    """A setting that is unknown, of the wrong type, or makes no sense beside the others."""
+
+
+class RunError(UserError):
+    """A run folder that cannot be created, read, continued or written to."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name closest to ``name``, if any is close."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)), None)

@@ -1,0 +1,64 @@
+"""Files that are either whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from .errors import RunError
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Have ``write`` fill a temporary file beside ``path``, flush it to the disk, and put it in the place of ``path``.
+
+    A crash at any moment leaves the old file or the new one. An :class:`OSError` becomes a :class:`RunError`.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    except (OSError, RuntimeError) as error:
+        # torch.save reports a full disk as a RuntimeError of its zip writer.
+        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
+            raise
+        raise disk_error(path, error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(path, error) from None
+
+
+def disk_error(path: Path, error: Exception) -> RunError:
+    """One sentence on why ``path`` cannot be written and what to do about it."""
+    number = error.errno if isinstance(error, OSError) else errno.ENOSPC
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return RunError(f"no space left to write {path}: free some, or choose another disk with --out")
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return RunError(f"no permission to write {path}: choose another folder with --out, or change its permissions")
+    if number in (errno.ENOTDIR, errno.EEXIST):
+        return RunError(f"cannot create {path}: a file is in the way; choose another folder with --out")
+    return RunError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

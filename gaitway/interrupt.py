@@ -1,0 +1,39 @@
+"""Stop at a good moment: Ctrl-C and SIGTERM set a flag that the training loop looks at between iterations."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class StopRequest:
+    """``signal`` is the signal that asked for a stop, if one did."""
+
+    signal: signal.Signals | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports for a process that this signal ended."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Within the block the first signal is only noted; a second one acts as usual."""
+    request = StopRequest()
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        request.signal = signal.Signals(number)
+        for other, handler in previous.items():
+            signal.signal(other, handler)
+
+    for number in previous:
+        signal.signal(number, note)
+    try:
+        yield request
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

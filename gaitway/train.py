@@ -1,0 +1,205 @@
+"""The training loop: iterate, log, checkpoint, stop well."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .errors import ConfigError, RunError
+from .files import make_folder, write_atomically
+from .interrupt import stop_requests
+from .progress import Progress, make_progress
+from .runs import RunFolder
+
+if TYPE_CHECKING:
+    from gaitway_agents.on_policy import OnPolicyTrainer
+    from torch import nn
+
+    from .config import TrainConfig
+
+TIMES = ("physics", "terms", "policy", "learning")
+
+
+class TrainingFailed(RuntimeError):
+    """Training cannot go on; the message says what happened and where the evidence lies."""
+
+
+def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyTrainer:
+    """Environment, symmetry and learner of a configuration."""
+    import dataclasses
+
+    from gaitway_agents.on_policy import OnPolicyTrainer
+    from gaitway_agents.symmetry import Symmetry
+    from gaitway_mujoco import make_env
+    from gaitway_tasks.symmetry import mirror_group
+
+    try:
+        env = make_env(
+            config.task,
+            num_envs or config.num_envs,
+            seed=config.seed,
+            num_threads=config.num_threads,
+            **dataclasses.asdict(config.physics),
+        )
+        symmetry = None
+        if config.agent.symmetry != "none":
+            group = mirror_group(config.task)
+            symmetry = Symmetry(group.observations, group.actions, group.selectors)
+        return OnPolicyTrainer(env, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)
+    except ValueError as error:
+        raise ConfigError(f"{config.task.name}: {error}") from error
+
+
+def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
+    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code."""
+    torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+    trainer = build_trainer(config)
+    iteration, wall, times = _restore(run, trainer)
+    run.update(status="running", total_steps=config.total_steps)
+    progress = make_progress(config, trainer.steps, quiet=quiet)
+    saved = run.checkpoints()[-1] if iteration else None
+    start = time.perf_counter() - wall
+    with stop_requests() as stop, _tensorboard(run, iteration) as writer, progress:
+        try:
+            while trainer.steps < config.total_steps and stop.signal is None:
+                metrics = _iterate(trainer, run)
+                iteration += 1
+                wall = time.perf_counter() - start
+                for name in TIMES:
+                    times[name] = times.get(name, 0.0) + metrics[f"time/{name}"]
+                _log(run, writer, {"iteration": iteration, "steps": trainer.steps, "wall_s": wall, **metrics})
+                progress.show(trainer.steps, metrics)
+                if iteration % config.checkpoint_interval == 0:
+                    saved = _save(run, trainer, config, iteration, wall, times)
+            if iteration % config.checkpoint_interval or saved is None:
+                saved = _save(run, trainer, config, iteration, wall, times)
+        except BaseException as error:
+            _mark_failed(run, error)
+            raise
+    status = "finished" if trainer.steps >= config.total_steps else "interrupted"
+    run.update(status=status)
+    _say_goodbye(run, config, saved, stop.signal.name if stop.signal and status == "interrupted" else None)
+    return stop.exit_code if status == "interrupted" else 0
+
+
+def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
+    """The deterministic policy (N, D) -> (N, A) of a run's newest checkpoint, and the checkpoint."""
+    config = run.config()
+    found = run.load_checkpoint()
+    if found is None:
+        raise RunError(f"{run.path} has no checkpoint yet: train it first")
+    state, path = found
+    trainer = build_trainer(config, num_envs=1)
+    trainer.policy.load_state_dict(state["trainer"]["policy"])
+    trainer.env.close()
+    return config, trainer.actor(), path
+
+
+def _iterate(trainer: OnPolicyTrainer, run: RunFolder) -> dict[str, float]:
+    from gaitway_agents.core.optimizer import NonFiniteError
+
+    try:
+        metrics = trainer.iterate()
+        bad = next((name for name, value in metrics.items() if not math.isfinite(value)), None)
+        if bad is not None:
+            raise NonFiniteError(f"metric {bad} is not finite")
+    except NonFiniteError as error:
+        path = run.path / "nan_dump.pt"
+        write_atomically(path, lambda file: torch.save({"steps": trainer.steps, "trainer": trainer.state_dict()}, file))
+        raise TrainingFailed(
+            f"training stopped after {trainer.steps:,} steps: {error}. The whole state is in {path}; a lower "
+            "agent.optimizer.learning_rate or a smaller agent.optimizer.desired_kl often helps"
+        ) from error
+    return metrics | tracking_errors(trainer.env)
+
+
+def tracking_errors(env: Any) -> dict[str, float]:
+    """Mean distance from the commanded velocity at this moment over all environments, [m/s] and [rad/s]."""
+    world = env.world
+    errors = {}
+    for name in env.task.commands:
+        command, robot = world.command(name), world.robot
+        planar = (command[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
+        yaw = (command[:, 2] - robot.root_ang_vel_b[:, 2]).abs()
+        errors |= {f"tracking/{name}/linear": float(planar.mean()), f"tracking/{name}/yaw": float(yaw.mean())}
+    return errors
+
+
+def _restore(run: RunFolder, trainer: OnPolicyTrainer) -> tuple[int, float, dict[str, float]]:
+    """Load the newest checkpoint if there is one: iterations done, wall time and time split so far."""
+    found = run.load_checkpoint()
+    if found is None:
+        return 0, 0.0, {}
+    state, path = found
+    try:
+        trainer.load_state_dict(state["trainer"])
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise RunError(f"{path} does not fit {run.path}/config.yaml: {str(error).splitlines()[0]}") from error
+    torch.set_rng_state(state["torch_rng"])
+    for later in run.checkpoints():
+        if later > path:
+            later.unlink()  # damaged, and named after steps that will be done again
+    run.truncate_metrics(state["iteration"])
+    return state["iteration"], state["wall_s"], dict(state["time_s"])
+
+
+def _save(
+    run: RunFolder,
+    trainer: OnPolicyTrainer,
+    config: TrainConfig,
+    iteration: int,
+    wall: float,
+    times: dict[str, float],
+) -> Path:
+    state = {
+        "steps": trainer.steps,
+        "iteration": iteration,
+        "wall_s": wall,
+        "time_s": times,
+        "torch_rng": torch.get_rng_state(),
+        "trainer": trainer.state_dict(),
+    }
+    path = run.save_checkpoint(state, config.keep_checkpoints)
+    run.update(steps=trainer.steps, iterations=iteration, wall_time_s=round(wall, 3), time_s=times)
+    return path
+
+
+def _tensorboard(run: RunFolder, iteration: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    folder = run.path / "tensorboard"
+    make_folder(folder)
+    return SummaryWriter(str(folder), purge_step=iteration + 1 if iteration else None, flush_secs=30)
+
+
+def _log(run: RunFolder, writer: Any, row: dict[str, Any]) -> None:
+    run.append_metrics(row)
+    for name, value in row.items():
+        if name not in ("iteration", "steps"):
+            writer.add_scalar(name, value, row["iteration"])
+    writer.add_scalar("steps", row["steps"], row["iteration"])
+
+
+def _mark_failed(run: RunFolder, error: BaseException) -> None:
+    try:
+        run.update(status="failed", error=f"{type(error).__name__}: {error}")
+    except RunError:
+        pass  # the disk that failed the run may fail its epitaph too; the first error is the one to tell
+
+
+def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, signal_name: str | None) -> None:
+    steps, wall = run.record["steps"], run.record["wall_time_s"]
+    if signal_name is None:
+        print(f"finished: {steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
+    else:
+        print(
+            f"interrupted by {signal_name} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "
+            f"continue with: gaitway train {config.task.name} --out {run.path} --resume"
+        )
+
+
+__all__ = ["Progress", "TrainingFailed", "build_trainer", "load_actor", "tracking_errors", "train"]
