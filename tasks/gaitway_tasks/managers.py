@@ -85,6 +85,8 @@ class RewardManager:
         self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
 
     def compute(self) -> Tensor:
+        if not self.terms:
+            return torch.zeros(self.world.num_envs, device=self.world.device)
         dt = self.world.step_dt
         rows = torch.stack([t.func(self.world, **t.params) * (t.weight * dt) for t in self.terms.values()])
         self.episode_sums += rows
