@@ -20,8 +20,6 @@ from .onboard.loop import LoopConfig, LoopReport, Period, State, run_loop
 from .onboard.policy import OnboardPolicy
 from .validate.plant import build_plant
 
-VIDEO_FPS = 25
-
 
 class MujocoTwin:
     """Implements :class:`gaitway_sim2real.onboard.interface.RobotInterface` on one MuJoCo simulation.
@@ -43,6 +41,8 @@ class MujocoTwin:
         self.joint_names = tuple(contract.joint_names[i] for i in order)
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
+        self._is_motor = contract.actuator.law == "dc_motor"
+        self._own_gains = contract.actuator.stiffness, contract.actuator.damping
         self.place(contract.default_joint_pos)
         self._wall_start = time.monotonic()
 
@@ -80,12 +80,22 @@ class MujocoTwin:
             stamp=float(self.data.time),
         )
 
-    def write(self, targets: Array) -> None:
+    def write(self, targets: Array, stiffness: float, damping: float) -> None:
         self._damping = False
         self.data.ctrl[self._ctrl] = targets
+        self._set_gains(stiffness, damping)
 
     def damp(self) -> None:
         self._damping = True
+        self._set_gains(*self._own_gains)
+
+    def _set_gains(self, stiffness: float, damping: float) -> None:
+        """Put gains where :func:`gaitway_tasks.robots.mjcf.set_actuators` keeps them."""
+        gain, bias = self.model.actuator_gainprm, self.model.actuator_biasprm
+        if self._is_motor:
+            gain[:, 4], gain[:, 6] = stiffness, damping
+        else:
+            gain[:, 0], bias[:, 1], bias[:, 2] = stiffness, -stiffness, -damping
 
     def close(self) -> None:
         pass
@@ -171,6 +181,10 @@ def run_bundle(
     if not 0.0 < seconds < float("inf"):
         raise BundleError(f"seconds = {seconds}: a run needs a length above zero")
     verify_files(bundle)
+    if video is not None:
+        from . import twin_video
+
+        twin_video.check_video_path(Path(video))
     twin = MujocoTwin(bundle, model, realtime=realtime, visual=video is not None)
     policy = OnboardPolicy(bundle, twin.joint_names)
     contract = policy.contract
@@ -178,19 +192,13 @@ def run_bundle(
     check_range(script, contract)
     source: CommandSource = follow(script)
     tracking = Tracking(twin, echo, max(1, round(1.0 / contract.control_dt)))
-    frames: list[Array] = []
-    arrows: list[tuple[float, float, float]] = []
-    every = max(1, round(1.0 / (VIDEO_FPS * contract.control_dt)))
-    count = 0
+    film: list[tuple[Array, tuple[float, float, float], Array, str]] = []
 
     def on_period(period: Period) -> None:
-        nonlocal count
         if period.state is State.POLICY:
             tracking.add(period.command)
-        if video is not None and count % every == 0:
-            frames.append(twin.data.qpos.copy())
-            arrows.append(period.command)
-        count += 1
+        if video is not None:
+            film.append((twin.data.qpos.copy(), period.command, twin.base_velocity(), period.state.value))
 
     body = Path(model).name if model else "its own model"
     rate = f"policy at {1 / contract.control_dt:g} Hz"
@@ -208,10 +216,11 @@ def run_bundle(
     result = TwinReport(loop=report, linear_error=linear, yaw_error=yaw, distance=float(np.linalg.norm(end - start)))
     echo(_summary(result))
     if video is not None:
-        from .video import render_video
-
-        fps = 1.0 / (every * contract.control_dt)
-        render_video(twin.model, np.array(frames), Path(video), fps=fps, base=twin.plant.base_body, commands=arrows)
+        poses, commands, velocities, labels = zip(*film, strict=True)
+        twin_video.film(
+            twin.plant, np.array(poses), np.array(commands), np.array(velocities), list(labels), Path(video),
+            control_dt=contract.control_dt,
+        )  # fmt: skip
         echo(f"video: {video}")
     return result
 

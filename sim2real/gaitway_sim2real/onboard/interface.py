@@ -28,11 +28,7 @@ class Signals:
 
 
 class RobotInterface(Protocol):
-    """A robot that takes joint position targets. Calls come from one thread, once per control period.
-
-    The transport owns the gains: it is given the contract's actuator when it is made, and runs
-    ``kp (target - q) - kd qd`` in the motor drives.
-    """
+    """A robot whose drives run ``kp (target - q) - kd qd``. Calls come from one thread, once per control period."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -51,8 +47,8 @@ class RobotInterface(Protocol):
         """The newest signals; does not wait for new ones."""
         ...
 
-    def write(self, targets: Array) -> None:
-        """Hold joint position targets [rad], (J,), until the next call."""
+    def write(self, targets: Array, stiffness: float, damping: float) -> None:
+        """Follow joint position targets [rad], (J,), with gains kp [N m/rad] and kd [N m s/rad] until the next call."""
         ...
 
     def damp(self) -> None:

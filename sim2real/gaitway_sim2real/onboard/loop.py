@@ -18,7 +18,7 @@ import numpy as np
 from .commands import CommandSource
 from .interface import RobotInterface, Signals
 from .policy import OnboardPolicy, SignalError
-from .safety import SafetyFilter, SafetyLimits
+from .safety import SafetyFilter, SafetyLimits, standing_gains
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -64,7 +64,7 @@ class LoopReport:
     policy_periods: int
     overruns: int
     clamped: int
-    """Periods in which a target was clamped."""
+    """Policy periods in which a target was clamped."""
     compute_us: np.ndarray
     """Signals to targets, all checks included, per policy period [us]."""
 
@@ -118,6 +118,8 @@ class _Loop:
         self.overruns = self.late_in_a_row = self.clamped = 0
         self.state, self.since = State.PASSIVE, robot.clock()
         self.ramp_from = self.safety.default
+        self.standing = standing_gains(policy.contract.actuator)
+        self.walking = policy.contract.actuator.stiffness, policy.contract.actuator.damping
 
     def run(self) -> None:
         robot = self.robot
@@ -129,7 +131,7 @@ class _Loop:
             if targets is None:
                 robot.damp()
             else:
-                robot.write(targets)
+                robot.write(targets, *self.gains)
             compute = 1e6 * (time.perf_counter() - started)
             self.record(signals, now, command, targets, compute)
             deadline = self.next_deadline(deadline)
@@ -174,9 +176,13 @@ class _Loop:
             self.trip = str(error)
             return command, None
 
+    @property
+    def gains(self) -> tuple[float, float]:
+        return self.walking if self.state is State.POLICY else self.standing
+
     def clamp(self, targets: np.ndarray, signals: Signals) -> np.ndarray:
-        clamped = self.safety.clamp(targets, signals)
-        self.clamped += bool(np.any(np.abs(clamped - targets) > 1e-9))
+        clamped = self.safety.clamp(targets, signals, *self.gains)
+        self.clamped += self.state is State.POLICY and bool(np.any(np.abs(clamped - targets) > 1e-9))
         return clamped
 
     def enter(self, state: State, now: float) -> float:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .contract import Contract
+from .contract import Actuator, Contract
 from .interface import Array, Signals
+
+STANDING_REACH = 0.4
+"""Position error at which standing uses the whole effort limit [rad]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +26,8 @@ class SafetyLimits:
     """How far an encoder may read beyond its joint's range [rad]."""
     max_joint_vel: float = 30.0
     """[rad/s]"""
-    max_standing_effort: float = 0.5
-    """Share of the effort limit that holding the default pose may take for the policy to start. Soft gains sag under
-    the robot's weight, so a bound on the angle itself would refuse some robots and mean nothing on others."""
+    max_ready_error: float = 0.3
+    """Largest distance of a joint from the default pose at which the policy may start [rad]."""
     max_overruns: int = 10
     """Control periods in a row that may end late."""
 
@@ -38,7 +40,7 @@ class SafetyFilter:
         self.limits, self.joint_names, self.period = limits, joint_names, contract.control_dt
         self.low, self.high = np.array(contract.joint_pos_limits)[order].T
         self.default = np.array(contract.default_joint_pos)[order]
-        self.actuator = contract.actuator
+        self.effort_limit = contract.actuator.effort_limit
 
     def fault(self, signals: Signals, now: float) -> str | None:
         """Why the robot must not be driven on these signals, or None."""
@@ -67,24 +69,32 @@ class SafetyFilter:
 
     def not_ready(self, signals: Signals) -> str | None:
         """Why the policy must not take over from the default pose, or None."""
-        law, error = self.actuator, np.abs(signals.joint_pos - self.default)
-        allowed = self.limits.max_standing_effort * law.effort_limit
-        if law.stiffness * error.max() > allowed:
+        error = np.abs(signals.joint_pos - self.default)
+        if error.max() > self.limits.max_ready_error:
             worst = int(error.argmax())
             return (
-                f"{self.joint_names[worst]} is {error[worst]:.2f} rad from the default pose and takes "
-                f"{law.stiffness * error[worst]:.0f} N m to hold there (limit {allowed:.0f}): is the robot standing?"
+                f"{self.joint_names[worst]} is {error[worst]:.2f} rad from the default pose "
+                f"(limit {self.limits.max_ready_error:g}): does the robot stand on its feet?"
             )
         return None
 
-    def clamp(self, targets: Array, signals: Signals) -> Array:
+    def clamp(self, targets: Array, signals: Signals, stiffness: float, damping: float) -> Array:
         """Targets within the joint ranges, for which the PD law asks for no more than the effort limit at this moment.
 
         The second clamp also bounds how fast a target can run away, so there is no separate rate limit.
         """
-        law = self.actuator
-        if law.stiffness > 0.0:
-            centre = signals.joint_pos + law.damping / law.stiffness * signals.joint_vel
-            reach = law.effort_limit / law.stiffness
+        if stiffness > 0.0:
+            centre = signals.joint_pos + damping / stiffness * signals.joint_vel
+            reach = self.effort_limit / stiffness
             targets = np.clip(targets, centre - reach, centre + reach)
         return np.clip(targets, self.low, self.high)
+
+
+def standing_gains(actuator: Actuator) -> tuple[float, float]:
+    """kp and kd for the ramp and the hold, at least the policy's.
+
+    A policy's gains are often too soft to stand on without feedback: the robot would sink to where the policy has
+    never been. These reach the effort limit at ``STANDING_REACH``, with the policy's damping ratio.
+    """
+    factor = max(1.0, actuator.effort_limit / (STANDING_REACH * max(actuator.stiffness, 1e-9)))
+    return factor * actuator.stiffness, math.sqrt(factor) * actuator.damping
