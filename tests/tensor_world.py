@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from gaitway_tasks.robots import Robot
+from torch import Tensor
 
 
 def rotation_matrix(quat_wxyz: Tensor) -> Tensor:

@@ -4,10 +4,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque, pd_torque
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD
+from hypothesis import given, settings
 
 MOTOR = DCMotor(stiffness=40.0, damping=5.0, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5)
 PD = ImplicitPD(stiffness=80.0, damping=2.0, effort_limit=80.0)

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.math import quat_from_yaw
 from gaitway_tasks.mdp.commands import VelocityCommandGenerator
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import UniformVelocityCommand
+from tensor_world import TensorWorld, close
 
 N = 20_000
 CFG = UniformVelocityCommand(lin_vel_x=(-1.0, 2.0), lin_vel_y=(-0.5, 0.5), resampling_time_range=(4.0, 8.0))

@@ -1,10 +1,9 @@
 """The terrain curriculum's three outcomes, and what happens above the top level and below the first."""
 
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.mdp.curriculums import terrain_levels_vel
 from gaitway_tasks.robots import ANYMAL_C
+from tensor_world import TensorWorld, close
 
 
 def terrain_world(levels, distances, speed=0.5):

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from tensor_world import TensorWorld, close, rotation_matrix
-
 from gaitway_tasks.mdp import events
 from gaitway_tasks.robots import ANYMAL_C
+from tensor_world import TensorWorld, close, rotation_matrix
 
 IDS = torch.tensor([1, 3, 4])
 

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.managers import EventManager, Managers, ObservationManager, RewardManager, TerminationManager
 from gaitway_tasks.mdp import observations, rewards
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Event, ObservationGroup, ObservationTerm, Reward, Termination, UniformNoise
 from gaitway_tasks.velocity import blind, velocity_flat
+from tensor_world import TensorWorld, close
 
 TASK = velocity_flat(ANYMAL_C)
 COMMAND = ObservationTerm(func=observations.generated_commands, params={"command_name": "base_velocity"})

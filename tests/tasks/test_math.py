@@ -4,9 +4,6 @@ import math
 
 import hypothesis.strategies as st
 import torch
-from hypothesis import given
-from tensor_world import close, rotation_matrix
-
 from gaitway_tasks.math import (
     projected_gravity,
     quat_apply,
@@ -16,6 +13,8 @@ from gaitway_tasks.math import (
     wrap_to_pi,
     yaw_of,
 )
+from hypothesis import given
+from tensor_world import close, rotation_matrix
 
 HALF = math.sqrt(0.5)
 X_90 = torch.tensor([HALF, HALF, 0.0, 0.0])

@@ -1,11 +1,10 @@
 """Observation terms by hand, and the signals they declare."""
 
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.mdp import observations as obs
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.signals import MEASURED, signals_of
+from tensor_world import TensorWorld, close
 
 Z_90 = torch.tensor([[0.5**0.5, 0.0, 0.0, 0.5**0.5]])
 

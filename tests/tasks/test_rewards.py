@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.mdp import rewards
 from gaitway_tasks.robots import ANYMAL_C
+from tensor_world import TensorWorld, close
 
 CMD = "base_velocity"
 FOOT = {name: i for i, name in enumerate(ANYMAL_C.foot_names)}

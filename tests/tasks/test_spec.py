@@ -1,12 +1,11 @@
 """The task tree: timing, checks at construction, signals that no robot measures."""
 
 import pytest
-from tensor_world import TensorWorld
-
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS
 from gaitway_tasks.spec import Event, ObservationTerm, Terrain, Timing
 from gaitway_tasks.velocity import blind, velocity_flat
+from tensor_world import TensorWorld
 
 TASK = velocity_flat(ANYMAL_C)
 

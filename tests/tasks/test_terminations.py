@@ -3,10 +3,9 @@
 import math
 
 import torch
-from tensor_world import TensorWorld, close
-
 from gaitway_tasks.mdp import terminations
 from gaitway_tasks.robots import ANYMAL_C
+from tensor_world import TensorWorld, close
 
 
 def test_time_out_at_the_last_step():
