@@ -117,8 +117,9 @@ def cost_of_transport(rec: Recording) -> float:
     moving = rec.alive & (np.linalg.norm(rec.command[..., :2], axis=-1) >= MOVING)
     power = np.abs(rec.torque * rec.joint_vel).sum(-1)  # (T, N) [W]
     speed = np.linalg.norm(rec.lin_vel[..., :2], axis=-1)
-    path = (rec.mass * GRAVITY * speed * moving).sum()
-    return float((power * moving).sum() / path) if path > 0 else np.nan
+    if not moving.any() or speed[moving].mean() < MOVING / 2:
+        return np.nan  # told to walk and does not: energy per metre means nothing
+    return float((power * moving).sum() / (rec.mass * GRAVITY * speed * moving).sum())
 
 
 def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:

@@ -19,6 +19,7 @@ from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load
 
 from ..contract import Contract
 from .alignment import BaseFrame, align_base
+from .stage import set_stage
 
 GRAVITY = 9.81
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
@@ -75,7 +76,9 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
     dt = min(PHYSICS_DT, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     spec.option.timestep = contract.control_dt / decimation
-    if not visual and all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
+    if visual:
+        set_stage(spec)
+    elif all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
         strip_visuals(spec)
     if not any(g.contype or g.conaffinity for body in spec.bodies if body.name != "world" for g in body.geoms):
         raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
