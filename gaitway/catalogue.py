@@ -1,4 +1,4 @@
-"""The worlds and agents there are, what each needs, and the extra that brings it. Imports nothing heavy."""
+"""The worlds, agents and commands there are, what each needs and the extras that bring it. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A world or an agent: one line about it, the modules it imports, and the extras that install them."""
+    """A part of Gaitway: one line about it, the modules it imports, and the extras that install them."""
 
     summary: str
     modules: tuple[str, ...]
@@ -33,6 +33,22 @@ AGENTS = {
         extras=("train",),
     ),
 }
+
+EXPORT = Entry(
+    summary="writing a bundle", modules=("torch", "onnx", "onnxscript", "mujoco"), extras=("train", "mujoco")
+)
+VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
+TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
+PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ffmpeg"), extras=("mujoco",))
+
+COMMANDS: dict[str, tuple[Entry, ...]] = {
+    "train": (WORLDS["mujoco"], AGENTS["ppo"]),
+    "play": (PLAY,),
+    "export": (EXPORT,),
+    "validate": (VALIDATE,),
+    "run --world twin": (TWIN,),
+}
+"""What each command of ``gaitway`` needs."""
 
 
 def install_line(extras: tuple[str, ...]) -> str:

@@ -84,6 +84,12 @@ class RunFolder:
 
         return load(self.path / CONFIG_FILE)
 
+    def set_config(self, config: TrainConfig) -> None:
+        """Replace ``config.yaml``, for a run that goes on with another length or other threads."""
+        from .config import CONFIG_FILE, dump
+
+        write_text_atomically(self.path / CONFIG_FILE, dump(config))
+
     def update(self, **fields: Any) -> None:
         """Change the record and write it."""
         self.record.update(fields, updated=_now())

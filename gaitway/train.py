@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from pathlib import Path
@@ -185,10 +186,9 @@ def _log(run: RunFolder, writer: Any, row: dict[str, Any]) -> None:
 
 
 def _mark_failed(run: RunFolder, error: BaseException) -> None:
-    try:
+    # The disk that failed the run may fail its epitaph too; the first error is the one to tell.
+    with contextlib.suppress(RunError):
         run.update(status="failed", error=f"{type(error).__name__}: {error}")
-    except RunError:
-        pass  # the disk that failed the run may fail its epitaph too; the first error is the one to tell
 
 
 def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, signal_name: str | None) -> None:

@@ -38,6 +38,11 @@ FACTORIES: dict[str, Callable[[], Task]] = {
     "velocity-flat-anymal-c-blind": _velocity_flat_anymal_c_blind,
 }
 
+SUMMARIES = {
+    "velocity-flat-anymal-c": "ANYmal C tracks velocity commands on flat ground; reads its base velocity",
+    "velocity-flat-anymal-c-blind": "the same from what a robot measures: no base velocity, a short history",
+}
+
 
 def _cpu(task: Task) -> Task:
     from . import velocity

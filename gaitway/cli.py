@@ -1,0 +1,81 @@
+"""The ``gaitway`` command.
+
+Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
+is wrong; 130 and 143 stopped by Ctrl-C and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from . import __version__
+from .commands import doctor, export, list_, play, run, train, validate
+from .errors import UserError
+
+COMMANDS = (list_, train, play, validate, export, run, doctor)
+
+DESCRIPTION = """\
+Train legged robots in simulation, check what they learnt, and take it to hardware.
+
+The usual path:
+  gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
+  gaitway play runs/walk
+  gaitway export runs/walk --out runs/walk/bundle
+  gaitway validate runs/walk/bundle
+  gaitway run runs/walk/bundle --world twin --seconds 20
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gaitway", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"gaitway {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add_parser(commands).set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        print("gaitway: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to report, to nobody
+        return 0
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None or os.environ.get("GAITWAY_DEBUG"):
+            traceback.print_exc()
+        if code is None:
+            print("gaitway: this is a bug, or a case nobody thought of; please report the lines above", file=sys.stderr)
+            return 70
+        print(f"gaitway: {error}", file=sys.stderr)
+        return code
+
+
+def _exit_code(error: Exception) -> int | None:
+    """2 for what the user can mend, 1 for work that failed, None for what nobody foresaw.
+
+    Every package has its own ``ValueError`` subclasses for bad input, and the lower floors know nothing of this one:
+    they are recognised by where they are defined.
+    """
+    own = type(error).__module__.partition(".")[0].startswith("gaitway")
+    if isinstance(error, UserError) or (own and isinstance(error, ValueError)):
+        return 2
+    if isinstance(error, OSError) and error.filename is not None:
+        return 2
+    return 1 if own and isinstance(error, RuntimeError) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""``gaitway doctor``: what works here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__, provenance
+from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
+from . import common
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+EXTRAS = {
+    "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
+    "train": ("torch", "gymnasium", "tensorboard", "onnx", "onnxscript"),
+    "mujoco": ("mujoco", "matplotlib", "imageio-ffmpeg", "viser"),
+    "robot": ("cyclonedds", "mcap"),
+}
+GL_PROBE = """
+import mujoco
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='.1'/></worldbody></mujoco>")
+renderer = mujoco.Renderer(model, 32, 32)
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer.update_scene(data)
+renderer.render()
+"""
+
+DESCRIPTION = """\
+Look at this machine: what is installed, which worlds, agents and commands work, what to install for the rest, whether
+the processor computes in bfloat16, and whether videos can be rendered.
+
+The exit code is 0 if a robot can be trained in some world, else 1.
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    return common.parser(commands, "doctor", "say what is installed and what works here", DESCRIPTION)
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    console = Console()
+    console.print(_machine())
+    console.print(_packages())
+    console.print(_abilities())
+    return 0 if not any(entry.missing() for entry in COMMANDS["train"]) else 1
+
+
+def _machine() -> Table:
+    table = _table("machine", "")
+    info = provenance.machine()
+    table.add_row("Gaitway", f"{__version__}, Python {platform.python_version()}")
+    table.add_row("system", f"{info['system']}, {info['architecture']}")
+    table.add_row("processor", f"{info['processor']}, {info['cores']} cores for this process")
+    table.add_row("memory", f"{info['memory_gib']} GiB")
+    table.add_row("free disk here", f"{shutil.disk_usage('.').free / 2**30:.1f} GiB")
+    table.add_row("bfloat16", _bfloat16())
+    table.add_row("GPU", _gpu())
+    table.add_row("video rendering", _rendering())
+    return table
+
+
+def _packages() -> Table:
+    table = _table("package", "version", "comes with")
+    for extra, names in EXTRAS.items():
+        for name in names:
+            source = "pip install gaitway" if extra == "core" else install_line((extra,))
+            try:
+                table.add_row(name, importlib.metadata.version(name), "core" if extra == "core" else f"extra {extra}")
+            except importlib.metadata.PackageNotFoundError:
+                table.add_row(name, "[yellow]missing[/]", source.replace("[", r"\["))
+    return table
+
+
+def _abilities() -> Table:
+    table = _table("what", "works here")
+    for name, entry in WORLDS.items():
+        table.add_row(f"world {name}", _state((entry,)))
+    for name, entry in AGENTS.items():
+        table.add_row(f"agent {name}", _state((entry,)))
+    for name, entries in COMMANDS.items():
+        table.add_row(f"gaitway {name}", _state(entries))
+    return table
+
+
+def _state(entries: tuple[Entry, ...]) -> str:
+    missing = [module for entry in entries for module in entry.missing()]
+    if not missing:
+        return "[green]yes[/]"
+    extras = tuple(dict.fromkeys(extra for entry in entries if entry.missing() for extra in entry.extras))
+    line = install_line(extras).replace("[", r"\[")
+    return f"[yellow]no[/], {', '.join(dict.fromkeys(missing))} missing: {line}"
+
+
+def _bfloat16() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "unknown without torch"
+    from gaitway_agents.presets import cpu_has_bfloat16
+
+    return "native: agent.optimizer.precision=bfloat16 is fast" if cpu_has_bfloat16() else "not native: use float32"
+
+
+def _gpu() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "unknown without torch"
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none; none is needed"
+
+
+def _rendering() -> str:
+    """Try each OpenGL platform in a process of its own, since a broken driver may take its process down."""
+    if importlib.util.find_spec("mujoco") is None:
+        return "unknown without mujoco"
+    for backend in (os.environ["MUJOCO_GL"],) if "MUJOCO_GL" in os.environ else ("egl", "osmesa", "glfw"):
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", GL_PROBE],
+                env={**os.environ, "MUJOCO_GL": backend},
+                capture_output=True,
+                timeout=60,
+            )
+        except subprocess.TimeoutExpired:
+            continue
+        if done.returncode == 0:
+            return f"works, with {backend}"
+    return "no OpenGL: install libegl1 and a Mesa driver (Debian: apt install libegl1 libgl1-mesa-dri)"
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0)
+    return table

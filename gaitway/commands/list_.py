@@ -1,0 +1,82 @@
+"""``gaitway list``: what there is."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import AGENTS, WORLDS, Entry, install_line
+from . import common
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+KINDS = ("tasks", "robots", "worlds", "agents")
+
+DESCRIPTION = """\
+Show the tasks with their presets, the robots, the worlds and the agents, and whether each works here.
+
+examples:
+  gaitway list
+  gaitway list tasks
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "list", "show tasks, robots, worlds and agents", DESCRIPTION)
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="only these")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    tables = {"tasks": _tasks, "robots": _robots, "worlds": _worlds, "agents": _agents}
+    console = Console()
+    for kind in [args.kind] if args.kind else KINDS:
+        console.print(tables[kind]())
+    return 0
+
+
+def _tasks() -> Table:
+    from gaitway_tasks.registry import SUMMARIES, presets, task_names
+
+    table = _table("task", "presets", "what is learnt")
+    for name in task_names():
+        table.add_row(name, ", ".join(presets(name)), SUMMARIES[name])
+    return table
+
+
+def _robots() -> Table:
+    from gaitway_tasks.robots import ROBOTS
+
+    table = _table("robot", "joints", "feet", "actuator")
+    for name, robot in ROBOTS.items():
+        law = robot.actuator
+        actuator = f"{type(law).__name__} kp {law.stiffness:g}, kd {law.damping:g}, {law.effort_limit:g} N m"
+        table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), actuator)
+    return table
+
+
+def _worlds() -> Table:
+    return _entries("world", WORLDS)
+
+
+def _agents() -> Table:
+    return _entries("agent", AGENTS)
+
+
+def _entries(kind: str, entries: dict[str, Entry]) -> Table:
+    table = _table(kind, "what it is", "here")
+    for name, entry in entries.items():
+        table.add_row(name, entry.summary, install_line(entry.extras) if entry.missing() else "ready")
+    return table
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title_justify="left", header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0)
+    return table

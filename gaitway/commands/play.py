@@ -1,0 +1,94 @@
+"""``gaitway play``: watch and steer a policy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import PLAY, WORLDS
+from ..errors import UserError
+from . import common
+
+if TYPE_CHECKING:
+    from ..walkers import Walker
+
+DESCRIPTION = """\
+Watch a policy and steer it from a web browser: sliders for the command, a push, a restart.
+
+A bundle runs on its twin as it would on the robot. A run plays its newest checkpoint in the world it learns in, also
+while it is being trained. With --video nothing is served: the robot tours the commands and a film is written, which
+needs no display.
+
+examples:
+  gaitway play runs/walk
+  gaitway play runs/walk/bundle --port 9000
+  gaitway play runs/walk --video walk.mp4
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "play", "watch and steer a policy in a browser", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write a film instead of serving a page")
+    parser.add_argument("--seconds", type=float, help="length (default 20 for a film, endless in the browser)")
+    parser.add_argument("--port", type=int, default=8080, help="port of the page (default 8080)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    kind = common.run_or_bundle(args.source)
+    common.require("play", PLAY)
+    if kind == "run":
+        common.require("playing a run", WORLDS["mujoco"])
+        if args.model is not None:
+            raise UserError("--model is for bundles: export the run first, then play the bundle")
+    if args.seconds is not None and not 0.0 < args.seconds < float("inf"):
+        raise UserError(f"--seconds {args.seconds}: give a length above zero")
+    if args.video is not None:
+        return _film(_walker(args, kind), args.video, args.seconds or 20.0)
+
+    from ..viewer import check_port, view
+
+    check_port(args.host, args.port)
+    view(_walker(args, kind), args.host, args.port, args.seconds)
+    return 0
+
+
+def _walker(args: argparse.Namespace, kind: str) -> Walker:
+    from ..walkers import TwinWalker, WorldWalker
+
+    return TwinWalker(args.source, args.model) if kind == "bundle" else WorldWalker(args.source)
+
+
+def _film(walker: Walker, out: Path, seconds: float) -> int:
+    import numpy as np
+    from gaitway_sim2real.onboard.commands import follow, tour
+    from gaitway_sim2real.twin_video import check_video_path, film
+
+    from ..files import make_folder
+
+    check_video_path(out)
+    make_folder(out.absolute().parent)
+    source = follow(tour(walker, seconds))  # type: ignore[arg-type]  # of a contract it reads command_ranges alone
+    qpos, commands, velocities = [], [], []
+    for step in range(round(seconds / walker.control_dt)):
+        command = np.array(source(step * walker.control_dt))
+        walker.step(command)
+        qpos.append(walker.qpos.copy())
+        commands.append(command)
+        velocities.append(walker.velocity())
+    labels = [walker.name] * len(qpos)
+    film(
+        walker.stage,
+        np.array(qpos),
+        np.array(commands),
+        np.array(velocities),
+        labels,
+        out,
+        control_dt=walker.control_dt,
+    )
+    print(f"video: {out}")
+    return 0

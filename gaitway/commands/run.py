@@ -1,0 +1,63 @@
+"""``gaitway run``: the on-robot half. Imports no torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import TWIN
+from . import common
+
+WORLDS = {"twin": TWIN}
+
+DESCRIPTION = """\
+Run a bundle as it would run on the robot: recorded inputs are replayed first, then passive, ramp to the default pose,
+hold, policy at the contract's rate, and damping whatever ends it. Nothing of the training half is imported.
+
+--world twin steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands it was
+trained on.
+
+The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle cannot be used.
+
+examples:
+  gaitway run runs/walk/bundle --world twin --seconds 20
+  gaitway run runs/walk/bundle --command 0.5,0,0 --video walk.mp4
+  gaitway run runs/walk/bundle --command '0:0,0,0;2:0.8,0,0;6:0.5,0,0.5' --realtime
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "run", "run a bundle as on the robot", DESCRIPTION)
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="bundle folder")
+    parser.add_argument("--world", default="twin", choices=sorted(WORLDS), help="what to move (default twin)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of the policy's part (default 20)")
+    parser.add_argument(
+        "--command", dest="velocity", metavar="VX,VY,YAW", help="command, or a script 't:vx,vy,yaw;...'"
+    )
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the run; needs no display")
+    parser.add_argument("--log", type=Path, metavar="FILE.npz", help="write signals, commands and targets")
+    parser.add_argument("--realtime", action="store_true", help="keep to the wall clock")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require(f"running in {args.world}", WORLDS[args.world])
+    from gaitway_sim2real.onboard.commands import parse_script
+    from gaitway_sim2real.twin import run_bundle
+
+    from ..files import make_folder
+
+    for path in filter(None, (args.video, args.log)):
+        make_folder(path.absolute().parent)
+    report = run_bundle(
+        args.bundle,
+        args.seconds,
+        command=parse_script(args.velocity) if args.velocity else None,
+        model=args.model,
+        video=args.video,
+        log=args.log,
+        realtime=args.realtime,
+    )
+    return report.exit_code

@@ -1,0 +1,77 @@
+"""``gaitway validate``: may this policy leave simulation?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import VALIDATE
+from . import common
+
+DESCRIPTION = """\
+Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and give a verdict.
+
+Scenarios: command grid, standing, command steps, pushes, friction, payload, motor strength, sensor noise, delay, slope.
+Each reports falls, tracking errors, cost of transport, torque and joint-limit use and smoothness against thresholds.
+Writes report.html (with plots and a video), validation.json and, into the bundle, validation.json again.
+
+--model takes any MJCF with the contract's joints, whatever its meshes, inertias, actuators and body names: the
+controller is the bundle's.
+
+The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if bundle or model cannot be used.
+
+examples:
+  gaitway validate runs/walk
+  gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "validate", "check a policy and give a verdict", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict here")
+    parser.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder of the report (default validation/ beside the bundle)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the scenarios (default 0)")
+    parser.add_argument("--no-video", action="store_true", help="leave the video out of the report")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("validate", VALIDATE)
+    bundle = common.bundle_of(args.source)
+    from gaitway_sim2real.validate import validate_bundle
+
+    from ..files import make_folder
+
+    report = args.report or bundle.resolve().parent / "validation"
+    make_folder(report)
+    if args.json is not None:
+        make_folder(args.json.absolute().parent)
+    verdict = validate_bundle(
+        bundle, model=args.model, seed=args.seed, report_dir=report, progress=_show, video=not args.no_video
+    )
+    if args.model is None:
+        verdict.save(bundle / "validation.json")
+    if args.json is not None:
+        verdict.save(args.json)
+    print(verdict.summary())
+    print(f"report: {_short(report / 'report.html')}")
+    return 0 if verdict.passed else 1
+
+
+def _show(done: int, total: int, title: str) -> None:
+    """One line that is overwritten on a terminal; a line per scenario elsewhere."""
+    text = f"[{min(done + 1, total)}/{total}] {title}"
+    if sys.stdout.isatty():
+        print(f"\r\x1b[2K{text}", end="\n" if title == "Done" else "", flush=True)
+    else:
+        print(text, flush=True)
+
+
+def _short(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
