@@ -93,7 +93,7 @@ class TensorWorld:
         pos = normal(robot.root_pos_w, 1.0)
         self.set_root(quat, normal(pos, 1.0), normal(pos, 1.0), pos)
         self.action, self.previous_action = normal(self.action, 1.0), normal(self.action, 1.0)
-        self.episode_step = torch.randint(0, self.max_episode_length + 2, (n,), generator=g)
+        self.episode_step = torch.randint(self.max_episode_length - 5, self.max_episode_length + 5, (n,), generator=g)
         self.terminated = torch.rand(n, generator=g) < 0.5
         command = torch.rand(n, 3, generator=g) * 2 - 1
         self.commands["base_velocity"] = command * (torch.rand(n, 1, generator=g) < 0.8)

@@ -1,0 +1,137 @@
+"""What Isaac Lab's functions look at, filled from a :class:`TensorWorld`.
+
+Joints and bodies are in PhysX's order (breadth-first, feet last), not in Gaitway's: equality then also shows that
+neither side depends on the order.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from isaaclab.utils.string import resolve_matching_names
+from tensor_world import TensorWorld, rotation_matrix
+from torch import Tensor
+
+from gaitway_tasks.robots import ANYMAL_C
+
+LEGS = ("LF", "LH", "RF", "RH")
+JOINTS = [f"{leg}_{joint}" for joint in ("HAA", "HFE", "KFE") for leg in LEGS]
+BODIES = ["base", *(f"{leg}_{body}" for body in ("HIP", "THIGH", "SHANK", "FOOT") for leg in LEGS)]
+TO_ISAAC = [ANYMAL_C.joint_names.index(name) for name in JOINTS]
+"""``ours[:, TO_ISAAC]`` is in Isaac Lab's joint order."""
+TO_OURS = [JOINTS.index(name) for name in ANYMAL_C.joint_names]
+BODY_IDS = [ANYMAL_C.body_names.index(name) for name in BODIES]
+FEET = [BODIES.index(name) for name in ANYMAL_C.foot_names]
+
+
+class Entity:
+    """The naming half of an articulation or a sensor."""
+
+    def __init__(self, data: SimpleNamespace):
+        self.data = data
+        self.joint_names, self.body_names = JOINTS, BODIES
+        self.num_joints, self.num_bodies = len(JOINTS), len(BODIES)
+        self.device = "cpu"
+        self.written: dict[str, Tensor] = {}
+
+    def find_joints(self, names: Any, joint_subset: Any = None, preserve_order: bool = False) -> Any:
+        return resolve_matching_names(names, self.joint_names, preserve_order)
+
+    def find_bodies(self, names: Any, preserve_order: bool = False) -> Any:
+        return resolve_matching_names(names, self.body_names, preserve_order)
+
+    def compute_first_contact(self, dt: float, abs_tol: float = 1.0e-8) -> Tensor:
+        """The sensor's own method, run on this data."""
+        from isaaclab.sensors import ContactSensor
+
+        sensor = SimpleNamespace(cfg=SimpleNamespace(track_air_time=True), data=self.data)
+        return ContactSensor.compute_first_contact(sensor, dt, abs_tol)
+
+    def write_root_pose_to_sim(self, value: Tensor, env_ids: Tensor) -> None:
+        self.written["root_pose"] = value
+
+    def write_root_velocity_to_sim(self, value: Tensor, env_ids: Tensor) -> None:
+        self.written["root_velocity"] = value
+
+    def write_joint_state_to_sim(self, pos: Tensor, vel: Tensor, joint_ids: Any, env_ids: Tensor) -> None:
+        self.written["joint_pos"], self.written["joint_vel"] = pos, vel
+
+
+class Scene(dict):  # type: ignore[type-arg]
+    """Entities by name; ``sensors`` and ``env_origins`` as Isaac Lab's scene has them."""
+
+    def __init__(self, robot: Entity, sensors: dict[str, Any], num_envs: int):
+        super().__init__(robot=robot, **sensors)
+        self.sensors, self.num_envs = sensors, num_envs
+        self.env_origins = torch.zeros(num_envs, 3)
+
+
+def isaac_env(world: TensorWorld) -> Any:
+    """An environment in the state of ``world``, as far as terms and managers read one."""
+    robot, n = world.robot, world.num_envs
+    rotation = rotation_matrix(robot.root_quat_wxyz)
+
+    def to_world(vec_b: Tensor) -> Tensor:
+        return (rotation @ vec_b.double()[..., None])[..., 0].float()
+
+    forward_w = rotation[..., 0]
+    lin_vel_w, ang_vel_w = to_world(robot.root_lin_vel_b), to_world(robot.root_ang_vel_b)
+    default_root = torch.tensor([0.0, 0.0, ANYMAL_C.init_height, 1.0] + [0.0] * 9)
+    articulation = Entity(
+        SimpleNamespace(
+            joint_pos=robot.joint_pos[:, TO_ISAAC],
+            joint_vel=robot.joint_vel[:, TO_ISAAC],
+            joint_acc=robot.joint_acc[:, TO_ISAAC],
+            applied_torque=robot.applied_torque[:, TO_ISAAC],
+            default_joint_pos=world.default_joint_pos[TO_ISAAC].repeat(n, 1),
+            default_joint_vel=torch.zeros(n, 12),
+            soft_joint_pos_limits=world.soft_joint_pos_limits[TO_ISAAC].repeat(n, 1, 1),
+            soft_joint_vel_limits=torch.full((n, 12), 7.5),
+            root_pos_w=robot.root_pos_w,
+            root_quat_w=robot.root_quat_wxyz,
+            root_lin_vel_w=lin_vel_w,
+            root_ang_vel_w=ang_vel_w,
+            root_vel_w=torch.cat((lin_vel_w, ang_vel_w), 1),
+            root_lin_vel_b=robot.root_lin_vel_b,
+            root_ang_vel_b=robot.root_ang_vel_b,
+            projected_gravity_b=robot.projected_gravity_b,
+            heading_w=torch.atan2(forward_w[:, 1], forward_w[:, 0]).float(),
+            body_lin_vel_w=robot.body_lin_vel_w[:, BODY_IDS],
+            default_root_state=default_root.repeat(n, 1),
+        )
+    )
+    force = robot.contact_force_w[:, BODY_IDS]
+
+    def per_body(values: Tensor) -> Tensor:
+        out = torch.zeros(n, len(BODIES))
+        out[:, FEET] = values
+        return out
+
+    contact = Entity(
+        SimpleNamespace(
+            # The newest of three physics steps; the older ones are weaker, so that the maximum is the newest.
+            net_forces_w_history=torch.stack((force, 0.5 * force, torch.zeros_like(force)), 1),
+            current_air_time=per_body(robot.current_air_time),
+            last_air_time=per_body(robot.last_air_time),
+            current_contact_time=per_body(robot.current_contact_time),
+            last_contact_time=per_body(robot.last_contact_time),
+        )
+    )
+    env = SimpleNamespace(
+        scene=Scene(articulation, {"contact_forces": contact}, n),
+        num_envs=n,
+        device="cpu",
+        step_dt=world.step_dt,
+        max_episode_length=world.max_episode_length,
+        max_episode_length_s=world.max_episode_length * world.step_dt,
+        episode_length_buf=world.episode_step,
+        sim=SimpleNamespace(is_playing=lambda: True),
+        command_manager=SimpleNamespace(get_command=world.command),
+        action_manager=SimpleNamespace(
+            action=world.action[:, TO_ISAAC], prev_action=world.previous_action[:, TO_ISAAC]
+        ),
+        termination_manager=SimpleNamespace(terminated=world.terminated),
+    )
+    return env
