@@ -1,0 +1,126 @@
+"""The report's plots, as inline SVG."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..contract import Contract
+from .evidence import Evidence
+from .showcase import Showcase
+from .svg import Axes, number
+
+COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
+
+
+def velocity_plots(showcase: Showcase) -> str:
+    """Commanded and measured velocity over time, one panel per component."""
+    rec = showcase.recording
+    time = (np.arange(len(rec.command)) + 1) * rec.control_dt
+    measured = np.concatenate([rec.lin_vel[:, 0, :2], rec.ang_vel[:, 0, 2:]], 1).astype(float)
+    measured[~rec.alive[:, 0]] = np.nan
+    panels = []
+    for k, (name, unit) in enumerate(COMPONENTS):
+        both = np.concatenate([rec.command[:, 0, k], measured[:, k]])
+        low, high = np.nanmin(both), np.nanmax(both)
+        pad = 0.1 * max(high - low, 0.5)
+        last = k == len(COMPONENTS) - 1
+        axes = Axes(x=(0.0, float(time[-1])), y=(low - pad, high + pad), height=136 if last else 122, bottom=40 if last else 20)
+        axes.grid("time [s]" if last else "", f"{name} [{unit}]")
+        if k == 0:
+            _phase_labels(axes, showcase, time)
+        axes.line(time, measured[:, k], "measured")
+        axes.line(time, rec.command[:, 0, k], "command")
+        panels.append(axes.render(f"{name}: commanded and measured"))
+    return "".join(panels)
+
+
+def _phase_labels(axes: Axes, showcase: Showcase, time: np.ndarray) -> None:
+    changes = [0, *(i for i in range(1, len(time)) if showcase.labels[i] != showcase.labels[i - 1]), len(time) - 1]
+    for start, end in zip(changes[:-1], changes[1:], strict=True):
+        axes.text((axes.px(time[start]) + axes.px(time[end])) / 2, axes.top + 1, showcase.labels[start], "phase")
+
+
+def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) -> str:
+    """Tracking error over vx and, as ``row``, vy (1) or yaw rate (2): linear error for vy, yaw error for yaw rate."""
+    command, fell = evidence.grid_command, evidence.grid_fell
+    error = evidence.grid_lin_error if row == 1 else evidence.grid_yaw_error
+    assert command is not None and fell is not None and error is not None
+    ranges = contract.command_ranges
+    vx, other = (np.linspace(*ranges[k], 7) for k in (0, row))
+    rest = float(np.clip(0.0, *ranges[3 - row]))
+    half_x, half_y = (max((axis[1] - axis[0]) / 2, 0.05) for axis in (vx, other))
+    axes = Axes(
+        x=(vx[0] - half_x, vx[-1] + half_x), y=(other[0] - half_y, other[-1] + half_y), width=350, height=320, bottom=42
+    )
+    name, unit = COMPONENTS[row]
+    for x in vx:
+        for y in other:
+            wanted = np.array([x, y, rest] if row == 1 else [x, rest, y])
+            i = int(np.argmin(np.abs(command - wanted).sum(1)))
+            share = float(np.clip(error[i] / (2 * limit), 0, 1))
+            text = "fell" if fell[i] else f"{error[i]:.2f}"
+            tip = f"vx {x:+.2f} m/s, {name} {y:+.2f} {unit}: error {error[i]:.3f}" + (", fell" if fell[i] else "")
+            css = "cell fell" if fell[i] else "cell"
+            axes.box(x - half_x * 0.94, x + half_x * 0.94, y - half_y * 0.94, y + half_y * 0.94, css, tip, f"--share:{share:.3f}")
+            axes.text(axes.px(x), axes.py(y) + 4, text, "cell-text strong" if share > 0.6 or fell[i] else "cell-text")
+    for value in vx:
+        axes.text(axes.px(value), axes.height - axes.bottom + 15, number(round(value, 2)))
+    for value in other:
+        axes.text(axes.left - 6, axes.py(value) + 3.5, number(round(value, 2)), anchor="end")
+    axes.text((axes.left + axes.width - axes.right) / 2, axes.height - 4, "commanded vx [m/s]", "label")
+    axes.text(11, (axes.top + axes.height - axes.bottom) / 2, f"commanded {name} [{unit}]", "label", turn=True)
+    return axes.render(f"error over vx and {name}")
+
+
+def gait_diagram(showcase: Showcase, feet: tuple[str, ...], start: float, seconds: float = 3.0) -> str:
+    """Which foot is on the ground when: a bar per stance."""
+    rec = showcase.recording
+    first = round(start / rec.control_dt)
+    last = min(first + round(seconds / rec.control_dt), int(rec.alive[:, 0].sum()))
+    axes = Axes(x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, bottom=38)
+    axes.grid("time [s]", y_count=0)
+    axes.items = [item for item in axes.items if 'class="grid"' not in item and 'text-anchor="end"' not in item]
+    for k, name in enumerate(feet):
+        row = len(feet) - 1 - k
+        down = np.concatenate([[False], rec.foot_contact[first:last, 0, k], [False]]).astype(np.int8)
+        edges = np.diff(down)
+        axes.box(start, start + seconds, row + 0.15, row + 0.85, "swing")
+        for a, b in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
+            axes.box(start + a * rec.control_dt, start + b * rec.control_dt, row + 0.15, row + 0.85, "stance")
+        duty = rec.foot_contact[first:last, 0, k].mean() if last > first else 0.0
+        axes.text(axes.left - 8, axes.py(row + 0.5) + 4, name, anchor="end")
+        axes.text(axes.width - axes.right - 4, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", "tick end", "end")
+    return axes.render("feet on the ground over time")
+
+
+def torque_speed(evidence: Evidence, contract: Contract) -> str:
+    """Joint torque against joint speed, with the limits of the actuator law."""
+    speed, torque, law = evidence.scatter_speed, evidence.scatter_torque, contract.actuator
+    assert speed is not None and torque is not None
+    effort = law.effort_limit
+    fastest = max(law.velocity_limit or 0.0, float(np.abs(speed).max(initial=0.1)))
+    axes = Axes(x=(-1.08 * fastest, 1.08 * fastest), y=(-1.15 * effort, 1.15 * effort), height=320, width=720, bottom=40)
+    axes.grid("joint speed [rad/s]", "joint torque [N m]", y_count=6)
+    axes.dots(speed, torque, "dots")
+    grid = np.linspace(*axes.x, 241)
+    high, low = np.full(len(grid), effort), np.full(len(grid), -effort)
+    if law.saturation_effort is not None and law.velocity_limit is not None:
+        line = law.saturation_effort / law.velocity_limit * grid
+        high = np.clip(law.saturation_effort - line, -effort, effort)
+        low = np.clip(-law.saturation_effort - line, -effort, effort)
+    axes.line(grid, high, "limit")
+    axes.line(grid, low, "limit")
+    return axes.render("torque and speed of all joints within the limits of the drive")
+
+
+def fall_causes(causes: dict[str, int]) -> str:
+    """Horizontal bars: how often each cause ended a robot's walk."""
+    rows = sorted(causes.items(), key=lambda item: -item[1])[:8]
+    axes = Axes(x=(0.0, float(max(count for _, count in rows))), y=(0.0, float(len(rows))), height=14 + 24 * len(rows),
+                left=190, right=60, top=4, bottom=6)  # fmt: skip
+    for k, (cause, count) in enumerate(rows):
+        row = len(rows) - 1 - k
+        axes.box(0.0, count, row + 0.18, row + 0.82, "cause")
+        axes.text(axes.left - 8, axes.py(row + 0.5) + 4, cause, anchor="end")
+        axes.text(axes.px(count) + 6, axes.py(row + 0.5) + 4, str(count), anchor="start")
+    return axes.render("causes of falls")

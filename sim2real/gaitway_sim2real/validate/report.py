@@ -1,0 +1,244 @@
+"""One HTML page for the owner of a robot: what was tried, what came out, what was not tried. Needs no network."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections import Counter
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from ..contract import Contract
+from . import plots
+from .evidence import Evidence
+from .metrics import METRICS
+from .scenarios import NOT_TESTED
+from .simulate import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
+from .verdict import Check, ScenarioResult, Verdict, format_value
+
+TABLE_METRICS = (
+    "falls", "lin_vel_error", "yaw_vel_error", "cost_of_transport", "torque_rms", "torque_peak", "torque_saturation",
+    "joint_limit_use", "action_rate", "foot_slip", "air_time",
+)  # fmt: skip
+
+
+def render_page(
+    verdict: Verdict,
+    evidence: Evidence,
+    contract: Contract,
+    bundle: Path,
+    model: Path,
+    clip: Path | None,
+    why_no_clip: str,
+) -> str:
+    """The whole page."""
+    style = (files(__package__) / "report.css").read_text("utf-8")
+    sections = [
+        _head(verdict, contract),
+        _film(clip, why_no_clip),
+        _scenario_table(verdict),
+        _tracking(evidence, contract, verdict),
+        _motion(evidence, contract),
+        _falls(verdict),
+        _all_numbers(verdict),
+        _scope(verdict),
+        _provenance(verdict, contract, bundle, model),
+    ]
+    title = f"{escape(contract.robot)}: validation {verdict.word}"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(section for section in sections if section)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _head(verdict: Verdict, contract: Contract) -> str:
+    required = [result for result in verdict.scenarios if result.required]
+    beyond = [result for result in verdict.scenarios if not result.required]
+    robots = sum(result.envs for result in verdict.scenarios)
+    hours = sum(result.envs * result.seconds for result in verdict.scenarios) / 3600
+    lines = [f"<li><b>{escape(r.title)}</b>: {escape(c.sentence())}</li>" for r, c in verdict.failures()]
+    failed = f'<ul class="failures">{"".join(lines)}</ul>' if lines else ""
+    model = "" if verdict.model == "bundle" else f" on <b>{escape(verdict.model)}</b>"
+    extra = f", and {sum(r.passed for r in beyond)} of {len(beyond)} beyond the requirement" if beyond else ""
+    return f"""<header class="{verdict.word.lower()}">
+<p class="kicker">Validation in MuJoCo, suite {escape(verdict.suite_version)}, seed {verdict.seed}</p>
+<h1>{escape(contract.robot)} <span>{escape(contract.task)}</span></h1>
+<div class="verdict"><span class="badge">{verdict.word}</span>
+<p>The policy passed <b>{sum(r.passed for r in required)} of {len(required)}</b> required scenarios{extra}{model}.
+{robots} simulated robots, {hours:.1f} hours of walking.</p></div>
+{failed}</header>"""
+
+
+def _film(clip: Path | None, why: str) -> str:
+    if clip is None:
+        return f'<section><h2>Video</h2><p class="muted">No video: {escape(why)}.</p></section>'
+    data = base64.b64encode(clip.read_bytes()).decode("ascii")
+    return (
+        '<section><h2>What it looks like</h2><video controls muted loop playsinline preload="auto" '
+        f'src="data:video/mp4;base64,{data}"></video><p class="caption">The undisturbed robot follows a fixed sequence '
+        "of commands. Arrows show commanded and measured velocity.</p></section>"
+    )
+
+
+def _scenario_table(verdict: Verdict) -> str:
+    groups = []
+    for required, title in ((True, "Required"), (False, "Beyond the requirement; does not decide the verdict")):
+        chosen = [result for result in verdict.scenarios if result.required == required]
+        if chosen:
+            groups.append(f'<tr class="group"><th colspan="6">{title}</th></tr>')
+            groups += [_scenario_rows(result) for result in chosen]
+    return f"""<section><h2>Scenarios</h2>
+<div class="scroll"><table class="scenarios"><thead><tr><th></th><th>Scenario</th><th>Measured</th><th class="num">Result</th>
+<th class="num">Limit</th><th>Share of what is allowed</th></tr></thead><tbody>{"".join(groups)}</tbody></table></div>
+<p class="caption">The bar is full at the limit, marked by the line; shorter is better. For survival it shows the share
+of allowed losses used.</p></section>"""
+
+
+def _scenario_rows(result: ScenarioResult) -> str:
+    rows = []
+    for k, check in enumerate(result.checks):
+        span = len(result.checks)
+        first = (
+            f'<td class="mark {_mark(result)}" rowspan="{span}">{"✓" if result.passed else "✗"}</td>'
+            f'<td rowspan="{span}"><b>{escape(result.title)}</b><small>{escape(result.about)} '
+            f"{result.envs} robots, {result.seconds:.0f} s.</small></td>"
+            if k == 0
+            else ""
+        )
+        sign = "≥" if check.at_least else "≤"
+        rows.append(
+            f'<tr{"" if k else " class=first"}>{first}<td>{escape(METRICS[check.metric].title)}</td>'
+            f'<td class="num {"" if check.passed else "bad"}">{escape(format_value(check.metric, check.value))}</td>'
+            f'<td class="num">{sign} {escape(format_value(check.metric, check.limit))}</td>'
+            f"<td>{_bar(check, result.required)}</td></tr>"
+        )
+    return "".join(rows)
+
+
+def _mark(result: ScenarioResult) -> str:
+    return "good" if result.passed else "bad" if result.required else "warn"
+
+
+def _bar(check: Check, required: bool) -> str:
+    """How much of the allowance is used: 1 is the limit, drawn two thirds along."""
+    used = allowance_used(check)
+    if math.isnan(used):
+        return ""
+    colour = "good" if check.passed else "bad" if required else "warn"
+    width = min(used / 1.5, 1.0) * 100
+    return f'<div class="bar" title="{100 * used:.0f} % of what is allowed"><i class="{colour}" style="width:{width:.1f}%"></i></div>'
+
+
+def allowance_used(check: Check) -> float:
+    """Measured over limit; for a share that must be large, losses over allowed losses."""
+    value, limit = (1 - check.value, 1 - check.limit) if check.at_least else (check.value, check.limit)
+    return value / limit if limit > 0 else math.nan
+
+
+def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
+    parts = []
+    if evidence.showcase is not None:
+        parts.append(
+            "<h2>Following commands</h2>"
+            '<p class="legend"><span class="key command"></span>commanded <span class="key measured"></span>measured, base frame</p>'
+            f"<figure>{plots.velocity_plots(evidence.showcase)}</figure>"
+        )
+    if evidence.grid_command is not None:
+        limits = {c.metric: c.limit for r in verdict.scenarios if r.name == "command_grid" for c in r.checks}
+        linear, yaw = limits.get("lin_vel_error", 0.15), limits.get("yaw_vel_error", 0.15)
+        parts.append(
+            "<h3>Mean error for each command</h3><div class='pair'>"
+            f"<figure>{plots.error_map(evidence, 1, contract, linear)}<figcaption>Linear velocity error [m/s], no turning</figcaption></figure>"
+            f"<figure>{plots.error_map(evidence, 2, contract, yaw)}<figcaption>Yaw rate error [rad/s], vy = 0</figcaption></figure></div>"
+            f'<p class="caption">Each cell is one robot holding one command for the whole time, the start from rest included. '
+            f"The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or more, twice the limit of the mean.</p>"
+        )
+    return f"<section>{''.join(parts)}</section>" if parts else ""
+
+
+def _motion(evidence: Evidence, contract: Contract) -> str:
+    parts = []
+    if evidence.showcase is not None and evidence.showcase.recording.alive[:, 0].sum() * contract.control_dt > 3:
+        parts.append(
+            "<h2>Gait and drives</h2><h3>Feet on the ground, walking forward</h3>"
+            f"<figure>{plots.gait_diagram(evidence.showcase, contract.foot_bodies, 3.0)}</figure>"
+        )
+    if evidence.scatter_speed is not None:
+        law = contract.actuator
+        limit = f"{law.effort_limit:g} N m" + (f", no-load speed {law.velocity_limit:g} rad/s" if law.velocity_limit else "")
+        parts.append(
+            f"<h3>Torque and speed of all joints</h3><figure>{plots.torque_speed(evidence, contract)}</figure>"
+            f'<p class="caption">A sample of the command grid, extremes included. Lines: limits of the drive ({limit}).</p>'
+        )
+    return f"<section>{''.join(parts)}</section>" if parts else ""
+
+
+def _falls(verdict: Verdict) -> str:
+    causes: Counter[str] = Counter()
+    for result in verdict.scenarios:
+        causes.update(result.fall_causes)
+    robots = sum(result.envs for result in verdict.scenarios)
+    if not causes:
+        return f"<section><h2>Falls</h2><p>None of {robots} robots fell.</p></section>"
+    where = ", ".join(f"{escape(r.title)} {sum(r.fall_causes.values())}" for r in verdict.scenarios if r.fall_causes)
+    return (
+        f"<section><h2>Falls</h2><p>{sum(causes.values())} of {robots} robots fell: {where}.</p>"
+        f"<figure>{plots.fall_causes(dict(causes))}</figure></section>"
+    )
+
+
+def _all_numbers(verdict: Verdict) -> str:
+    head = "".join(
+        f'<th class="num" title="{escape(METRICS[m].about)}">{escape(METRICS[m].title)}</th>' for m in TABLE_METRICS
+    )
+    rows = "".join(
+        f"<tr><td>{escape(r.title)}</td>"
+        + "".join(f'<td class="num">{_short(m, r.metrics[m])}</td>' for m in TABLE_METRICS)
+        + "</tr>"
+        for r in verdict.scenarios
+    )
+    about = "".join(f"<dt>{escape(m.title)}</dt><dd>{escape(m.about)}</dd>" for m in METRICS.values())
+    return (
+        "<section><h2>All numbers</h2>"
+        f'<div class="scroll"><table class="numbers"><thead><tr><th>Scenario</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<details><summary>What the numbers mean</summary><dl>{about}</dl></details></section>"
+    )
+
+
+def _short(metric: str, value: float) -> str:
+    return "–" if math.isnan(value) else escape(format_value(metric, value)).replace(" ", " ")
+
+
+def _scope(verdict: Verdict) -> str:
+    notes = "".join(f"<li>{escape(note)}</li>" for note in verdict.notes)
+    model = f"<h3>About the model</h3><ul>{notes}</ul>" if notes else ""
+    missing = "".join(f"<li>{escape(item)}</li>" for item in NOT_TESTED)
+    return f"""<section><h2>What this does and does not show</h2>
+<p>The exported graph drove the robot model in plain MuJoCo, through the contract's joint order, rates, gains and torque
+limits. Signals were joint encoders, gyro and orientation; nothing else reached the policy. A robot counts as fallen
+when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its initial height, or when any
+body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N. It is counted once and measured
+until then.</p>{model}
+<h3>Not tested</h3><ul>{missing}</ul></section>"""
+
+
+def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> str:
+    command = f"gaitway validate {bundle.name}"
+    command += "" if verdict.model == "bundle" else f" --model {model.name}"
+    command += f" --seed {verdict.seed}" if verdict.seed else ""
+    rows = {
+        "policy.onnx": verdict.policy_sha256,
+        "contract.yaml": verdict.contract_sha256,
+        f"model ({verdict.model})": verdict.model_sha256,
+        "checkpoint": contract.checkpoint_sha256,
+    }
+    hashes = "".join(f"<dt>{escape(name)}</dt><dd><code>{escape(value)}</code></dd>" for name, value in rows.items())
+    versions = ", ".join(f"{escape(name)} {escape(value)}" for name, value in verdict.software.items())
+    return f"""<section><h2>To repeat this</h2>
+<pre>{escape(command)}</pre>
+<p class="caption">Same bundle, model, suite version, seed and software give the same numbers.</p>
+<dl class="hashes">{hashes}</dl><p class="muted">{versions}</p></section>"""
