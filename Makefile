@@ -1,0 +1,80 @@
+# make walk and make test set everything up themselves; the second time there is nothing left to set up.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN ?= runs/walk
+SEED ?= 0
+PIP_ARGS ?=
+JOBS ?= auto
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.gaitway-installed
+
+.DELETE_ON_ERROR:
+.PHONY: help setup walk test lint format bench clean FORCE
+
+help:  ## show this
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## make the virtual environment and install everything
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || { \
+	  echo "Gaitway needs Python 3.11 or 3.12, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
+	       "install one and run make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+	  echo "'$(PYTHON)' cannot make virtual environments: install its venv package" \
+	       "(Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) \
+	  -c constraints.txt -e '.[train,mujoco,dev]'
+	@touch $@
+
+# ---- a walking robot, step by step; each line is what a user would type ------------------------------------------
+
+walk: $(RUN)/videos/walk.mp4  ## train ANYmal C to walk, export, validate, run the exported policy; all in runs/walk
+	@echo
+	@echo "A walking robot, in $(RUN):"
+	@echo "  video of the exported policy   $(RUN)/videos/walk.mp4"
+	@echo "  validation report              $(RUN)/validation/report.html  (verdict PASS)"
+	@echo "  bundle for a robot             $(RUN)/bundle"
+	@echo "  training record                $(RUN)/run.json, $(RUN)/metrics.jsonl"
+	@echo "Steer it in a browser: $(BIN)/gaitway play $(RUN)"
+
+# Always asked; a finished run is left as it is, an interrupted one continues.
+$(RUN)/run.json: FORCE $(READY)
+	$(BIN)/gaitway train velocity-flat-anymal-c-blind --world mujoco --preset cpu --seed $(SEED) --out $(RUN) --resume
+
+$(RUN)/bundle/contract.yaml: $(RUN)/run.json
+	$(BIN)/gaitway export $(RUN) --out $(RUN)/bundle
+
+# A verdict FAIL leaves its report but not this mark, so that the next make asks again.
+$(RUN)/validation/.passed: $(RUN)/bundle/contract.yaml
+	$(BIN)/gaitway validate $(RUN)/bundle --report $(RUN)/validation
+	@touch $@
+
+$(RUN)/videos/walk.mp4: $(RUN)/validation/.passed
+	$(BIN)/gaitway run $(RUN)/bundle --world twin --seconds 20 --video $(RUN)/videos/walk.mp4
+
+FORCE:
+
+# ---- checks ------------------------------------------------------------------------------------------------------
+
+test: lint  ## lint, types and all tests
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## measure the figures of docs/benchmarks.md on this machine
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the virtual environment and caches; runs/ stays
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
