@@ -66,7 +66,7 @@ class OnPolicyTrainer:
         self.steps += self.config.num_steps * self.env.num_envs
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
-        metrics["learn/std"] = float(self.policy.std.mean())
+        metrics["learn/std"] = float(self.policy.std.detach().mean())
         metrics["learn/value_mean"] = float(values.mean())
         metrics["learn/explained_variance"] = _explained_variance(batch)
         metrics["rollout/reward"] = float(rollout["rewards"].mean())

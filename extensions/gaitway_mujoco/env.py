@@ -97,12 +97,10 @@ class MujocoVectorEnv(VectorEnv):
         world.robot.update(world.step_dt)
         world.episode_step += 1
         terminated, truncated, reasons = managers.terminations.compute()
-        if world.diverged.any():
+        if world.diverged.any():  # its state is that of a restarted simulation: finite, and the episode is over
             terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
         world.terminated = terminated
         reward = managers.rewards.compute()
-        if not torch.isfinite(reward).all():
-            reward = torch.where(world.diverged, torch.zeros_like(reward), reward)
 
         done = terminated | truncated
         info: dict[str, Any] = {}

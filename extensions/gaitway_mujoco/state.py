@@ -28,11 +28,8 @@ class MujocoRobotState:
     contact_force_w: Tensor
 
     def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
-        def view(field: str) -> Tensor:
-            return torch.from_numpy(batch.bind(field))
-
-        self._qpos, self._qvel, self._qacc = view("qpos"), view("qvel"), view("qacc")
-        self._force, self._sensordata = view("actuator_force"), view("sensordata")
+        self._qpos, self._qvel, self._qacc = batch.bind("qpos"), batch.bind("qvel"), batch.bind("qacc")
+        self._force, self._sensordata = batch.bind("actuator_force"), batch.bind("sensordata")
         joint_ids = [model.joint(name).id for name in robot.joint_names]
         self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
         self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
@@ -57,7 +54,7 @@ class MujocoRobotState:
 
     def update_kinematics(self) -> None:
         """Refresh what follows from positions and velocities alone."""
-        qpos, qvel = self._qpos.float(), self._qvel.float()
+        qpos, qvel = _float32(self._qpos), _float32(self._qvel)
         self.root_pos_w = qpos[:, 0:3]
         self.root_quat_wxyz = qpos[:, 3:7]
         self.root_lin_vel_b = quat_apply_inverse(self.root_quat_wxyz, qvel[:, 0:3])
@@ -71,9 +68,9 @@ class MujocoRobotState:
     def update(self, dt: float) -> None:
         """Refresh everything after a control step of ``dt`` [s]."""
         self.update_kinematics()
-        self.joint_acc = self._qacc[:, self.qvel_adr].float()
-        self.applied_torque = self._force.float()
-        forces = self._sensordata[:, self._sensor_columns].float()
+        self.joint_acc = _float32(self._qacc)[:, self.qvel_adr]
+        self.applied_torque = _float32(self._force)
+        forces = _float32(self._sensordata)[:, self._sensor_columns]
         self.contact_force_w[:, self._sensed] = forces.unflatten(1, (-1, 3))
         self._update_air_times(dt)
 
@@ -94,6 +91,10 @@ class MujocoRobotState:
         self.contact_force_w[env_ids] = 0.0
         self.joint_acc[env_ids] = 0.0
         self.applied_torque[env_ids] = 0.0
+
+
+def _float32(view: np.ndarray) -> Tensor:
+    return torch.from_numpy(view.astype(np.float32))
 
 
 def _has_sensor(model: mujoco.MjModel, body: str) -> bool:

@@ -75,8 +75,10 @@ def strip_visuals(spec: mujoco.MjSpec) -> None:
             spec.delete(geom)
 
 
-def add_ground(spec: mujoco.MjSpec, friction: float = 1.0) -> None:
-    """A plane named ``ground`` whose friction decides every contact with it (it has priority)."""
+def add_ground(
+    spec: mujoco.MjSpec, friction: float = 1.0, solimp: tuple[float, float, float] = (0.9, 0.95, 0.001)
+) -> None:
+    """A plane named ``ground`` whose friction and softness decide every contact with it (it has priority)."""
     spec.worldbody.add_geom(
         name="ground",
         type=mujoco.mjtGeom.mjGEOM_PLANE,
@@ -86,4 +88,5 @@ def add_ground(spec: mujoco.MjSpec, friction: float = 1.0) -> None:
         condim=3,
         priority=1,
         friction=[friction, 0.02, 0.01],
+        solimp=[*solimp, 0.5, 2.0],
     )
