@@ -41,7 +41,7 @@ class Plant:
     base_qpos: int
     base_dof: int
     frame: BaseFrame
-    ground: int  # geom id
+    soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
     slope: float  # [rad], the ground falls along -x by this angle
     start_height: float  # [m], base origin above the ground, measured along its normal
     foot_names: tuple[str, ...]
@@ -70,7 +70,7 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
 
     ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees.
     """
-    spec, base_name = _robot_only(load_spec(path), contract, path)
+    spec, base_name = _robot_only(_load(path, contract), contract, path)
     feet = _foot_bodies(spec, contract)
     _set_world(spec, slope)
     dt = min(PHYSICS_DT, contract.physics_dt)
@@ -101,7 +101,7 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
         base_body=int(base.id),
         base_dof=int(model.jnt_dofadr[root]),
         frame=frame,
-        ground=model.geom("ground").id,
+        soles=np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0))),
         slope=slope,
         start_height=_start_height(contract, model, reference, path, **plant),
         foot_names=tuple(feet),
@@ -112,9 +112,19 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
     )
 
 
+def _load(path: Path, contract: Contract) -> Any:
+    """The parsed file, with every joint of the contract; errors fit on one line and name the file."""
+    try:
+        spec = load_spec(path)
+        check_joints(spec, contract.joint_names)
+    except ModelError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(reason if str(path) in reason else f"{path}: {reason}") from None
+    return spec
+
+
 def _robot_only(spec: Any, contract: Contract, path: Path) -> tuple[Any, str]:
     """Drop all but the robot from ``spec``; also the name of its base, the body of the free joint."""
-    check_joints(spec, contract.joint_names)
     names = Counter(joint.name for joint in spec.joints)
     if twice := [name for name in contract.joint_names if names[name] > 1]:
         raise ModelError(f"{path} has more than one joint named {', '.join(twice)}: give each joint a name of its own")
@@ -132,6 +142,11 @@ def _robot_only(spec: Any, contract: Contract, path: Path) -> tuple[Any, str]:
     for group in (spec.actuators, spec.sensors, spec.keys):
         for element in list(group):
             spec.delete(element)
+    for pair in list(spec.pairs):  # contacts by list, mostly with a floor that is about to go
+        for geom in (pair.geomname1, pair.geomname2):
+            if (found := spec.geom(geom)) is not None:
+                found.conaffinity = found.conaffinity or 1
+        spec.delete(pair)
     for body in list(spec.worldbody.bodies):
         if body.id != base.id:
             spec.delete(body)
@@ -191,12 +206,15 @@ def _set_world(spec: Any, slope: float) -> None:
     add_ground(spec)
     ground = spec.geom("ground")
     ground.contype = ground.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
+    # The softness and friction of a contact are the robot's: its geoms all rank above the ground.
+    ground.priority = min((geom.priority for geom in spec.geoms), default=0) - 1
     ground.quat = [np.cos(slope / 2), 0.0, -np.sin(slope / 2), 0.0]
     spec.option.gravity = [0.0, 0.0, -GRAVITY]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     spec.option.iterations, spec.option.ls_iterations, spec.option.tolerance = 100, 50, 1e-8
-    spec.option.disableflags = 0
+    # A diverged robot must stay diverged, so that it is counted: by default MuJoCo would put it back on its feet.
+    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
 
 
 def _add_sensors(spec: Any, feet: list[str], fall_bodies: list[str]) -> None:

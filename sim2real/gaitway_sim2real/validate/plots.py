@@ -50,7 +50,7 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     rest = float(np.clip(0.0, *ranges[3 - row]))
     half_x, half_y = (max((axis[1] - axis[0]) / 2, 0.05) for axis in (vx, other))
     axes = Axes(
-        x=(vx[0] - half_x, vx[-1] + half_x), y=(other[0] - half_y, other[-1] + half_y), width=350, height=320, bottom=42
+        x=(vx[0] - half_x, vx[-1] + half_x), y=(other[0] - half_y, other[-1] + half_y), width=350, height=320, left=60, bottom=42
     )
     name, unit = COMPONENTS[row]
     for x in vx:
@@ -72,12 +72,12 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     return axes.render(f"error over vx and {name}")
 
 
-def gait_diagram(showcase: Showcase, feet: tuple[str, ...], start: float, seconds: float = 3.0) -> str:
+def gait_diagram(showcase: Showcase, start: float, seconds: float = 3.0) -> str:
     """Which foot is on the ground when: a bar per stance."""
-    rec = showcase.recording
+    rec, feet = showcase.recording, showcase.foot_names
     first = round(start / rec.control_dt)
     last = min(first + round(seconds / rec.control_dt), int(rec.alive[:, 0].sum()))
-    axes = Axes(x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, bottom=38)
+    axes = Axes(x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, right=126, bottom=38)
     axes.grid("time [s]", y_count=0)
     axes.items = [item for item in axes.items if 'class="grid"' not in item and 'text-anchor="end"' not in item]
     for k, name in enumerate(feet):
@@ -89,7 +89,7 @@ def gait_diagram(showcase: Showcase, feet: tuple[str, ...], start: float, second
             axes.box(start + a * rec.control_dt, start + b * rec.control_dt, row + 0.15, row + 0.85, "stance")
         duty = rec.foot_contact[first:last, 0, k].mean() if last > first else 0.0
         axes.text(axes.left - 8, axes.py(row + 0.5) + 4, name, anchor="end")
-        axes.text(axes.width - axes.right - 4, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", "tick end", "end")
+        axes.text(axes.width - axes.right + 10, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", anchor="start")
     return axes.render("feet on the ground over time")
 
 

@@ -111,7 +111,7 @@ def _scenario_rows(result: ScenarioResult) -> str:
         )
         sign = "≥" if check.at_least else "≤"
         rows.append(
-            f'<tr{"" if k else " class=first"}>{first}<td>{escape(METRICS[check.metric].title)}</td>'
+            f'<tr{"" if k else " class=first"}>{first}<td class="metric">{escape(METRICS[check.metric].title)}</td>'
             f'<td class="num {"" if check.passed else "bad"}">{escape(format_value(check.metric, check.value))}</td>'
             f'<td class="num">{sign} {escape(format_value(check.metric, check.limit))}</td>'
             f"<td>{_bar(check, result.required)}</td></tr>"
@@ -165,7 +165,7 @@ def _motion(evidence: Evidence, contract: Contract) -> str:
     if evidence.showcase is not None and evidence.showcase.recording.alive[:, 0].sum() * contract.control_dt > 3:
         parts.append(
             "<h2>Gait and drives</h2><h3>Feet on the ground, walking forward</h3>"
-            f"<figure>{plots.gait_diagram(evidence.showcase, contract.foot_bodies, 3.0)}</figure>"
+            f"<figure>{plots.gait_diagram(evidence.showcase, 3.0)}</figure>"
         )
     if evidence.scatter_speed is not None:
         law = contract.actuator

@@ -28,6 +28,7 @@ SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (
 class Showcase:
     recording: Recording
     labels: tuple[str, ...]  # per control step
+    foot_names: tuple[str, ...]
 
 
 def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -58,4 +59,5 @@ def run_showcase(plant: Plant, contract: Contract, policy: BatchedPolicy) -> Sho
         noise_scale=0.0,
         noise_seed=(0,),
     )
-    return Showcase(recording=simulate(plant, contract, policy, conditions, keep_qpos=True), labels=labels)
+    recording = simulate(plant, contract, policy, conditions, keep_qpos=True)
+    return Showcase(recording=recording, labels=labels, foot_names=plant.foot_names)

@@ -24,6 +24,7 @@ from .scenarios import NOISE, Conditions
 MAX_TILT = 1.0  # [rad]
 MIN_HEIGHT = 0.5  # of the contract's initial height
 CONTACT_FORCE = 1.0  # [N]
+MAX_STATE = 1e4  # positions and velocities beyond this are not physics any more
 TILT, HEIGHT, DIVERGED, POLICY, CONTACT = (
     "base tilt",
     "base height",
@@ -154,7 +155,7 @@ class DelayLine:
 
 def apply_conditions(batch: Batch, plant: Plant, law: ActuatorLaw, conditions: Conditions) -> None:
     """Give each robot its friction, base mass and motor strength."""
-    batch.expand("geom_friction")[:, plant.ground, 0] = conditions.friction
+    batch.expand("geom_friction")[:, plant.soles, 0] = conditions.friction[:, None]
     if conditions.payload.any():
         mass = plant.model.body_mass[plant.base_body]
         factor = (mass + conditions.payload) / mass
@@ -264,7 +265,7 @@ class _Robots:
 
     def falls(self) -> list[tuple[np.ndarray, str]]:
         """Who has fallen and why, (N,) bool each; earlier causes win."""
-        finite = np.isfinite(self.qpos).all(1) & np.isfinite(self.qvel).all(1)
+        finite = (np.abs(self.qpos) < MAX_STATE).all(1) & (np.abs(self.qvel) < MAX_STATE).all(1)  # NaN is not less
         if not finite.all():
             self.qpos[~finite] = self._plant.model.qpos0
             self.qvel[~finite] = 0.0

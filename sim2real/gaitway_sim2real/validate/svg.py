@@ -48,7 +48,7 @@ class Axes:
         for value in ticks(*self.x, 8) if x_ticks is None else x_ticks:
             self.text(self.px(value), self.height - self.bottom + 15, number(value))
         if xlabel:
-            self.text((self.left + self.width - self.right) / 2, self.height - 1, xlabel, "label")
+            self.text((self.left + self.width - self.right) / 2, self.height - 5, xlabel, "label")
         if ylabel:
             self.text(11, (self.top + self.height - self.bottom) / 2, ylabel, "label", turn=True)
 
