@@ -26,6 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	  echo "'$(PYTHON)' cannot make virtual environments: install its venv package" \
 	       "(Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing Gaitway and what it needs into $(VENV); the first time this takes a few minutes"
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) \
 	  -c constraints.txt -e '.[train,mujoco,dev]'
 	@touch $@

@@ -41,9 +41,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Arguments of one command. ``key=value`` may stand anywhere among the options, which argparse alone cannot do."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if hasattr(args, "settings"):
+        args.settings += [word for word in rest if not word.startswith("-")]
+        rest = [word for word in rest if word.startswith("-")]
+    if rest:
+        parser.error(f"unrecognised arguments: {' '.join(rest)}; see gaitway {args.command} --help")
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    args = parse(argv)
     try:
         return int(args.run(args))
     except KeyboardInterrupt:

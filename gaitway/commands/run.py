@@ -45,10 +45,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     common.require(f"running in {args.world}", WORLDS[args.world])
     from gaitway_sim2real.onboard.commands import parse_script
+    from gaitway_sim2real.onboard.contract import verify_files
     from gaitway_sim2real.twin import run_bundle
 
     from ..files import make_folder
 
+    verify_files(args.bundle)
     for path in filter(None, (args.video, args.log)):
         make_folder(path.absolute().parent)
     report = run_bundle(

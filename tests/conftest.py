@@ -1,0 +1,14 @@
+"""Shared by all tests: one thread, and the same examples every time."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+settings.register_profile("gaitway", deadline=None, derandomize=True)
+settings.load_profile("gaitway")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed():
+    torch.manual_seed(0)

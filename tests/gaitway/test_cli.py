@@ -1,0 +1,256 @@
+"""The command line: help worth reading, one clear message for each mistake, exit codes that scripts can trust."""
+
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gaitway
+from gaitway import catalogue
+from gaitway.cli import COMMANDS, main, parse
+from gaitway.runs import RunFolder, read_metrics
+
+BLIND = "velocity-flat-anymal-c-blind"
+SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]
+
+
+def ours(argv, capsys):
+    """Exit code and the two streams of a command run in this process."""
+    code = main([str(word) for word in argv])
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["train", BLIND, "--out", str(path), "--quiet", *SMALL]) == 0
+    return path
+
+
+@pytest.mark.parametrize("name", ["list", "train", "play", "validate", "export", "run", "doctor"])
+def test_every_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) > 8
+    assert name == "doctor" or "example" in text
+
+
+def test_there_are_no_other_commands():
+    assert len(COMMANDS) == 7
+
+
+def test_version_is_the_one_of_the_project(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"gaitway {gaitway.__version__}\n"
+
+
+def test_settings_may_stand_anywhere():
+    args = parse(["train", BLIND, "a=1", "--seed", "3", "b=-2", "--out", "x", "c=4"])
+    assert sorted(args.settings) == ["a=1", "b=-2", "c=4"]
+    assert args.seed == 3
+
+
+def test_unknown_options_are_refused(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse(["train", BLIND, "--sede", "3"])
+    assert stop.value.code == 2
+    assert "--sede" in capsys.readouterr().err
+
+
+MISTAKES = {
+    ("train", "velocity-flat-anymal"): "did you mean 'velocity-flat-anymal-c'?",
+    ("train", BLIND, "--preset", "gpu"): "unknown preset of velocity-flat-anymal-c-blind 'gpu'",
+    ("train", BLIND, "--world", "gazebo"): "unknown world 'gazebo'",
+    ("train", BLIND, "num_env=3"): "did you mean 'num_envs'?",
+    ("train", BLIND, "num_envs=lots"): "expected a whole number",
+    ("train", BLIND, "--config", "none.yaml"): "cannot read none.yaml",
+    ("play", "nowhere"): "no run folder or bundle at nowhere",
+    ("play", "."): "neither a run folder",
+    ("validate", "nowhere"): "no run folder or bundle at nowhere",
+    ("export", "nowhere", "--out", "b"): "no run folder at nowhere",
+    ("run", "nowhere"): "nowhere",
+}
+
+
+@pytest.mark.parametrize(("argv", "message"), MISTAKES.items(), ids=lambda value: " ".join(value)[:40])
+def test_mistakes_get_one_line_and_leave_nothing(argv, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = ours(argv, capsys)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("gaitway: ") and len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback(capsys, monkeypatch):
+    monkeypatch.setenv("GAITWAY_DEBUG", "1")
+    code, _, err = ours(["train", "nothing"], capsys)
+    assert code == 2
+    assert "Traceback" in err
+
+
+def test_a_bug_is_not_blamed_on_the_user(capsys, monkeypatch):
+    def broken(args):
+        raise KeyError("oops")
+
+    monkeypatch.setattr("gaitway.commands.list_.run", broken)
+    code, _, err = ours(["list"], capsys)
+    assert code == 70
+    assert "Traceback" in err and "bug" in err
+
+
+def test_a_missing_extra_is_named_with_its_install_line(capsys, monkeypatch):
+    gone = catalogue.Entry(summary="", modules=("torch_that_is_not_there",), extras=("train", "mujoco"))
+    monkeypatch.setitem(catalogue.WORLDS, "mujoco", gone)
+    code, _, err = ours(["train", BLIND], capsys)
+    assert code == 2
+    assert "torch_that_is_not_there" in err and "pip install 'gaitway[train,mujoco]'" in err
+
+
+def test_the_run_says_where_it_is(run_path):
+    record = RunFolder.open(run_path).record
+    assert (record["status"], record["steps"]) == ("finished", 32)
+    assert len(read_metrics(run_path)) == 2
+
+
+def test_a_finished_run_is_left_as_it_is(run_path, capsys):
+    before = {path: path.stat().st_mtime_ns for path in run_path.rglob("*")}
+    code, out, _ = ours(["train", BLIND, "--out", run_path, "--resume"], capsys)
+    assert code == 0
+    assert "is finished: 32 steps" in out
+    assert {path: path.stat().st_mtime_ns for path in run_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--seed", "5"], "was started with --seed 0, not 5"),
+        (["agent.gamma=0.9"], "agent.gamma cannot change"),
+        (["num_envs=8"], "num_envs cannot change"),
+    ],
+)
+def test_resume_refuses_another_run(run_path, capsys, more, message):
+    code, _, err = ours(["train", BLIND, "--out", run_path, "--resume", *more], capsys)
+    assert code == 2
+    assert message in err
+
+
+def test_resume_refuses_another_task(run_path, capsys):
+    code, _, err = ours(["train", "velocity-flat-anymal-c", "--out", run_path, "--resume"], capsys)
+    assert code == 2
+    assert f"is a run of {BLIND}" in err
+
+
+def test_a_finished_run_can_be_trained_on(tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(["train", BLIND, "--out", str(path), "--quiet", *SMALL]) == 0
+    code, _, _ = ours(["train", BLIND, "--out", path, "--resume", "--quiet", "total_steps=64"], capsys)
+    assert code == 0
+    assert RunFolder.open(path).record["steps"] == 64
+    assert RunFolder.open(path).config().total_steps == 64
+
+
+def test_without_resume_a_run_is_not_overwritten(run_path, capsys):
+    code, _, err = ours(["train", BLIND, "--out", run_path, *SMALL], capsys)
+    assert code == 2
+    assert "already holds a run: add --resume" in err
+
+
+def test_default_folder_is_named_after_task_time_and_seed(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert ours(["train", BLIND, "--quiet", "--seed", "2", *SMALL], capsys)[0] == 0
+    (path,) = (tmp_path / "runs" / BLIND).iterdir()
+    assert path.name.endswith("-seed2")
+    code, out, _ = ours(["train", BLIND, "--resume"], capsys)
+    assert code == 0
+    assert path.name in out
+
+
+def test_a_policy_that_no_robot_can_feed_is_not_exported(tmp_path, capsys):
+    path, bundle = tmp_path / "run", tmp_path / "bundle"
+    assert main(["train", "velocity-flat-anymal-c", "--out", str(path), "--quiet", *SMALL]) == 0
+    code, _, err = ours(["export", path, "--out", bundle], capsys)
+    assert code == 2
+    assert "base_lin_vel" in err and "-blind" in err
+    assert not bundle.exists()
+
+
+def test_export_run_and_play_a_bundle(run_path, tmp_path, capsys):
+    bundle = tmp_path / "bundle"
+    assert ours(["export", run_path, "--out", bundle], capsys)[0] == 0
+    code, out, _ = ours(
+        ["run", bundle, "--seconds", "0.5", "--command", "0.5,0,0", "--log", tmp_path / "l.npz"], capsys
+    )
+    assert code in (0, 1)  # hardly trained: it may fall, but it runs
+    assert "policy periods" in out
+    assert (tmp_path / "l.npz").is_file()
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, _, err = ours(["play", bundle, "--port", taken.getsockname()[1]], capsys)
+    assert code == 2
+    assert "is in use: choose another with --port" in err
+
+    (bundle / "policy.onnx").write_bytes((bundle / "policy.onnx").read_bytes()[:-1])
+    for command in (["run", bundle, "--video", tmp_path / "v" / "x.mp4"], ["validate", bundle], ["play", bundle]):
+        code, _, err = ours(command, capsys)
+        assert code == 2, command
+        assert "policy.onnx" in err
+    assert not (tmp_path / "v").exists()
+
+
+def test_run_imports_no_torch(run_path, tmp_path):
+    bundle = tmp_path / "bundle"
+    assert main(["export", str(run_path), "--out", str(bundle)]) == 0
+    code = (
+        "import sys; from gaitway.cli import main\n"
+        f"main(['run', {str(bundle)!r}, '--seconds', '0.1'])\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_lists(capsys):
+    code, out, _ = ours(["list"], capsys)
+    assert code == 0
+    for name in (BLIND, "anymal-c", "mujoco", "ppo"):
+        assert name in out
+    code, out, _ = ours(["list", "robots"], capsys)
+    assert "12" in out and BLIND not in out
+
+
+def test_a_reader_that_leaves_is_no_error():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gaitway", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+def test_doctor_agrees_with_this_machine(capsys):
+    code, out, _ = ours(["doctor"], capsys)
+    assert code == 0
+    assert "world mujoco" in out and "yes" in out
+
+
+def test_the_constraints_pin_every_dependency():
+    root = Path(__file__).parents[2]
+    pins = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in (root / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *extras["train"], *extras["mujoco"], *extras["dev"]]:
+        assert requirement.split(">")[0].strip().lower() in pins
+    assert not any("torch" in requirement for requirement in [*project["dependencies"], *extras["robot"]])

@@ -1,0 +1,176 @@
+"""Layers merge in order, nonsense is refused by name, and what is written reads back."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+from gaitway_tasks.mdp import rewards
+from gaitway_tasks.registry import UnknownNameError, get_task, presets, task_names
+from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gaitway import config as configuration
+from gaitway.config import difference, dump, load, merge, resolve, task_from_dict, task_to_dict
+from gaitway.errors import ConfigError
+from gaitway.tree import from_tree, to_tree
+
+BLIND = "velocity-flat-anymal-c-blind"
+
+
+@pytest.fixture(scope="module")
+def base():
+    return resolve(BLIND)
+
+
+def changed(base, *settings):
+    return merge(base, None, settings)
+
+
+@pytest.mark.parametrize(("name", "preset"), [(n, p) for n in task_names() for p in [None, *presets(n)]])
+def test_every_task_and_preset_reads_back(name, preset, tmp_path):
+    config = resolve(name, preset=preset)
+    (tmp_path / "config.yaml").write_text(dump(config))
+    assert load(tmp_path / "config.yaml") == config
+    assert task_from_dict(task_to_dict(config.task)) == config.task
+
+
+@settings(max_examples=15)
+@given(st.floats(allow_nan=False, allow_infinity=False, width=64))
+def test_numbers_survive_the_file_exactly(tmp_path_factory, number):
+    base = resolve(BLIND)
+    reward = replace(base.task.rewards["action_rate_l2"], weight=number)
+    config = replace(base, task=base.task.replace(rewards={**base.task.rewards, "action_rate_l2": reward}))
+    path = tmp_path_factory.mktemp("config") / "config.yaml"
+    path.write_text(dump(config))
+    assert load(path) == config
+
+
+def test_layers_in_rising_order(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("num_envs: 128\nagent:\n  gamma: 0.98\n  optimizer: {learning_rate: 2e-4}\n")
+    config = resolve(BLIND, seed=7, config_file=file, overrides=["num_envs=64", "total_steps=2e6"])
+    assert (config.seed, config.num_envs, config.total_steps) == (7, 64, 2_000_000)
+    assert config.agent.gamma == 0.98
+    assert config.agent.optimizer.learning_rate == 2e-4
+    assert isinstance(config.total_steps, int)
+
+
+def test_settings_reach_into_the_task(base):
+    config = changed(base, "task.rewards.action_rate_l2.weight=-0.02", "task.timing.decimation=2")
+    assert config.task.rewards["action_rate_l2"].weight == -0.02
+    assert config.task.timing.decimation == 2
+    assert config.task.rewards["action_rate_l2"].func is rewards.action_rate_l2
+    assert sorted(difference(base, config)) == ["task.rewards.action_rate_l2.weight", "task.timing.decimation"]
+
+
+def test_terms_can_be_added_and_removed(base):
+    config = changed(
+        base,
+        "task.events.push_robot=null",
+        "task.rewards.alive={func: 'gaitway_tasks.mdp.rewards:is_alive', weight: 0.5}",
+    )
+    assert "push_robot" not in config.task.events
+    assert config.task.rewards["alive"].func is rewards.is_alive
+    assert config.task.rewards["alive"].weight == 0.5
+
+
+def test_a_part_of_another_kind_replaces_the_whole(base):
+    config = changed(base, "task.robot.actuator={kind: ImplicitPD, stiffness: 80, damping: 2, effort_limit: 80}")
+    assert config.task.robot.actuator == ImplicitPD(stiffness=80.0, damping=2.0, effort_limit=80.0)
+
+
+def test_robot_files_are_stored_by_robot(base):
+    assert task_to_dict(base.task)["robot"]["mjcf"] == "robot:anymal-c"
+    assert task_from_dict(task_to_dict(base.task)).robot == ANYMAL_C
+
+
+BAD = {
+    "num_env=3": "unknown key 'num_env': did you mean 'num_envs'?",
+    "agent.learning_rate=3e-4": "unknown key 'agent.learning_rate': did you mean 'agent.optimizer.learning_rate'?",
+    "task.rewards.action_rate.weight=-1": "did you mean 'task.rewards.action_rate_l2'?",
+    "task.rewards.track_lin_vel_xy_exp.params.sdt=3": "did you mean 'task.rewards.track_lin_vel_xy_exp.params.std'?",
+    "num_envs=many": "num_envs='many': expected a whole number",
+    "num_envs=2.5": "num_envs=2.5: expected a whole number",
+    "num_envs=true": "num_envs=True: expected a whole number",
+    "agent.gamma=high": "agent.gamma='high': expected a number",
+    "physics.warmstart=3": "physics.warmstart=3: expected true or false",
+    "agent=ppo": "agent='ppo': expected a mapping",
+    "agent.model.actor_hidden=128": "expected a list such as",
+    "task.rewards.track_lin_vel_xy_exp.params.std=abc": "expected a number, such as 0.5",
+    "task.commands.base_velocity.lin_vel_x=[1,2,3]": "expected a list of 2 values",
+    "task.commands.base_velocity.lin_vel_x=[1,-1]": "the lower end comes first",
+    "task.rewards.lin_vel_z_l2.func=gaitway_tasks.mdp.rewards:lin_vel_z": "did you mean 'lin_vel_z_l2'?",
+    "task.rewards.lin_vel_z_l2.func=no_such_module:f": "cannot import 'no_such_module'",
+    "task.events.push_robot.mode=never": "use 'startup', 'reset' or 'interval'",
+    "task.robot.actuator.kind=Muscle": "use one of ImplicitPD, DCMotor",
+    "task.robot.mjcf=robot:anymal-d": "unknown robot 'anymal-d': did you mean 'anymal-c'?",
+    "task.timing.decimation=0": "decimation=0",
+    "task.timing.episode_length_s=0.001": "shorter than one control step",
+    "agent.gamma=2": "gamma 2.0: must lie in [0, 1]",
+    "agent.optimizer.schedule=linear": "schedule 'linear': use 'adaptive' or 'constant'",
+    "num_envs=0": "num_envs=0: must be at least 1",
+    "total_steps=10": "less than one rollout",
+    "world=gazebo": "unknown world 'gazebo'",
+    "algorithm=pp": "unknown agent 'pp': did you mean 'ppo'?",
+    "num_envs": "write key=value",
+    "task=${nothing}": "Interpolation key 'nothing' not found",
+}
+
+
+@pytest.mark.parametrize(("setting", "message"), BAD.items())
+def test_nonsense_is_refused_by_name(base, setting, message):
+    with pytest.raises(ValueError) as error:
+        changed(base, setting)
+    assert message in str(error.value)
+    assert isinstance(error.value, ConfigError | UnknownNameError)
+    assert "\n" not in str(error.value)
+
+
+def test_combinations_are_checked(base):
+    with pytest.raises(ConfigError, match="cannot be split"):
+        changed(base, "num_envs=1", "agent.num_steps=2", "agent.optimizer.minibatches=4")
+    with pytest.raises(ConfigError, match=r"agent\.symmetry='canonical' needs a robot with mirrors"):
+        replace(
+            changed(base, "agent.symmetry=canonical"),
+            task=base.task.replace(robot=base.task.robot.replace(mirrors={})),
+        )
+    weightless = {name: replace(reward, weight=0.0) for name, reward in base.task.rewards.items()}
+    with pytest.raises(ConfigError, match="nothing to learn from"):
+        replace(base, task=base.task.replace(rewards=weightless))
+
+
+def test_missing_parameters_are_named(base):
+    with pytest.raises(ConfigError, match=r"params\.threshold is missing: undesired_contacts needs it"):
+        changed(
+            base,
+            "task.rewards.a={func: 'gaitway_tasks.mdp.rewards:undesired_contacts', weight: 1, params: {bodies: base}}",
+        )
+
+
+def test_files_that_are_no_configuration(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read"):
+        resolve(BLIND, config_file=tmp_path / "none.yaml")
+    for text in ("a: [", "- 1\n- 2\n"):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=r"bad\.yaml"):
+            resolve(BLIND, config_file=tmp_path / "bad.yaml")
+
+
+def test_unknown_names_suggest_the_nearest():
+    with pytest.raises(UnknownNameError, match="did you mean 'velocity-flat-anymal-c'"):
+        get_task("velocity-flat-anymal")
+    with pytest.raises(UnknownNameError, match="preset"):
+        get_task(BLIND, "gpu")
+
+
+def test_functions_without_a_name_cannot_be_written():
+    with pytest.raises(ConfigError, match="plain function"):
+        to_tree(functools.partial(print))
+    with pytest.raises(ConfigError, match="plain function"):
+        to_tree(lambda world: world)
+
+
+def test_from_tree_refuses_what_the_schema_lacks():
+    with pytest.raises(ConfigError, match="name is missing"):
+        from_tree(configuration.Task, {}, "task")

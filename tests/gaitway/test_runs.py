@@ -1,0 +1,208 @@
+"""Run folders: made whole or not at all, and refused when they are not what they should be."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from gaitway import files, runs
+from gaitway import train as training
+from gaitway.config import TrainConfig, resolve
+from gaitway.errors import ConfigError, RunError
+from gaitway.interrupt import stop_requests
+from gaitway.progress import Lines, Silent
+from gaitway.runs import RunFolder, read_metrics
+
+
+@pytest.fixture(scope="module")
+def config() -> TrainConfig:
+    small = ["num_envs=4", "agent.num_steps=4", "total_steps=64", "num_threads=1", "agent.optimizer.epochs=1"]
+    return resolve("velocity-flat-anymal-c-blind", overrides=[*small, "checkpoint_interval=1", "keep_checkpoints=2"])
+
+
+def test_a_run_folder_holds_configuration_and_record(config, tmp_path):
+    run = RunFolder.create(tmp_path / "a" / "run", config)
+    assert runs.is_run(run.path)
+    assert RunFolder.open(run.path).config() == config
+    record = json.loads((run.path / "run.json").read_text())
+    assert record["gaitway_run"] == runs.RUN_FORMAT
+    assert (record["status"], record["steps"], record["seed"]) == ("running", 0, 0)
+    assert record["machine"]["cores"] >= 1
+
+
+def test_old_checkpoints_go(config, tmp_path):
+    run = RunFolder.create(tmp_path / "run", config)
+    assert training.train(config, run, quiet=True) == 0
+    assert [path.name for path in run.checkpoints()] == ["step_000000000048.pt", "step_000000000064.pt"]
+    actor = training.load_actor(run)[1]
+    assert actor(torch.zeros(3, 5 * 45)).shape == (3, 12)
+
+
+def test_a_folder_in_use_is_left_alone(config, tmp_path):
+    RunFolder.create(tmp_path / "run", config)
+    with pytest.raises(RunError, match="already holds a run: add --resume"):
+        RunFolder.create(tmp_path / "run", config)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(RunError, match="not an empty folder"):
+        RunFolder.create(tmp_path / "other", config)
+    with pytest.raises(RunError, match="a file is in the way"):
+        RunFolder.create(tmp_path / "other" / "thesis.tex" / "run", config)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_no_permission_is_said_plainly(config, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(RunError, match="no permission to write"):
+        RunFolder.create(tmp_path / "locked" / "run", config)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(errno.ENOSPC, "no space left"), (errno.EACCES, "no permission"), (errno.EROFS, "no permission")],
+)
+def test_failed_writes_leave_the_old_file_and_no_litter(tmp_path, monkeypatch, number, message):
+    path = tmp_path / "file"
+    files.write_text_atomically(path, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(RunError, match=message):
+        files.write_text_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_torch_on_a_full_disk_is_a_run_error(tmp_path):
+    """/dev/full refuses every byte, as a full disk does; torch's zip writer has an error of its own for it."""
+
+    def write(file) -> None:
+        with open("/dev/full", "wb") as full:
+            torch.save({"x": torch.zeros(1_000_000)}, full)
+
+    with pytest.raises(RunError, match="no space left"):
+        files.write_atomically(tmp_path / "checkpoint.pt", write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_nearly_full_disk_is_refused_before_training(config, tmp_path, monkeypatch):
+    usage = type(runs.shutil.disk_usage(tmp_path))(10**9, 10**9 - 10**6, 10**6)
+    monkeypatch.setattr(runs.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(RunError, match="MiB free"):
+        RunFolder.create(tmp_path / "run", config)
+
+
+def test_other_folders_and_formats_are_refused(config, tmp_path):
+    with pytest.raises(RunError, match="no run folder at"):
+        RunFolder.open(tmp_path / "none")
+    with pytest.raises(RunError, match=r"it has no run\.json"):
+        RunFolder.open(tmp_path)
+    run = RunFolder.create(tmp_path / "run", config)
+    run.update(gaitway_run=99)
+    with pytest.raises(RunError, match="run format 99, this version of Gaitway reads format 1"):
+        RunFolder.open(run.path)
+    (run.path / "run.json").write_text('{"gaitway_run"')
+    with pytest.raises(RunError, match="damaged"):
+        RunFolder.open(run.path)
+
+
+def test_a_checkpoint_of_another_network_is_refused(config, tmp_path):
+    run = RunFolder.create(tmp_path / "run", config)
+    training.train(config, run, quiet=True)
+    text = (run.path / "config.yaml").read_text()
+    (run.path / "config.yaml").write_text(text.replace("actor_hidden: [", "actor_hidden: [7, "))
+    with pytest.raises(RunError, match=r"does not fit .*config\.yaml"):
+        training.train(RunFolder.open(run.path).config(), run, quiet=True)
+
+
+def test_a_run_without_checkpoint_says_so(config, tmp_path):
+    with pytest.raises(RunError, match="has no checkpoint yet"):
+        training.load_actor(RunFolder.create(tmp_path / "run", config))
+
+
+def test_rows_cut_short_are_left_out(config, tmp_path):
+    run = RunFolder.create(tmp_path / "run", config)
+    for iteration in (1, 2, 3):
+        run.append_metrics({"iteration": iteration, "reward": 0.1 * iteration})
+    with open(run.path / "metrics.jsonl", "a") as file:
+        file.write('{"iteration": 4, "rew')
+    run.truncate_metrics(2)
+    assert read_metrics(run.path) == [{"iteration": 1, "reward": 0.1}, {"iteration": 2, "reward": 0.2}]
+
+
+def test_newest_run_of_a_task(config, tmp_path):
+    assert runs.newest_run("t", tmp_path) is None
+    for name in ("2026-01-02_00-00-00-seed0", "2026-01-01_00-00-00-seed9"):
+        RunFolder.create(tmp_path / "t" / name, config)
+    (tmp_path / "t" / "2027-not-a-run").mkdir()
+    newest = runs.newest_run("t", tmp_path)
+    assert newest is not None and newest.name == "2026-01-02_00-00-00-seed0"
+
+
+def test_nan_is_named_and_the_state_kept(config, tmp_path, monkeypatch):
+    run = RunFolder.create(tmp_path / "run", config)
+
+    def poisoned(config: TrainConfig, num_envs: int | None = None):
+        trainer = build(config, num_envs)
+        trainer.policy.critic[2].bias.data[3] = float("nan")
+        return trainer
+
+    build = training.build_trainer
+    monkeypatch.setattr(training, "build_trainer", poisoned)
+    with pytest.raises(training.TrainingFailed, match=r"(?s)after 0 steps: .*nan_dump\.pt") as error:
+        training.train(config, run, quiet=True)
+    assert "not finite" in str(error.value) or "non-finite" in str(error.value)
+    dump = torch.load(run.path / "nan_dump.pt", weights_only=True)
+    assert dump["trainer"]["policy"]["critic.2.bias"].isnan().sum() == 1
+    record = RunFolder.open(run.path).record
+    assert record["status"] == "failed"
+    assert "TrainingFailed" in record["error"]
+
+
+def test_a_task_that_the_world_cannot_build_is_a_config_error(config, tmp_path):
+    from gaitway.config import merge
+
+    bad = merge(config, None, ["task.rewards.undesired_contacts.params.bodies=.*_WING"])
+    with pytest.raises(ConfigError, match="no body matching"):
+        training.train(bad, RunFolder.create(tmp_path / "run", bad), quiet=True)
+
+
+def test_a_second_signal_acts_as_usual():
+    with pytest.raises(KeyboardInterrupt), stop_requests() as stop:
+        os.kill(os.getpid(), 2)
+        assert stop.exit_code == 130
+        os.kill(os.getpid(), 2)
+
+
+def test_plain_lines_say_what_matters(config, capsys):
+    lines = Lines(config, 0)
+    metrics = {
+        "time/total": 2.0, "time/physics": 1.0, "time/terms": 0.2, "time/policy": 0.3, "time/learning": 0.5,
+        "tracking/base_velocity/linear": 0.25, "tracking/base_velocity/yaw": 0.125, "rollout/reward": 0.5,
+        "rollout/termination/base_contact": 1.0, "rollout/termination/time_out": 3.0,
+    }  # fmt: skip
+    lines.show(16, metrics)
+    lines.show(32, metrics)  # too soon for another line
+    lines.show(64, metrics)  # the last one always
+    first, last = capsys.readouterr().out.splitlines()
+    assert "16 / 64 steps" in first and "8 steps/s" in first
+    assert "physics 50%" in first and "learning 25%" in first
+    assert "error 0.25 m/s 0.12 rad/s" in first
+    assert "falls 25%" in first
+    assert "64 / 64 steps" in last
+
+
+def test_quiet_is_quiet(capsys):
+    Silent().show(1, {})
+    assert capsys.readouterr().out == ""
+
+
+def test_paths_in_the_record_are_relative_or_absent(config, tmp_path):
+    run = RunFolder.create(tmp_path / "run", config)
+    assert str(Path.home()) not in (run.path / "config.yaml").read_text()

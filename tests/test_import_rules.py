@@ -1,0 +1,159 @@
+"""Arrows point down only: who may import whom, and what must stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OURS = {
+    "gaitway": ROOT / "gaitway",
+    **{
+        path.name: path
+        for folder in ("tasks", "agents", "extensions", "sim2real")
+        for path in (ROOT / folder).glob("gaitway_*")
+    },
+}
+EXTENSIONS = {path.name for path in (ROOT / "extensions").glob("gaitway_*")}
+ALLOWED = {
+    "gaitway_tasks": set(),
+    "gaitway_agents": set(),
+    "gaitway_sim2real": {"gaitway_tasks"},
+    **{name: {"gaitway_tasks"} for name in EXTENSIONS},
+    "gaitway": {"gaitway_tasks", "gaitway_agents", "gaitway_sim2real", *EXTENSIONS},
+}
+HEAVY = {
+    "torch",
+    "mujoco",
+    "gymnasium",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "omegaconf",
+    "rich",
+    "matplotlib",
+    "yaml",
+    "numpy",
+}
+
+
+def imports_of(path: Path) -> list[tuple[int, str]]:
+    """Line and absolute module name of every import in a file, those inside functions and TYPE_CHECKING included."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append((node.lineno, _absolute(path, node)))
+    return found
+
+
+def _absolute(path: Path, node: ast.ImportFrom) -> str:
+    """Resolve a relative import against the package the file lies in."""
+    if not node.level:
+        return node.module or ""
+    root = next(folder for folder in OURS.values() if path.is_relative_to(folder))
+    package = [root.name, *path.relative_to(root).parts[:-1]]
+    kept = package[: len(package) - node.level + 1]
+    return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+def files(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*.py"))
+    assert found, f"no Python files under {folder}"
+    return found
+
+
+def offences(folder: Path, forbidden) -> list[str]:
+    """``file:line imports module`` for every import whose module ``forbidden`` says yes to."""
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in files(folder)
+        for line, module in imports_of(path)
+        if forbidden(module)
+    ]
+
+
+def top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def test_every_package_has_a_rule():
+    assert set(OURS) == set(ALLOWED)
+    assert {"gaitway_tasks", "gaitway_agents", "gaitway_sim2real", "gaitway_mujoco"} <= set(OURS)
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_arrows_point_down(name):
+    own = ALLOWED[name] | {name}
+    assert offences(OURS[name], lambda module: top(module) in OURS and top(module) not in own) == []
+
+
+def test_tasks_need_torch_and_numpy_only():
+    free = {"torch", "numpy", "gaitway_tasks", *sys.stdlib_module_names}
+    found = offences(OURS["gaitway_tasks"], lambda module: top(module) not in free)
+    assert [line for line in found if "tasks/gaitway_tasks/robots/mjcf.py" not in line] == []
+    assert all("imports mujoco" in line for line in found)
+
+
+def test_agents_know_no_simulator():
+    assert offences(OURS["gaitway_agents"], lambda module: top(module) in {"mujoco", "isaaclab", "isaacsim"}) == []
+
+
+def test_onboard_half_stands_alone():
+    free = {"numpy", "onnxruntime", "yaml", *sys.stdlib_module_names}
+    onboard = OURS["gaitway_sim2real"] / "onboard"
+
+    def forbidden(module: str) -> bool:
+        inside = module.startswith("gaitway_sim2real.onboard") or module == "gaitway_sim2real"
+        return top(module) not in free and not inside
+
+    assert offences(onboard, forbidden) == []
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level modules in ``sys.modules`` after ``statement`` ran in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import gaitway", "import gaitway.cli; gaitway.cli.build_parser()"])
+def test_the_face_is_instant(statement):
+    assert loaded_by(statement) & HEAVY == set()
+
+
+def test_listing_tasks_loads_no_torch():
+    assert "torch" not in loaded_by("from gaitway_tasks.registry import task_names; task_names()")
+
+
+def test_gymnasium_finds_our_environments_and_stays_light():
+    modules = loaded_by("import gymnasium; assert 'Gaitway/Velocity-Flat-Anymal-C-v0' in gymnasium.registry")
+    assert not {"torch", "mujoco"} & modules
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "gaitway_sim2real.onboard.policy",
+        "gaitway_sim2real.onboard.loop",
+        "gaitway_sim2real.twin",
+        "gaitway_sim2real.validate",
+    ],
+)
+def test_what_runs_beside_a_robot_loads_no_torch(module):
+    assert "torch" not in loaded_by(f"import {module}")
+
+
+def test_the_checker_sees_relative_and_nested_imports(tmp_path, monkeypatch):
+    package = tmp_path / "gaitway_sim2real" / "onboard"
+    package.mkdir(parents=True)
+    (package / "bad.py").write_text("def f():\n    import torch.nn\nfrom ..export import x\nfrom . import good\n")
+    monkeypatch.setitem(OURS, "gaitway_sim2real", tmp_path / "gaitway_sim2real")
+    assert imports_of(package / "bad.py") == [
+        (3, "gaitway_sim2real.export"),
+        (4, "gaitway_sim2real.onboard"),
+        (2, "torch.nn"),
+    ]
