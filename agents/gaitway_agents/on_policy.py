@@ -160,11 +160,10 @@ class OnPolicyTrainer:
         return self.symmetry.canonicalize(observation)  # type: ignore[union-attr]
 
     def _anneal(self) -> None:
-        final = self.config.desired_kl_final
+        final = self.config.learning_rate_final
         if final is not None and self.total_steps:
-            progress = min(1.0, self.steps / self.total_steps)
-            start = self.config.optimizer.desired_kl
-            self.optimizer.desired_kl = start + (final - start) * progress
+            start = self.config.optimizer.learning_rate
+            self.optimizer.learning_rate = start + (final - start) * min(1.0, self.steps / self.total_steps)
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
 

@@ -23,14 +23,16 @@ class PPOConfig:
     """Start episodes at random ages, so that time-outs do not come all at once."""
     symmetry: str = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from mirror images)."""
-    desired_kl_final: float | None = None
-    """Anneal the desired KL linearly to this over the whole training; None keeps it constant."""
+    learning_rate_final: float | None = None
+    """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
         if self.symmetry not in ("none", "canonical", "augment"):
             raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
+        if self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
+            raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")

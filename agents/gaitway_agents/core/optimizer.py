@@ -86,7 +86,6 @@ class PolicyOptimizer:
     def __init__(self, policy: nn.Module, config: OptimizerConfig, generator: torch.Generator | None = None):
         self.policy, self.config, self.generator = policy, config, generator
         self.learning_rate = config.learning_rate
-        self.desired_kl = config.desired_kl
         self.adam = torch.optim.Adam(
             policy.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.adam_eps, fused=True
         )
@@ -183,9 +182,9 @@ class PolicyOptimizer:
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""
         low, high = self.config.learning_rate_range
-        if kl > 2.0 * self.desired_kl:
+        if kl > 2.0 * self.config.desired_kl:
             self.learning_rate = max(low, self.learning_rate / 1.5)
-        elif 0.0 < kl < 0.5 * self.desired_kl:
+        elif 0.0 < kl < 0.5 * self.config.desired_kl:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
     def _step(self, batch: Batch) -> float:
@@ -209,11 +208,11 @@ class PolicyOptimizer:
         return next((name for name, value in named.items() if not torch.isfinite(value).all()), "the gradient norm")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"adam": self.adam.state_dict(), "learning_rate": self.learning_rate, "desired_kl": self.desired_kl}
+        return {"adam": self.adam.state_dict(), "learning_rate": self.learning_rate}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.adam.load_state_dict(state["adam"])
-        self.learning_rate, self.desired_kl = state["learning_rate"], state["desired_kl"]
+        self.learning_rate = state["learning_rate"]
 
 
 def _replica(policy: nn.Module) -> nn.Module:
