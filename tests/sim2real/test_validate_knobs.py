@@ -10,9 +10,15 @@ import pytest
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.validate.plant import Plant, actuator_law, build_plant
 from gaitway_sim2real.validate.policy import BatchedPolicy
-from gaitway_sim2real.validate.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
+from gaitway_sim2real.validate.rotation import (
+    quat_apply,
+    quat_apply_inverse,
+    quat_from_axis,
+    quat_from_rotvec,
+    quat_mul,
+)
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario, command_grid, draw
-from gaitway_sim2real.validate.simulate import DIVERGED, DelayLine, add_noise, apply_conditions, simulate
+from gaitway_sim2real.validate.simulate import DIVERGED, DelayLine, Recording, add_noise, apply_conditions, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from mujoco.batch import Batch
 from sim2real.stand_bundle import make_stand_bundle
@@ -147,7 +153,12 @@ def test_conditions_depend_on_seed_and_name_only() -> None:
     for field in dataclasses.fields(first):
         np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
     assert not np.array_equal(first.command, other.command)
-    for field, (low, high) in {"friction": (0.4, 1.2), "payload": (-5, 5), "strength": (0.9, 1.1), "delay": (0, 0.02)}.items():
+    for field, (low, high) in {
+        "friction": (0.4, 1.2),
+        "payload": (-5, 5),
+        "strength": (0.9, 1.1),
+        "delay": (0, 0.02),
+    }.items():
         values = getattr(first, field)
         assert values.min() >= low and values.max() <= high and np.ptp(values) > 0.8 * (high - low)
 
@@ -167,7 +178,15 @@ def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
     assert limits["command_grid", "falls"] == (0.01, True)
     assert limits["standing", "drift"] == (0.05, True)
     assert limits["pushes", "pushes_survived"] == (0.95, True)
-    for name in ("friction_0.4", "friction_1.2", "payload_-5kg", "payload_+5kg", "strength_90", "strength_110", "delay_20ms"):
+    for name in (
+        "friction_0.4",
+        "friction_1.2",
+        "payload_-5kg",
+        "payload_+5kg",
+        "strength_90",
+        "strength_110",
+        "delay_20ms",
+    ):
         assert limits[name, "falls"] == (0.05, True)
     assert len({s.name for s in SUITE}) == len(SUITE)
 
@@ -193,6 +212,6 @@ def test_rotations() -> None:
     np.testing.assert_allclose(quat_apply(both, v), quat_apply(quarter, quat_apply(tilt, v)))
 
 
-def run(plant: Plant, contract: Contract, bundle: Path, scenario: Scenario):  # noqa: ANN201
+def run(plant: Plant, contract: Contract, bundle: Path, scenario: Scenario) -> Recording:
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, 0)
     return simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), conditions)

@@ -161,7 +161,9 @@ def test_what_was_not_measured_does_not_pass() -> None:
 
 
 def test_allowance_used() -> None:
-    assert allowance_used(Check(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)) == pytest.approx(0.4)
+    assert allowance_used(Check(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)) == pytest.approx(
+        0.4
+    )
     survival = Check(metric="pushes_survived", value=0.9, limit=0.95, at_least=True, passed=False)
     assert allowance_used(survival) == pytest.approx(2.0)
     assert survival.margin == pytest.approx(-0.05)

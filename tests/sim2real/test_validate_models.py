@@ -67,14 +67,24 @@ def test_other_names_actuators_sensors_floor_and_bystanders(bundle: Path, own: R
     for joint in spec.joints:
         if joint.name.endswith("KFE"):
             joint.actfrclimited, joint.actfrcrange = 1, [-5.0, 5.0]
-            actuator = spec.add_actuator(name=f"servo_{joint.name}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+            actuator = spec.add_actuator(
+                name=f"servo_{joint.name}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT
+            )
             actuator.set_to_position(kp=3.0)
-    spec.add_sensor(name="foreign", type=mujoco.mjtSensor.mjSENS_FRAMEPOS, objtype=mujoco.mjtObj.mjOBJ_BODY, objname="link_base")
-    spec.worldbody.add_geom(name="ground", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], pos=[0, 0, 0.4], friction=[3, 0, 0])
+    spec.add_sensor(
+        name="foreign", type=mujoco.mjtSensor.mjSENS_FRAMEPOS, objtype=mujoco.mjtObj.mjOBJ_BODY, objname="link_base"
+    )
+    spec.worldbody.add_geom(
+        name="ground", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], pos=[0, 0, 0.4], friction=[3, 0, 0]
+    )
     ball = spec.worldbody.add_body(name="ball", pos=[0.0, 0.0, 2.0])
     ball.add_freejoint()
     ball.add_geom(size=[0.2, 0, 0])
-    spec.option.timestep, spec.option.gravity, spec.option.integrator = 0.001, [0, 0, -1], mujoco.mjtIntegrator.mjINT_EULER
+    spec.option.timestep, spec.option.gravity, spec.option.integrator = (
+        0.001,
+        [0, 0, -1],
+        mujoco.mjtIntegrator.mjINT_EULER,
+    )
     assert_same_motion(own, run(bundle, write(tmp_path, spec)))
 
 
@@ -108,7 +118,11 @@ def test_turned_base_frame_is_found_and_undone(bundle: Path, own: Recording, tmp
         return out
 
     model = spec.compile()
-    base.iquat, base.ipos, base.inertia = composed(model.body("base").iquat), turned(base.ipos), model.body("base").inertia
+    base.iquat, base.ipos, base.inertia = (
+        composed(model.body("base").iquat),
+        turned(base.ipos),
+        model.body("base").inertia,
+    )
     base.fullinertia = [np.nan] * 6
     for geom in base.geoms:
         geom.pos, geom.quat = turned(model.geom_pos[geom.id]), composed(model.geom_quat[geom.id])
@@ -122,7 +136,11 @@ def test_turned_base_frame_is_found_and_undone(bundle: Path, own: Recording, tmp
 
 
 def test_start_orientation_of_the_file_does_not_matter(bundle: Path, own: Recording, tmp_path: Path) -> None:
-    text = (bundle / "robot.xml").read_text().replace('name="base" pos="0 0 0.6"', 'name="base" pos="3 1 7" quat="0 0 0 1"')
+    text = (
+        (bundle / "robot.xml")
+        .read_text()
+        .replace('name="base" pos="0 0 0.6"', 'name="base" pos="3 1 7" quat="0 0 0 1"')
+    )
     path = tmp_path / "turned.xml"
     path.write_text(text)
     assert_same_motion(own, run(bundle, path))
@@ -136,7 +154,16 @@ def test_feet_without_bodies_of_their_own(bundle: Path, tmp_path: Path) -> None:
         foot, shank = spec.body(f"{leg}_FOOT"), spec.body(f"{leg}_SHANK")
         pos = foot.pos.copy()
         spec.delete(foot)
-        shank.add_geom(pos=pos, size=[0.03, 0, 0], mass=0, condim=6, priority=1, contype=4, conaffinity=4, friction=[0.8, 0.02, 0.01])
+        shank.add_geom(
+            pos=pos,
+            size=[0.03, 0, 0],
+            mass=0,
+            condim=6,
+            priority=1,
+            contype=4,
+            conaffinity=4,
+            friction=[0.8, 0.02, 0.01],
+        )
         for joint in ("HAA", "HFE", "KFE"):
             spec.joint(f"{leg}_{joint}").frictionloss = 0.1
     path = write(tmp_path, spec)

@@ -24,7 +24,10 @@ class Metric:
 METRICS: dict[str, Metric] = {
     "falls": Metric(title="Falls", unit="", percent=True, about="Share of robots that fell."),
     "pushes_survived": Metric(
-        title="Pushes survived", unit="", percent=True, about="Share of pushes not followed by a fall before the next one."
+        title="Pushes survived",
+        unit="",
+        percent=True,
+        about="Share of pushes not followed by a fall before the next one.",
     ),
     "drift": Metric(title="Drift", unit="m/s", about="Mean distance from start to end over the time between."),
     "lin_vel_error": Metric(

@@ -8,7 +8,7 @@ accuracy of the file are dropped and replaced.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,30 +86,27 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
     _add_sensors(spec, feet, fall_bodies)
     model = _compile(spec, path)
-    frame = align_base(model, base_name, path, reference, contract)
     base = model.body(base_name)
     root = int(model.body_jntadr[base.id])
     joints = [model.joint(name).id for name in contract.joint_names]
-    plant = {
-        "joint_qpos": model.jnt_qposadr[joints],
-        "joint_dof": model.jnt_dofadr[joints],
-        "base_qpos": int(model.jnt_qposadr[root]),
-    }
-    return Plant(
+    plant = Plant(
         model=model,
         decimation=decimation,
+        joint_qpos=model.jnt_qposadr[joints],
+        joint_dof=model.jnt_dofadr[joints],
         base_body=int(base.id),
+        base_qpos=int(model.jnt_qposadr[root]),
         base_dof=int(model.jnt_dofadr[root]),
-        frame=frame,
+        frame=align_base(model, base_name, path, reference, contract),
         soles=np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0))),
         slope=slope,
-        start_height=_start_height(contract, model, reference, path, **plant),
+        start_height=0.0,
         foot_names=tuple(feet),
         foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
         fall_bodies=tuple(fall_bodies),
         fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
-        **plant,
     )
+    return replace(plant, start_height=_start_height(plant, contract, path, reference))
 
 
 def _load(path: Path, contract: Contract) -> Any:
@@ -248,35 +245,30 @@ def _compile(spec: Any, path: Path) -> mujoco.MjModel:
         raise ModelError(f"{path} does not compile as a robot for this contract: {reason}") from None
 
 
-def _start_height(contract: Contract, model: mujoco.MjModel, reference: Path, path: Path, **where: Any) -> float:
+def _start_height(plant: Plant, contract: Contract, path: Path, reference: Path) -> float:
     """Base height [m] that leaves the feet as far above the ground as the contract's initial height does its own."""
-    touch = _touch_height(model, contract, **where)
+    touch, clear = _touch_height(plant, contract), 0.002
     if path.resolve() == reference.resolve():
-        return max(contract.init_height, touch + 0.002)
-    own = build_plant(contract, reference, reference)
-    gap = contract.init_height - _touch_height(
-        own.model, contract, joint_qpos=own.joint_qpos, base_qpos=own.base_qpos, joint_dof=own.joint_dof
-    )
-    return touch + max(gap, 0.002)
+        return max(contract.init_height, touch + clear)
+    gap = contract.init_height - _touch_height(build_plant(contract, reference, reference), contract)
+    return touch + max(gap, clear)
 
 
-def _touch_height(
-    model: mujoco.MjModel, contract: Contract, *, joint_qpos: Any, base_qpos: int, joint_dof: Any
-) -> float:
-    """Height of the base origin above the ground [m] at which the default pose first touches it."""
-    data = mujoco.MjData(model)
-    quat = np.array(model.geom("ground").quat)
-    normal = np.zeros(3)
-    mujoco.mju_rotVecQuat(normal, np.array([0.0, 0.0, 1.0]), quat)
+def _touch_height(plant: Plant, contract: Contract) -> float:
+    """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
+    model, data = plant.model, mujoco.MjData(plant.model)
+    ground = model.geom("ground")
+    normal, quat = np.zeros(3), np.zeros(4)
+    mujoco.mju_rotVecQuat(normal, np.array([0.0, 0.0, 1.0]), ground.quat)
+    mujoco.mju_mulQuat(quat, ground.quat, plant.frame.quat_wxyz * np.array([1.0, -1.0, -1.0, -1.0]))
     low, high = 0.0, 5.0
-    for _ in range(30):
+    for _ in range(40):
         height = (low + high) / 2
         data.qpos[:] = model.qpos0
-        data.qpos[base_qpos : base_qpos + 3] = height * normal
-        data.qpos[base_qpos + 3 : base_qpos + 7] = quat
-        data.qpos[joint_qpos] = contract.default_joint_pos
+        data.qpos[plant.base_qpos : plant.base_qpos + 3] = height * normal
+        data.qpos[plant.base_qpos + 3 : plant.base_qpos + 7] = quat
+        data.qpos[plant.joint_qpos] = contract.default_joint_pos
         mujoco.mj_fwdPosition(model, data)
-        ground = model.geom("ground").id
-        touching = any(ground in pair for pair in data.contact.geom) if data.ncon else False
+        touching = any(ground.id in pair for pair in data.contact.geom)
         low, high = (height, high) if touching else (low, height)
     return high

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..contract import Contract
@@ -24,7 +26,9 @@ def velocity_plots(showcase: Showcase) -> str:
         low, high = np.nanmin(both), np.nanmax(both)
         pad = 0.1 * max(high - low, 0.5)
         last = k == len(COMPONENTS) - 1
-        axes = Axes(x=(0.0, float(time[-1])), y=(low - pad, high + pad), height=136 if last else 122, bottom=40 if last else 20)
+        axes = Axes(
+            x=(0.0, float(time[-1])), y=(low - pad, high + pad), height=136 if last else 122, bottom=40 if last else 20
+        )
         axes.grid("time [s]" if last else "", f"{name} [{unit}]")
         if k == 0:
             _phase_labels(axes, showcase, time)
@@ -36,7 +40,7 @@ def velocity_plots(showcase: Showcase) -> str:
 
 def _phase_labels(axes: Axes, showcase: Showcase, time: np.ndarray) -> None:
     changes = [0, *(i for i in range(1, len(time)) if showcase.labels[i] != showcase.labels[i - 1]), len(time) - 1]
-    for start, end in zip(changes[:-1], changes[1:], strict=True):
+    for start, end in itertools.pairwise(changes):
         axes.text((axes.px(time[start]) + axes.px(time[end])) / 2, axes.top + 1, showcase.labels[start], "phase")
 
 
@@ -50,7 +54,12 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     rest = float(np.clip(0.0, *ranges[3 - row]))
     half_x, half_y = (max((axis[1] - axis[0]) / 2, 0.05) for axis in (vx, other))
     axes = Axes(
-        x=(vx[0] - half_x, vx[-1] + half_x), y=(other[0] - half_y, other[-1] + half_y), width=350, height=320, left=60, bottom=42
+        x=(vx[0] - half_x, vx[-1] + half_x),
+        y=(other[0] - half_y, other[-1] + half_y),
+        width=350,
+        height=320,
+        left=60,
+        bottom=42,
     )
     name, unit = COMPONENTS[row]
     for x in vx:
@@ -61,7 +70,15 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
             text = "fell" if fell[i] else f"{error[i]:.2f}"
             tip = f"vx {x:+.2f} m/s, {name} {y:+.2f} {unit}: error {error[i]:.3f}" + (", fell" if fell[i] else "")
             css = "cell fell" if fell[i] else "cell"
-            axes.box(x - half_x * 0.94, x + half_x * 0.94, y - half_y * 0.94, y + half_y * 0.94, css, tip, f"--share:{share:.3f}")
+            axes.box(
+                x - half_x * 0.94,
+                x + half_x * 0.94,
+                y - half_y * 0.94,
+                y + half_y * 0.94,
+                css,
+                tip,
+                f"--share:{share:.3f}",
+            )
             axes.text(axes.px(x), axes.py(y) + 4, text, "cell-text strong" if share > 0.6 or fell[i] else "cell-text")
     for value in vx:
         axes.text(axes.px(value), axes.height - axes.bottom + 15, number(round(value, 2)))
@@ -77,7 +94,9 @@ def gait_diagram(showcase: Showcase, start: float, seconds: float = 3.0) -> str:
     rec, feet = showcase.recording, showcase.foot_names
     first = round(start / rec.control_dt)
     last = min(first + round(seconds / rec.control_dt), int(rec.alive[:, 0].sum()))
-    axes = Axes(x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, right=126, bottom=38)
+    axes = Axes(
+        x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, right=126, bottom=38
+    )
     axes.grid("time [s]", y_count=0)
     axes.items = [item for item in axes.items if 'class="grid"' not in item and 'text-anchor="end"' not in item]
     for k, name in enumerate(feet):
@@ -89,7 +108,9 @@ def gait_diagram(showcase: Showcase, start: float, seconds: float = 3.0) -> str:
             axes.box(start + a * rec.control_dt, start + b * rec.control_dt, row + 0.15, row + 0.85, "stance")
         duty = rec.foot_contact[first:last, 0, k].mean() if last > first else 0.0
         axes.text(axes.left - 8, axes.py(row + 0.5) + 4, name, anchor="end")
-        axes.text(axes.width - axes.right + 10, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", anchor="start")
+        axes.text(
+            axes.width - axes.right + 10, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", anchor="start"
+        )
     return axes.render("feet on the ground over time")
 
 
@@ -99,7 +120,9 @@ def torque_speed(evidence: Evidence, contract: Contract) -> str:
     assert speed is not None and torque is not None
     effort = law.effort_limit
     fastest = max(law.velocity_limit or 0.0, float(np.abs(speed).max(initial=0.1)))
-    axes = Axes(x=(-1.08 * fastest, 1.08 * fastest), y=(-1.15 * effort, 1.15 * effort), height=320, width=720, bottom=40)
+    axes = Axes(
+        x=(-1.08 * fastest, 1.08 * fastest), y=(-1.15 * effort, 1.15 * effort), height=320, width=720, bottom=40
+    )
     axes.grid("joint speed [rad/s]", "joint torque [N m]", y_count=6)
     axes.dots(speed, torque, "dots")
     grid = np.linspace(*axes.x, 241)

@@ -92,7 +92,8 @@ def _scenario_table(verdict: Verdict) -> str:
             groups.append(f'<tr class="group"><th colspan="6">{title}</th></tr>')
             groups += [_scenario_rows(result) for result in chosen]
     return f"""<section><h2>Scenarios</h2>
-<div class="scroll"><table class="scenarios"><thead><tr><th></th><th>Scenario</th><th>Measured</th><th class="num">Result</th>
+<div class="scroll"><table class="scenarios"><thead>
+<tr><th></th><th>Scenario</th><th>Measured</th><th class="num">Result</th>
 <th class="num">Limit</th><th>Share of what is allowed</th></tr></thead><tbody>{"".join(groups)}</tbody></table></div>
 <p class="caption">The bar is full at the limit, marked by the line; shorter is better. For survival it shows the share
 of allowed losses used.</p></section>"""
@@ -130,7 +131,8 @@ def _bar(check: Check, required: bool) -> str:
         return ""
     colour = "good" if check.passed else "bad" if required else "warn"
     width = min(used / 1.5, 1.0) * 100
-    return f'<div class="bar" title="{100 * used:.0f} % of what is allowed"><i class="{colour}" style="width:{width:.1f}%"></i></div>'
+    bar = f'<i class="{colour}" style="width:{width:.1f}%"></i>'
+    return f'<div class="bar" title="{100 * used:.0f} % of what is allowed">{bar}</div>'
 
 
 def allowance_used(check: Check) -> float:
@@ -144,7 +146,8 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
     if evidence.showcase is not None:
         parts.append(
             "<h2>Following commands</h2>"
-            '<p class="legend"><span class="key command"></span>commanded <span class="key measured"></span>measured, base frame</p>'
+            '<p class="legend"><span class="key command"></span>commanded '
+            '<span class="key measured"></span>measured, base frame</p>'
             f"<figure>{plots.velocity_plots(evidence.showcase)}</figure>"
         )
     if evidence.grid_command is not None:
@@ -152,10 +155,13 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
         linear, yaw = limits.get("lin_vel_error", 0.15), limits.get("yaw_vel_error", 0.15)
         parts.append(
             "<h3>Mean error for each command</h3><div class='pair'>"
-            f"<figure>{plots.error_map(evidence, 1, contract, linear)}<figcaption>Linear velocity error [m/s], no turning</figcaption></figure>"
-            f"<figure>{plots.error_map(evidence, 2, contract, yaw)}<figcaption>Yaw rate error [rad/s], vy = 0</figcaption></figure></div>"
-            f'<p class="caption">Each cell is one robot holding one command for the whole time, the start from rest included. '
-            f"The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or more, twice the limit of the mean.</p>"
+            f"<figure>{plots.error_map(evidence, 1, contract, linear)}"
+            "<figcaption>Linear velocity error [m/s], no turning</figcaption></figure>"
+            f"<figure>{plots.error_map(evidence, 2, contract, yaw)}"
+            "<figcaption>Yaw rate error [rad/s], vy = 0</figcaption></figure></div>"
+            '<p class="caption">Each cell is one robot holding one command for the whole time, the start from rest '
+            f"included. The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or more, twice the limit "
+            "of the mean.</p>"
         )
     return f"<section>{''.join(parts)}</section>" if parts else ""
 
@@ -169,10 +175,13 @@ def _motion(evidence: Evidence, contract: Contract) -> str:
         )
     if evidence.scatter_speed is not None:
         law = contract.actuator
-        limit = f"{law.effort_limit:g} N m" + (f", no-load speed {law.velocity_limit:g} rad/s" if law.velocity_limit else "")
+        limit = f"{law.effort_limit:g} N m" + (
+            f", no-load speed {law.velocity_limit:g} rad/s" if law.velocity_limit else ""
+        )
         parts.append(
             f"<h3>Torque and speed of all joints</h3><figure>{plots.torque_speed(evidence, contract)}</figure>"
-            f'<p class="caption">A sample of the command grid, extremes included. Lines: limits of the drive ({limit}).</p>'
+            '<p class="caption">A sample of the command grid, extremes included. '
+            f"Lines: limits of the drive ({limit}).</p>"
         )
     return f"<section>{''.join(parts)}</section>" if parts else ""
 
@@ -204,7 +213,8 @@ def _all_numbers(verdict: Verdict) -> str:
     about = "".join(f"<dt>{escape(m.title)}</dt><dd>{escape(m.about)}</dd>" for m in METRICS.values())
     return (
         "<section><h2>All numbers</h2>"
-        f'<div class="scroll"><table class="numbers"><thead><tr><th>Scenario</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="scroll"><table class="numbers"><thead><tr><th>Scenario</th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
         f"<details><summary>What the numbers mean</summary><dl>{about}</dl></details></section>"
     )
 
@@ -220,9 +230,9 @@ def _scope(verdict: Verdict) -> str:
     return f"""<section><h2>What this does and does not show</h2>
 <p>The exported graph drove the robot model in plain MuJoCo, through the contract's joint order, rates, gains and torque
 limits. Signals were joint encoders, gyro and orientation; nothing else reached the policy. A robot counts as fallen
-when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its initial height, or when any
-body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N. It is counted once and measured
-until then.</p>{model}
+when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its initial height, or when
+any body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N. It is counted once and
+measured until then.</p>{model}
 <h3>Not tested</h3><ul>{missing}</ul></section>"""
 
 

@@ -37,7 +37,9 @@ def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
     rows, labels = [], []
     for seconds, label, share in SEQUENCE:
         count = round(seconds / contract.control_dt)
-        command = np.where(np.array(share) >= 0, np.array(share) * np.maximum(high, 0), -np.array(share) * np.minimum(low, 0))
+        command = np.where(
+            np.array(share) >= 0, np.array(share) * np.maximum(high, 0), -np.array(share) * np.minimum(low, 0)
+        )
         rows.append(np.tile(np.clip(command, low, high), (count, 1)))
         labels += [label] * count
     return np.concatenate(rows), tuple(labels)

@@ -88,7 +88,7 @@ def simulate(
         )
     }  # fmt: skip
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
-    alive = np.zeros((steps, n), bool)
+    alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
 
     def fall(who: np.ndarray, step: int, cause: str) -> None:
@@ -106,7 +106,7 @@ def simulate(
         bad = ~np.isfinite(target).all(1)
         if bad.any():
             fall(bad, t, POLICY)
-            target = np.where(bad[:, None], np.float32(contract.default_joint_pos), target)
+            target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
         if not up.any():
             alive[t:] = False
             break
@@ -209,7 +209,7 @@ class _Robots:
         """Upright on the ground in the default pose, with the drawn heading, joint offsets and velocity."""
         plant = self._plant
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
-        heading = quat_mul(quat_from_axis(1, -plant.slope)[None], quat_from_axis(2, conditions.yaw))
+        heading = quat_mul(quat_from_axis(1, np.array([-plant.slope])), quat_from_axis(2, conditions.yaw))
         if self._turn is not None:
             heading = quat_mul(heading, self._turn * np.array([1.0, -1.0, -1.0, -1.0]))
         self.qpos[:, self._pos] = plant.start_height * self._normal

@@ -1,4 +1,4 @@
-"""Just enough SVG for a report: axes, lines, dots and bands, coloured by the page's style sheet so that dark mode works."""
+"""Just enough SVG for a report: axes, lines, dots, boxes. The page's style sheet colours them, for dark mode too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Axes:
     def add(self, element: str) -> None:
         self.items.append(element)
 
-    def text(self, x: float, y: float, text: str, css: str = "tick", anchor: str = "middle", turn: bool = False) -> None:
+    def text(
+        self, x: float, y: float, text: str, css: str = "tick", anchor: str = "middle", turn: bool = False
+    ) -> None:
         """Text at pixel coordinates."""
         rotate = f' transform="rotate(-90 {x} {y})"' if turn else ""
         self.add(f'<text x="{x}" y="{y}" class="{css}" text-anchor="{anchor}"{rotate}>{escape(text)}</text>')

@@ -52,12 +52,16 @@ def render_episode(
     plant = build_plant(contract, model, reference, visual=True)
     rec = showcase.recording
     assert rec.qpos is not None, "only an episode simulated with keep_qpos can be filmed"
-    steps = int(rec.alive[:, 0].sum()) if seconds is None else min(int(rec.alive[:, 0].sum()), round(seconds / rec.control_dt))
+    steps = (
+        int(rec.alive[:, 0].sum())
+        if seconds is None
+        else min(int(rec.alive[:, 0].sum()), round(seconds / rec.control_dt))
+    )
     stride = max(1, round(1 / (FPS * rec.control_dt)))
     partial = out.with_name(f".{out.stem}.partial{out.suffix}")
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import imageio_ffmpeg
+        import imageio_ffmpeg  # type: ignore[import-untyped]
 
         with Camera(plant.model, size) as camera:
             writer = imageio_ffmpeg.write_frames(
@@ -73,7 +77,9 @@ def render_episode(
         raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
     except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise RenderingError(f"no offscreen rendering here ({reason}): install libegl1 or set MUJOCO_GL=osmesa") from None
+        raise RenderingError(
+            f"no offscreen rendering here ({reason}): install libegl1 or set MUJOCO_GL=osmesa"
+        ) from None
     finally:
         partial.unlink(missing_ok=True)
     return out
@@ -147,7 +153,11 @@ class Camera:
 
 def _gl_context(width: int, height: int) -> Any:
     """A context that needs no display. EGL directly, since MuJoCo reads MUJOCO_GL only once, when it is imported."""
-    if sys.platform == "linux" and os.environ.get("MUJOCO_GL", "egl").lower() == "egl" and not os.environ.get("DISPLAY"):
+    if (
+        sys.platform == "linux"
+        and os.environ.get("MUJOCO_GL", "egl").lower() == "egl"
+        and not os.environ.get("DISPLAY")
+    ):
         from mujoco.egl import GLContext
     else:
         from mujoco.rendering.classic.gl_context import GLContext
@@ -161,10 +171,9 @@ def _frame(camera: Camera, plant: Plant, showcase: Showcase, t: int) -> np.ndarr
     window = slice(max(0, t - 12), t + 13)  # half a second: the camera glides, it does not bob with the trunk
     camera.look(rec.qpos[t, 0], np.array([*rec.base_pos[window, 0, :2].mean(0), 0.42 * plant.start_height / 0.6]))
     _shadows(camera, plant, rec.base_quat[t, 0])
-    above = base + [0.0, 0.0, 0.32]
     for velocity, rgb, lift in ((rec.command[t, 0], BLUE, 0.0), (_smooth(rec.lin_vel[:, 0], t), ORANGE, 0.05)):
-        planar = np.array([velocity[0], velocity[1], 0.0])
-        camera.arrow(above + [0, 0, lift], above + [0, 0, lift] + 0.6 * quat_apply(rec.base_quat[t, 0], planar), rgb)
+        start, planar = base + np.array([0.0, 0.0, 0.32 + lift]), np.array([velocity[0], velocity[1], 0.0])
+        camera.arrow(start, start + 0.6 * quat_apply(rec.base_quat[t, 0], planar), rgb)
     measured = np.array([*_smooth(rec.lin_vel[:, 0], t)[:2], _smooth(rec.ang_vel[:, 0], t)[2]]).round(2) + 0.0
     return overlay(camera.shoot(), showcase.labels[t], rec.command[t, 0], measured, t * rec.control_dt)
 
@@ -204,7 +213,13 @@ def overlay(picture: np.ndarray, label: str, command: np.ndarray, measured: np.n
         for value, rgb, offset in ((command[row], BLUE, 1), (measured[row], ORANGE, 10)):
             end = middle + scale * float(np.clip(value, -1.25, 1.25))
             draw.rectangle((min(middle, end), y + offset * unit, max(middle, end), y + (offset + 7) * unit), fill=rgb)
-        draw.text((left + width - 14 * unit, y), f"{measured[row]:+.2f} {unit_name}".replace("-", "−"), fill=INK, font=small, anchor="ra")
+        draw.text(
+            (left + width - 14 * unit, y),
+            f"{measured[row]:+.2f} {unit_name}".replace("-", "−"),
+            fill=INK,
+            font=small,
+            anchor="ra",
+        )
     y = top + 120 * unit
     for x, rgb, text in ((14, BLUE, "commanded"), (132, ORANGE, "measured")):
         draw.rectangle((left + x * unit, y + 3 * unit, left + (x + 10) * unit, y + 12 * unit), fill=rgb)
