@@ -7,12 +7,14 @@ over a world that knows the measured signals and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.spec import Task
+from gaitway_tasks.world import World
 from torch import Tensor, nn
 
 
@@ -64,6 +66,9 @@ class SignalPolicy(nn.Module):
     "just reset": the history is then filled with the first frame, as the training environment does.
     """
 
+    default_joint_pos: Tensor
+    order: Tensor
+
     def __init__(self, task: Task, actor: nn.Module):
         super().__init__()
         robot, group = task.robot, task.observations["policy"]
@@ -77,12 +82,15 @@ class SignalPolicy(nn.Module):
             soft_joint_pos_limits=torch.tensor(robot.soft_joint_limits()),
             step_dt=task.timing.step_dt,
             command_name=next(iter(task.commands)),
-            robot=MeasuredState(*torch.zeros(2, 1, joints), torch.zeros(1, 4), torch.zeros(1, 3)),
+            robot=MeasuredState(torch.zeros(1, joints), torch.zeros(1, joints), torch.zeros(1, 4), torch.zeros(1, 3)),
             velocity_command=torch.zeros(1, 3),
             action=torch.zeros(1, joints),
         )
-        # The manager writes world.action nowhere and draws no noise here, so the generator is never used.
-        self.manager = ObservationManager(replace(group, enable_corruption=False), self.world, torch.Generator())
+        # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
+        # signals look at the measured half of a world only, hence the casts.
+        self.manager = ObservationManager(
+            replace(group, enable_corruption=False), cast(World, self.world), torch.Generator()
+        )
         self.register_buffer("order", self.manager.order)
 
     @property
@@ -95,12 +103,13 @@ class SignalPolicy(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """What the actor sees (N, D), and the history to keep (N, H * frame)."""
         started, last_action, past = state.split([1, self.num_joints, self.state_dim - 1 - self.num_joints], 1)
-        self.manager.world = replace(
+        world = replace(
             self.world,
             robot=MeasuredState(joint_pos, joint_vel, imu_quat_wxyz, gyro),
             velocity_command=command,
             action=last_action,
         )
+        self.manager.world = cast(World, world)
         frame = self.manager.frame()
         if self.history_length == 1:
             return frame, past
