@@ -10,11 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from gaitway_tasks.robots import ANYMAL_C
 from isaaclab.utils.string import resolve_matching_names
 from tensor_world import TensorWorld, rotation_matrix
 from torch import Tensor
-
-from gaitway_tasks.robots import ANYMAL_C
 
 LEGS = ("LF", "LH", "RF", "RH")
 JOINTS = [f"{leg}_{joint}" for joint in ("HAA", "HFE", "KFE") for leg in LEGS]

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from gaitway_tasks.managers import ObservationManager, RewardManager, TerminationManager
+from gaitway_tasks.mdp import observations, rewards, terminations
+from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.spec import ObservationGroup
+from gaitway_tasks.velocity import velocity_flat
 from isaac_side import JOINTS, TO_OURS, isaac_env
 from isaaclab.envs import mdp as isaac_mdp
 from isaaclab.managers import ObservationManager as IsaacObservationManager
@@ -13,12 +18,6 @@ from isaaclab.managers import TerminationManager as IsaacTerminationManager
 from isaaclab_tasks.manager_based.locomotion.velocity import mdp as isaac_velocity
 from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.flat_env_cfg import AnymalCFlatEnvCfg
 from tensor_world import TensorWorld, close
-
-from gaitway_tasks.managers import ObservationManager, RewardManager, TerminationManager
-from gaitway_tasks.mdp import observations, rewards, terminations
-from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import ObservationGroup
-from gaitway_tasks.velocity import velocity_flat
 
 N = 256
 TASK = velocity_flat(ANYMAL_C)
@@ -133,7 +132,9 @@ OBSERVATIONS = {
 
 
 def public(module):
-    return {name for name, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__ and name[0] != "_"}
+    return {
+        name for name, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__ and name[0] != "_"
+    }
 
 
 def test_no_reward_or_termination_is_left_uncompared():

@@ -1,0 +1,22 @@
+# Compare Gaitway with Isaac Lab 2.3.2, from its PyPI wheel and without Isaac Sim, in an environment of its own:
+#
+#     make -f tests/peers/isaaclab/isaaclab.mk test-isaaclab
+#
+# Isaac Lab needs Python 3.11 and numpy < 2. Its wheel comes under NVIDIA's terms: it is installed, never copied.
+
+ISAACLAB_DIR := tests/peers/isaaclab
+ISAACLAB_VENV := .venv-isaaclab
+ISAACLAB_PYTHON ?= python3.11
+
+.PHONY: test-isaaclab
+test-isaaclab: $(ISAACLAB_VENV)/.stamp
+	OMP_NUM_THREADS=1 $(ISAACLAB_VENV)/bin/python -m pytest -q $(ISAACLAB_DIR)
+
+# Without its dependencies: they name Isaac Sim and a browser's worth of libraries that no term function imports.
+$(ISAACLAB_VENV)/.stamp: $(ISAACLAB_DIR)/constraints.txt $(ISAACLAB_DIR)/isaaclab.mk
+	rm -rf $(ISAACLAB_VENV)
+	$(ISAACLAB_PYTHON) -m venv $(ISAACLAB_VENV)
+	$(ISAACLAB_VENV)/bin/pip install --quiet --no-deps -c $(ISAACLAB_DIR)/constraints.txt isaaclab
+	$(ISAACLAB_VENV)/bin/pip install --quiet -c $(ISAACLAB_DIR)/constraints.txt \
+		flatdict gymnasium h5py "numpy<2" prettytable pytest pyyaml scipy toml torch trimesh usd-core warp-lang
+	touch $@
