@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from gaitway_sim2real.contract import Action, Actuator, Contract, Signal, TermLayout
+from gaitway_sim2real.golden import plausible_signals, record_golden
 from gaitway_tasks.robots import ANYMAL_C
 from onnx import TensorProto, helper, numpy_helper
 
@@ -55,7 +57,10 @@ def make_stand_bundle(folder: Path) -> Path:
     onnx.save(stand_graph(ANYMAL_C.default_joint_pos), folder / "policy.onnx")
     (folder / "robot.xml").write_bytes(ANYMAL_C.mjcf.read_bytes())
     (folder / "io_descriptors.yaml").write_text("{}\n")
-    np.savez(folder / "golden.npz", joint_pos=np.zeros((1, 12), np.float32))
+    session = onnxruntime.InferenceSession(str(folder / "policy.onnx"), providers=["CPUExecutionProvider"])
+    ranges = np.array([[-1.0, 1.0]] * 3)
+    signals = plausible_signals(np.array(ANYMAL_C.default_joint_pos), ranges, steps=8, batch=1, step_dt=0.02, seed=0)
+    np.savez(folder / "golden.npz", allow_pickle=False, **record_golden(session, signals, 1))
     law = ANYMAL_C.actuator
     contract = Contract(
         task="stand",

@@ -12,7 +12,8 @@ import numpy as np
 import onnxruntime
 from gaitway_tasks.robots.mjcf import ModelError
 
-from ..contract import CONTRACT_FILE, Contract, sha256, verify_files
+from ..contract import CONTRACT_FILE, Contract, sha256
+from ..onboard.policy import OnboardPolicy
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .plant import Plant, build_plant
@@ -44,8 +45,7 @@ def validate_bundle(
     ``ValueError`` subclass before anything is written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
-    contents = verify_files(bundle)
-    contract = Contract.load(bundle)
+    contract = OnboardPolicy(bundle).contract  # as on a robot: files verified, golden.npz replayed
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
@@ -71,7 +71,7 @@ def validate_bundle(
         seed=seed,
         task=contract.task,
         robot=contract.robot,
-        policy_sha256=sha256(contents["policy.onnx"]),
+        policy_sha256=contract.files["policy.onnx"],
         contract_sha256=sha256((bundle / CONTRACT_FILE).read_bytes()),
         model="bundle" if model is None else path.name,
         model_sha256=sha256(path.read_bytes()),
@@ -160,7 +160,9 @@ def write_report(
             why = str(error)
     verdict.save(folder / "validation.json")
     page = render_page(verdict, evidence, contract, bundle, model, clip, why)
-    (folder / "report.html").write_text(page, "utf-8")
+    partial = folder / ".report.html.partial"
+    partial.write_text(page, "utf-8")
+    os.replace(partial, folder / "report.html")
 
 
 __all__ = ["ModelError", "validate_bundle"]
