@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -14,145 +16,144 @@ from .core.batch import Batch
 from .core.optimizer import NonFiniteError, PolicyOptimizer
 from .models.mlp import ActorCritic, gaussian_log_prob
 from .presets import PPOConfig
+from .rollout import Lane, Observation, Rollout, join
 from .symmetry import CanonicalActor, Symmetry
-
-Observation = dict[str, Tensor]
-
 
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
 
-    The environment is a ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP
-    autoreset. With canonical symmetry the whole learner lives in the canonical domain and only what enters the
-    environment is mirrored back.
+    Environments are ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
+    Several of them are stepped in turn as one: while the physics of one runs in the background, the terms and the
+    policy of the next are computed. With canonical symmetry the whole learner lives in the canonical domain and only
+    what enters an environment is mirrored back.
     """
 
     def __init__(
         self,
-        env: VectorEnv,
+        envs: VectorEnv | Sequence[VectorEnv],
         config: PPOConfig,
         *,
         seed: int,
         symmetry: Symmetry | None = None,
         total_steps: int | None = None,
     ):
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+        for env in self.envs:
+            if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+                raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
-        self.env, self.config, self.symmetry, self.total_steps = env, config, symmetry, total_steps
+        self.config, self.symmetry, self.total_steps = config, symmetry, total_steps
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            dims = {name: space.shape[0] for name, space in env.single_observation_space.spaces.items()}
-            self.policy = ActorCritic(dims, env.single_action_space.shape[0], config.model)
+            dims = {name: space.shape[0] for name, space in self.env.single_observation_space.spaces.items()}
+            self.policy = ActorCritic(dims, self.env.single_action_space.shape[0], config.model)
         self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
         self.steps = 0
-        self._observation: Observation | None = None
+        self.timing: dict[str, float] = {}
+        self._observations: list[Observation] | None = None
+        self._background = ThreadPoolExecutor(1, "physics")
+
+    @property
+    def env(self) -> VectorEnv:
+        """The first environment, which has the spaces and the task of all of them."""
+        return self.envs[0]
+
+    @property
+    def num_envs(self) -> int:
+        return sum(env.num_envs for env in self.envs)
 
     # ---- one iteration ---------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
         """One rollout and one update. Returns metrics, with the seconds spent under ``time/``."""
-        timing = {"physics": 0.0, "terms": 0.0, "policy": 0.0}
-        log: dict[str, list[float]] = {}
+        self.timing = {"physics": 0.0, "terms": 0.0, "policy": 0.0}
         start = time.perf_counter()
-        rollout = self._collect(timing, log)
+        rollout = self._collect()
         collected = time.perf_counter()
         self._anneal()
-        batch, values = self._prepare(rollout)
+        batch = self._prepare(rollout)
         statistics = self.optimizer.update(batch)
-        self.policy.update_normalizers(batch.observations)
-        self.steps += self.config.num_steps * self.env.num_envs
+        self.policy.update_normalizers(rollout.flat_observations())
+        self.steps += self.config.num_steps * self.num_envs
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
         metrics["learn/std"] = float(self.policy.std.detach().mean())
-        metrics["learn/value_mean"] = float(values.mean())
         metrics["learn/explained_variance"] = _explained_variance(batch)
-        metrics["rollout/reward"] = float(rollout["rewards"].mean())
-        metrics |= {f"rollout/{name}": float(sum(v) / len(v)) for name, v in log.items()}
-        metrics |= {f"time/{name}": value for name, value in timing.items()}
-        metrics["time/learning"] = end - collected
-        metrics["time/total"] = end - start
-        return metrics
+        metrics["rollout/reward"] = float(rollout.rewards.mean())
+        metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
+        metrics |= {f"time/{name}": value for name, value in self.timing.items()}
+        return metrics | {"time/learning": end - collected, "time/total": end - start}
 
     @torch.no_grad()
-    def _collect(self, timing: dict[str, float], log: dict[str, list[float]]) -> dict[str, Any]:
-        env, policy, clock = self.env, self.policy, time.perf_counter
-        if self._observation is None:
+    def _collect(self) -> Rollout:
+        """``num_steps`` steps of every environment; the environments take turns."""
+        if self._observations is None:
             options = {"random_episode_step": True} if self.config.random_episode_start else None
-            self._observation, _ = env.reset(options=options)
-        steps: list[dict[str, Any]] = []
-        split = hasattr(env, "apply_action")
-        for _ in range(self.config.num_steps):
-            t0 = clock()
-            observation, element = self._canonical(self._observation)
-            mean, std = policy.distribution(observation)
-            action = mean + std * torch.randn(mean.shape, generator=self.generator)
-            outer = action if element is None else self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
-            t1 = clock()
-            if split:
-                env.apply_action(outer)
-                env.step_physics()
-                t2 = clock()
-                self._observation, reward, terminated, truncated, info = env.evaluate()
-            else:
-                t2 = t1
-                self._observation, reward, terminated, truncated, info = env.step(outer)
-            t3 = clock()
-            timing["policy"] += t1 - t0
-            timing["physics"] += t2 - t1
-            timing["terms"] += t3 - t2
-            step = {
-                "observations": observation,
-                "actions": action,
-                "means": mean,
-                "rewards": reward,
-                "terminated": terminated,
-                "truncated": truncated,
-            }
-            if bool(truncated.any()):
-                rows = truncated.nonzero().flatten()
-                step["final"] = (rows, {name: value[rows] for name, value in info["final_obs"].items()})
-            steps.append(step)
-            for name, value in info.get("log", {}).items():
-                log.setdefault(name, []).append(value)
-        return {
-            "observations": {n: torch.stack([s["observations"][n] for s in steps]) for n in steps[0]["observations"]},
-            **{n: torch.stack([s[n] for s in steps]) for n in ("actions", "means", "rewards", "terminated", "truncated")},
-            "std": std,
-            "final": [(t, *step["final"]) for t, step in enumerate(steps) if "final" in step],
-        }
+            self._observations = [env.reset(options=options)[0] for env in self.envs]
+        lanes = [Lane() for _ in self.envs]
+        pending = [self._act(lane, i) for i, lane in enumerate(lanes)]
+        for t in range(self.config.num_steps):
+            for i, lane in enumerate(lanes):
+                start = time.perf_counter()
+                pending[i].result()
+                stepped = time.perf_counter()
+                self._observations[i], *outcome = self._finish(self.envs[i], pending[i])
+                lane.add_outcome(*outcome)
+                self.timing["physics"] += stepped - start
+                self.timing["terms"] += time.perf_counter() - stepped
+                if t + 1 < self.config.num_steps:
+                    pending[i] = self._act(lane, i)
+        return join(lanes)
+
+    def _act(self, lane: Lane, i: int) -> Future[Any]:
+        """Choose actions for environment ``i`` and start its physics, or its whole step where that cannot be split."""
+        start = time.perf_counter()
+        observation, element = self._canonical(self._observations[i])  # type: ignore[index]
+        mean, std = self.policy.distribution(observation)
+        action = mean + std * torch.randn(mean.shape, generator=self.generator)
+        lane.decisions.append((observation, action, mean))
+        if element is not None:
+            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
+        self.timing["policy"] += time.perf_counter() - start
+        env = self.envs[i]
+        if not hasattr(env, "step_physics"):
+            return self._background.submit(env.step, action)
+        env.apply_action(action)
+        return self._background.submit(env.step_physics)
+
+    @staticmethod
+    def _finish(env: VectorEnv, pending: Future[Any]) -> tuple[Any, ...]:
+        return env.evaluate() if hasattr(env, "step_physics") else pending.result()
 
     @torch.no_grad()
-    def _prepare(self, rollout: dict[str, Any]) -> tuple[Batch, Tensor]:
+    def _prepare(self, rollout: Rollout) -> Batch:
         """Values, advantages and returns of a rollout, as a flat batch."""
         cfg, policy = self.config, self.policy
-        observations = {name: value.flatten(0, 1) for name, value in rollout["observations"].items()}
-        values = policy.value(observations).reshape(cfg.num_steps, -1)
-        last, _ = self._canonical(self._observation)  # type: ignore[arg-type]
-        next_values = torch.cat((values[1:], policy.value(last)[None]))
-        for t, rows, final in rollout["final"]:
+        values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
+        last = [policy.value(self._canonical(observation)[0]) for observation in self._observations or ()]
+        next_values = torch.cat((values[1:], torch.cat(last)[None]))
+        for t, rows, final in rollout.finals:
             next_values[t, rows] = policy.value(self._canonical(final)[0])
-        terminated, done = rollout["terminated"], rollout["terminated"] | rollout["truncated"]
-        advantages = gae(rollout["rewards"], values, next_values, terminated, done, cfg.gamma, cfg.lam)
-        returns = advantages + values
-        mean, std = rollout["means"], rollout["std"].expand_as(rollout["means"])
+        done = rollout.terminated | rollout.truncated
+        advantages = gae(rollout.rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
+        mean = rollout.means.flatten(0, 1)
+        std = policy.action_std().expand_as(mean).contiguous()
+        actions = rollout.actions.flatten(0, 1)
         batch = Batch(
-            observations=observations,
-            actions=rollout["actions"].flatten(0, 1),
-            log_probs=gaussian_log_prob(mean, std, rollout["actions"]).flatten(),
+            observations=rollout.flat_observations(),
+            actions=actions,
+            log_probs=gaussian_log_prob(mean, std, actions),
             advantages=(normalise(advantages) if cfg.normalize_advantages else advantages).flatten(),
             values=values.flatten(),
-            returns=returns.flatten(),
-            distribution=(mean.flatten(0, 1), std.flatten(0, 1)),
+            returns=(advantages + values).flatten(),
+            distribution=(mean, std),
         )
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
             raise NonFiniteError(f"the rollout holds a non-finite value: {bad}")
-        if cfg.symmetry == "augment":
-            batch = self.symmetry.augment(batch)  # type: ignore[union-attr]
-        return batch, values
+        return self.symmetry.augment(batch) if cfg.symmetry == "augment" else batch  # type: ignore[union-attr]
 
     def _canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
         if self.config.symmetry != "canonical":
@@ -181,8 +182,8 @@ class OnPolicyTrainer:
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "steps": self.steps,
-            "observation": self._observation,
-            "env": self.env.state_dict(),  # type: ignore[attr-defined]
+            "observations": self._observations,
+            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -190,8 +191,9 @@ class OnPolicyTrainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.steps = state["steps"]
-        self._observation = state["observation"]
-        self.env.load_state_dict(state["env"])  # type: ignore[attr-defined]
+        self._observations = state["observations"]
+        for env, env_state in zip(self.envs, state["envs"], strict=True):
+            env.load_state_dict(env_state)  # type: ignore[attr-defined]
 
 
 def _explained_variance(batch: Batch) -> float:

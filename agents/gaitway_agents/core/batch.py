@@ -33,16 +33,16 @@ class Batch:
         """The rows at ``index``."""
 
         def take(value: Tensor | None) -> Tensor | None:
-            return None if value is None else value[index]
+            return None if value is None else _rows(value, index)
 
         return Batch(
-            observations={name: value[index] for name, value in self.observations.items()},
-            actions=self.actions[index],
-            log_probs=self.log_probs[index],
-            advantages=self.advantages[index],
+            observations={name: _rows(value, index) for name, value in self.observations.items()},
+            actions=_rows(self.actions, index),
+            log_probs=_rows(self.log_probs, index),
+            advantages=_rows(self.advantages, index),
             values=take(self.values),
             returns=take(self.returns),
-            distribution=tuple(value[index] for value in self.distribution),
+            distribution=tuple(_rows(value, index) for value in self.distribution),
             mask=take(self.mask),
         )
 
@@ -74,3 +74,8 @@ def concatenate(batches: list[Batch]) -> Batch:
         **{name: join(name) for name in ("actions", "log_probs", "advantages", "values", "returns", "mask")},
         distribution=tuple(torch.cat(parts) for parts in zip(*(b.distribution for b in batches), strict=True)),
     )
+
+
+def _rows(value: Tensor, index: Tensor | slice) -> Tensor:
+    # index_select copies whole rows, several times faster than general indexing.
+    return value[index] if isinstance(index, slice) else value.index_select(0, index)

@@ -68,7 +68,11 @@ class ActorCritic(nn.Module):
     def distribution(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Mean (B, A) and standard deviation (A,) of the action."""
         mean = self.actor(self.actor_normalizer(observations["policy"])).float()
-        return mean, self.std.clamp(min=self.config.min_std)
+        return mean, self.action_std()
+
+    def action_std(self) -> Tensor:
+        """Standard deviation of the action, (A,)."""
+        return self.std.clamp(min=self.config.min_std)
 
     def value(self, observations: dict[str, Tensor]) -> Tensor:
         """State values, (B,)."""
