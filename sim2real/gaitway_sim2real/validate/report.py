@@ -69,7 +69,7 @@ def _head(verdict: Verdict, contract: Contract) -> str:
 <h1>{escape(contract.robot)} <span>{escape(contract.task)}</span></h1>
 <div class="verdict"><span class="badge">{verdict.word}</span>
 <p>The policy passed <b>{sum(r.passed for r in required)} of {len(required)}</b> required scenarios{extra}{model}.
-{robots} simulated robots, {hours:.1f} hours of walking.</p></div>
+{robots} simulated robots, {hours:.1f} hours in all.</p></div>
 {failed}</header>"""
 
 
@@ -79,7 +79,8 @@ def _film(clip: Path | None, why: str) -> str:
     data = base64.b64encode(clip.read_bytes()).decode("ascii")
     return (
         '<section><h2>What it looks like</h2><video controls muted loop playsinline preload="auto" '
-        f'src="data:video/mp4;base64,{data}"></video><p class="caption">The undisturbed robot follows a fixed sequence '
+        f'src="data:video/mp4;base64,{data}#t=4"></video>'
+        '<p class="caption">The undisturbed robot follows a fixed sequence '
         "of commands. Arrows show commanded and measured velocity.</p></section>"
     )
 
@@ -113,7 +114,8 @@ def _scenario_rows(result: ScenarioResult) -> str:
         sign = "≥" if check.at_least else "≤"
         rows.append(
             f'<tr{"" if k else " class=first"}>{first}<td class="metric">{escape(METRICS[check.metric].title)}</td>'
-            f'<td class="num {"" if check.passed else "bad"}">{escape(format_value(check.metric, check.value))}</td>'
+            f'<td class="num {"" if check.passed else _mark(result)}">'
+            f"{escape(format_value(check.metric, check.value))}</td>"
             f'<td class="num">{sign} {escape(format_value(check.metric, check.limit))}</td>'
             f"<td>{_bar(check, result.required)}</td></tr>"
         )
@@ -193,7 +195,7 @@ def _falls(verdict: Verdict) -> str:
     robots = sum(result.envs for result in verdict.scenarios)
     if not causes:
         return f"<section><h2>Falls</h2><p>None of {robots} robots fell.</p></section>"
-    where = ", ".join(f"{escape(r.title)} {sum(r.fall_causes.values())}" for r in verdict.scenarios if r.fall_causes)
+    where = ", ".join(f"{escape(r.title)} ({sum(r.fall_causes.values())})" for r in verdict.scenarios if r.fall_causes)
     return (
         f"<section><h2>Falls</h2><p>{sum(causes.values())} of {robots} robots fell: {where}.</p>"
         f"<figure>{plots.fall_causes(dict(causes))}</figure></section>"
