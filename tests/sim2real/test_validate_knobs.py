@@ -191,7 +191,10 @@ def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
     assert len({s.name for s in SUITE}) == len(SUITE)
 
 
-def test_divergence_is_a_fall_not_a_second_chance(bundle: Path, contract: Contract) -> None:
+def test_divergence_is_a_fall_not_a_second_chance(
+    bundle: Path, contract: Contract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves its log in the working directory
     plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
     plant.model.body_inertia[plant.model.body("LF_SHANK").id] = 1e-12
     plant.model.body_mass[plant.model.body("LF_SHANK").id] = -50.0  # no physics can hold this
