@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import platform
 import tempfile
 import time
@@ -50,7 +51,7 @@ def random_bundle(out: Path, history: int, hidden: int) -> Path:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     widths = [45 * history, hidden, hidden, hidden]
-    layers = [layer for a, b in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(a, b), nn.ELU())]
+    layers = [layer for a, b in itertools.pairwise(widths) for layer in (nn.Linear(a, b), nn.ELU())]
     actor = nn.Sequential(*layers, nn.Linear(hidden, 12))
     return export_bundle(blind(velocity_flat(ANYMAL_C), history), actor, out, checkpoint_sha256="0" * 64)
 

@@ -206,7 +206,14 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
     state = np.zeros((batch, policy.state_dim), np.float32)
     for step in range(steps):
         feed = {name: value[step] for name, value in signals.items()} | {"state": state}
-        outputs = session.run(list(OUTPUTS), feed)
+        try:
+            outputs = session.run(list(OUTPUTS), feed)
+        except Exception as error:  # onnxruntime's exceptions share no base class of their own
+            reason = " ".join(str(error).split())
+            raise ExportError(
+                f"the exported graph does not run on a batch of {batch}: {reason}. An actor that uses len(x) where it "
+                f"means x.shape[0] fixes the batch size"
+            ) from None
         with torch.inference_mode():
             expected = policy(*(torch.from_numpy(feed[name]) for name in INPUTS))
         for name, ours, torchs in zip(OUTPUTS, outputs, expected, strict=True):

@@ -11,12 +11,14 @@ import onnxruntime as ort
 import pytest
 import torch
 import yaml
+from gaitway_agents.symmetry import CanonicalActor, Symmetry
 from gaitway_sim2real.contract import Contract, verify_files
 from gaitway_sim2real.export import ExportError, export_bundle
 from gaitway_sim2real.onboard.contract import INPUTS, OUTPUTS
 from gaitway_sim2real.signal_policy import SignalPolicy
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import ObservationTerm, Task
+from gaitway_tasks.symmetry import mirror_group
 from gaitway_tasks.velocity import blind, velocity_flat
 from torch import nn
 
@@ -85,6 +87,29 @@ def test_clip_scale_and_no_history_are_in_the_graph(task: Task, tmp_path: Path) 
         ["action"], {**signals, "state": np.zeros((4, 13), np.float32)}
     )[0]
     np.testing.assert_allclose(action, 0.25 * signals["joint_vel"].clip(-1.0, 2.0), atol=1e-6)
+
+
+def test_an_actor_that_canonicalises_by_mirror_symmetry_exports(task: Task, actor: nn.Module, tmp_path: Path) -> None:
+    """The mirror image of all signals gives the mirror image of the targets, through the exported graph."""
+    group = mirror_group(task)
+    canonical = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors))
+    bundle = export_bundle(task, canonical, tmp_path / "b", checkpoint_sha256=SHA)
+    session = ort.InferenceSession(bundle / "policy.onnx")
+    state = np.zeros((1, 148), np.float32)
+    signals = random_signals(np.random.default_rng(0), 1)
+    perm, sign = (table[1].numpy() for table in group.actions)  # element 1: left and right swapped
+    flip = {
+        "joint_pos": sign * signals["joint_pos"][:, perm],
+        "joint_vel": sign * signals["joint_vel"][:, perm],
+        "imu_quat_wxyz": signals["imu_quat_wxyz"] * [1, -1, 1, -1],
+        "gyro": signals["gyro"] * [-1, 1, -1],
+        "command": signals["command"] * [1, -1, -1],
+    }
+    mirrored = {name: value.astype(np.float32) for name, value in flip.items()}
+    action = session.run(["action"], {**signals, "state": state})[0]
+    image = session.run(["action"], {**mirrored, "state": state})[0]
+    assert np.abs(action).max() > 0.1
+    np.testing.assert_allclose(image, sign * action[:, perm], atol=1e-5)
 
 
 def test_the_graph_is_one_small_file_without_traces_of_its_origin(exported: Path) -> None:
@@ -222,3 +247,16 @@ def test_signal_policy_reads_only_what_a_robot_measures(actor: nn.Module) -> Non
     with pytest.raises(AttributeError, match="root_lin_vel_b"):
         SignalPolicy(velocity_flat(ANYMAL_C), actor)
     assert SignalPolicy(blind(velocity_flat(ANYMAL_C), 3), actor).state_dim == 1 + 12 + 3 * 45
+
+
+class FixedBatch(nn.Module):
+    """A mistake that is easy to make: ``len`` of a tensor is a constant to the exporter."""
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(observation), 12) + observation[:, :12]
+
+
+def test_an_actor_that_fixes_the_batch_size_is_refused(task: Task, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"on a batch of 1: |cannot be written as ONNX"):
+        export_bundle(task, FixedBatch(), tmp_path / "b", checkpoint_sha256=SHA)
+    assert not list(tmp_path.iterdir())
