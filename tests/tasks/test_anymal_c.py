@@ -1,4 +1,4 @@
-"""ANYmal C's MJCF against the published inertial and kinematic parameters, in base-aligned axes at zero joint angles."""
+"""ANYmal C's MJCF against the published parameters, in base-aligned axes at zero joint angles."""
 
 import mujoco
 import numpy as np

@@ -54,6 +54,7 @@ def test_shares_of_standing_heading_and_single_axis_environments():
         (generator.command[:, 0] == 0, 0.25),
         (generator.command[:, 1] == 0, 0.25),
         ((generator.command[:, :2] == 0).all(1), 0.0625),
+        (generator.is_standing & generator.is_heading, 0.07),  # drawn independently
     ):
         assert share.float().mean().item() == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / N))
     generator.follow()

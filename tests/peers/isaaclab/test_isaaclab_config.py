@@ -1,4 +1,4 @@
-"""Every value of ``velocity-flat-anymal-c`` against ``Isaac-Velocity-Flat-Anymal-C-v0``; deliberate differences are listed."""
+"""Every value of ``velocity-flat-anymal-c`` against Isaac Lab's own task; deliberate differences are listed."""
 
 from __future__ import annotations
 
