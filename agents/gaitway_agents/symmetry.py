@@ -39,7 +39,7 @@ class Symmetry(nn.Module):
 
     def canonical_element(self, policy_observation: Tensor) -> Tensor:
         """The element that takes each observation to the canonical domain, (B,)."""
-        element = torch.zeros_like(policy_observation[:, 0], dtype=torch.int64)  # len() would fix the batch of an export
+        element = torch.zeros_like(policy_observation[:, 0], dtype=torch.int64)  # len() would fix the batch
         for bit, column in enumerate(self.selectors):
             element = element + (policy_observation[:, column] < 0.0).long() * (1 << bit)
         return element
