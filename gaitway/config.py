@@ -30,6 +30,8 @@ class TrainConfig:
     algorithm: str = "ppo"
     seed: int = 0
     num_envs: int = 4096
+    env_groups: int = 1
+    """The environments are split into so many groups; physics of one runs while terms of another are computed."""
     total_steps: int = 29_491_200
     """Environment steps, all environments together."""
     num_threads: int = 0
@@ -46,13 +48,23 @@ class TrainConfig:
             raise UnknownNameError("world", self.world, WORLDS)
         if self.algorithm not in AGENTS:
             raise UnknownNameError("agent", self.algorithm, AGENTS)
-        for name, low in (("num_envs", 1), ("num_threads", 0), ("checkpoint_interval", 1), ("keep_checkpoints", 1)):
+        for name, low in (
+            ("num_envs", 1),
+            ("env_groups", 1),
+            ("num_threads", 0),
+            ("checkpoint_interval", 1),
+            ("keep_checkpoints", 1),
+        ):
             if (value := getattr(self, name)) < low:
                 raise ConfigError(f"{name}={value}: must be at least {low}")
         self._check_batch()
         self._check_task()
 
     def _check_batch(self) -> None:
+        if self.num_envs % self.env_groups:
+            raise ConfigError(
+                f"num_envs={self.num_envs} cannot be split into env_groups={self.env_groups} equal groups"
+            )
         rollout = self.num_envs * self.agent.num_steps
         if self.agent.num_steps < 1:
             raise ConfigError(f"agent.num_steps={self.agent.num_steps}: must be at least 1")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from .config import TrainConfig
@@ -15,25 +14,21 @@ SMOOTHING = 0.9  # weight of the past in the numbers shown
 SHARES = ("physics", "terms", "policy", "learning")
 
 
-class Progress(Protocol):
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *args: object) -> None: ...
+class Progress:
+    """Shows nothing; what the others have in common."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
     def show(self, steps: int, metrics: dict[str, float]) -> None: ...
 
 
 def make_progress(config: TrainConfig, steps: int, *, quiet: bool = False) -> Progress:
     if quiet:
-        return Silent()
+        return Progress()
     return Live(config, steps) if sys.stdout.isatty() else Lines(config, steps)
-
-
-class Silent:
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None: ...
-
-    def show(self, steps: int, metrics: dict[str, float]) -> None: ...
 
 
 class Summary:
@@ -78,16 +73,11 @@ class Summary:
         return (self.config.total_steps - self.steps) / max(self.speed, 1e-9)
 
 
-class Lines:
+class Lines(Progress):
     """A line every few seconds, for logs and pipes."""
 
     def __init__(self, config: TrainConfig, steps: int):
         self.summary, self.last = Summary(config, steps), -LINE_INTERVAL_S
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None: ...
 
     def show(self, steps: int, metrics: dict[str, float]) -> None:
         summary = self.summary
@@ -107,7 +97,7 @@ class Lines:
         )
 
 
-class Live:
+class Live(Progress):
     """A bar with the time left over a table of what matters."""
 
     def __init__(self, config: TrainConfig, steps: int):
@@ -130,9 +120,7 @@ class Live:
         self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.live.stop()
 
     def show(self, steps: int, metrics: dict[str, float]) -> None:

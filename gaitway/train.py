@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class TrainingFailed(RuntimeError):
 
 
 def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyTrainer:
-    """Environment, symmetry and learner of a configuration."""
+    """Environments, symmetry and learner of a configuration; ``num_envs`` asks for one small group instead."""
     import dataclasses
 
     from gaitway_agents.on_policy import OnPolicyTrainer
@@ -38,21 +39,36 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyT
     from gaitway_mujoco import make_env
     from gaitway_tasks.symmetry import mirror_group
 
-    try:
-        env = make_env(
+    total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
+    envs = [
+        make_env(
             config.task,
-            num_envs or config.num_envs,
-            seed=config.seed,
+            total // groups,
+            seed=config.seed * groups + group,
             num_threads=config.num_threads,
             **dataclasses.asdict(config.physics),
         )
-        symmetry = None
-        if config.agent.symmetry != "none":
-            group = mirror_group(config.task)
-            symmetry = Symmetry(group.observations, group.actions, group.selectors)
-        return OnPolicyTrainer(env, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)
-    except ValueError as error:
-        raise ConfigError(f"{config.task.name}: {error}") from error
+        for group in range(groups)
+    ]
+    symmetry = None
+    if config.agent.symmetry != "none":
+        group = mirror_group(config.task)
+        symmetry = Symmetry(group.observations, group.actions, group.selectors)
+    return OnPolicyTrainer(envs, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)
+
+
+def rehearse(config: TrainConfig) -> None:
+    """Build one environment and use every term of the task once, so that what cannot work fails before it starts."""
+    try:
+        trainer = build_trainer(config, num_envs=1)
+        env: Any = trainer.env
+        env.reset()
+        env.managers.events.apply("interval", torch.tensor([0]))
+        env.step(torch.zeros(env.action_space.shape))
+        env.close()
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
 
 
 def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
@@ -115,17 +131,17 @@ def _iterate(trainer: OnPolicyTrainer, run: RunFolder) -> dict[str, float]:
             f"training stopped after {trainer.steps:,} steps: {error}. The whole state is in {path}; a lower "
             "agent.optimizer.learning_rate or a smaller agent.optimizer.desired_kl often helps"
         ) from error
-    return metrics | tracking_errors(trainer.env)
+    return metrics | tracking_errors(trainer.envs)
 
 
-def tracking_errors(env: Any) -> dict[str, float]:
+def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
     """Mean distance from the commanded velocity at this moment over all environments, [m/s] and [rad/s]."""
-    world = env.world
-    errors = {}
-    for name in env.task.commands:
-        command, robot = world.command(name), world.robot
-        planar = (command[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
-        yaw = (command[:, 2] - robot.root_ang_vel_b[:, 2]).abs()
+    errors: dict[str, float] = {}
+    for name in envs[0].task.commands:
+        command = torch.cat([env.world.command(name) for env in envs])
+        linear = torch.cat([env.world.robot.root_lin_vel_b for env in envs])
+        angular = torch.cat([env.world.robot.root_ang_vel_b for env in envs])
+        planar, yaw = (command[:, :2] - linear[:, :2]).norm(dim=1), (command[:, 2] - angular[:, 2]).abs()
         errors |= {f"tracking/{name}/linear": float(planar.mean()), f"tracking/{name}/yaw": float(yaw.mean())}
     return errors
 

@@ -19,7 +19,10 @@ UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fa
 
 
 class Walker(Protocol):
-    """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s]."""
+    """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
+
+    ``stage`` is what the film camera needs to know of the model.
+    """
 
     name: str
     model: mujoco.MjModel
@@ -27,7 +30,6 @@ class Walker(Protocol):
     control_dt: float
     command_ranges: tuple[tuple[float, float], ...]
     stage: Any
-    """What the film camera needs to know of the model."""
 
     @property
     def qpos(self) -> Array: ...
@@ -47,7 +49,8 @@ class TwinWalker:
         self.twin = MujocoTwin(bundle, model, visual=True)
         self.policy = OnboardPolicy(bundle, self.twin.joint_names)
         contract = self.policy.contract
-        self.name, self.model, self.stage = contract.task, self.twin.model, self.twin.plant
+        self.name, self.model = contract.task, self.twin.model
+        self.stage: Any = self.twin.plant
         self.base_qpos, self.control_dt = self.twin.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
         self.reset()
@@ -92,12 +95,13 @@ class WorldWalker:
         self.name, self.control_dt = f"{task.name}, {checkpoint.stem}", task.timing.step_dt
         self.model, self.base_qpos = _visual_model(task), 0
         cfg = next(iter(task.commands.values()))
-        self.command_ranges = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
+        self.command_ranges: tuple[tuple[float, float], ...] = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
         frame = SimpleNamespace(quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0]))
-        self.stage = SimpleNamespace(
+        self.stage: Any = SimpleNamespace(
             model=self.model, base_qpos=0, base_body=1, start_height=task.robot.init_height, frame=frame
         )
         self._qpos = self.env.world.batch.bind("qpos")
+        self.observation: Any = None
         self.reset()
 
     @property

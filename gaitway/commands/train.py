@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     from .. import runs
     from ..config import resolve
-    from ..train import train
+    from ..train import rehearse, train
 
     path = args.out or (runs.newest_run(args.task) if args.resume else None)
     if args.resume and path is not None and runs.is_run(path):
@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         world=args.world,
     )
+    rehearse(config)
     folder = runs.RunFolder.create(path or runs.default_folder(args.task, config.seed), config)
     print(f"training {config.task.name} in {config.world}, seed {config.seed}, run folder {folder.path}", flush=True)
     return train(config, folder, quiet=args.quiet)

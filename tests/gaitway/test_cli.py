@@ -226,14 +226,14 @@ def test_lists(capsys):
     assert "12" in out and BLIND not in out
 
 
-def test_a_reader_that_leaves_is_no_error():
+def test_a_reader_that_leaves_gets_no_traceback():
     process = subprocess.Popen(
         [sys.executable, "-m", "gaitway", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout and process.stderr
     process.stdout.close()
     assert process.stderr.read() == b""
-    assert process.wait() == 0
+    assert process.wait() in (0, 1)
 
 
 def test_doctor_agrees_with_this_machine(capsys):

@@ -109,6 +109,7 @@ BAD = {
     "task.timing.episode_length_s=0.001": "shorter than one control step",
     "agent.gamma=2": "gamma 2.0: must lie in [0, 1]",
     "agent.optimizer.schedule=linear": "schedule 'linear': use 'adaptive' or 'constant'",
+    "env_groups=3": "cannot be split into env_groups=3 equal groups",
     "num_envs=0": "num_envs=0: must be at least 1",
     "total_steps=10": "less than one rollout",
     "world=gazebo": "unknown world 'gazebo'",

@@ -10,10 +10,10 @@ import torch
 
 from gaitway import files, runs
 from gaitway import train as training
-from gaitway.config import TrainConfig, resolve
+from gaitway.config import TrainConfig, merge, resolve
 from gaitway.errors import ConfigError, RunError
 from gaitway.interrupt import stop_requests
-from gaitway.progress import Lines, Silent
+from gaitway.progress import Lines, Progress
 from gaitway.runs import RunFolder, read_metrics
 
 
@@ -165,12 +165,24 @@ def test_nan_is_named_and_the_state_kept(config, tmp_path, monkeypatch):
     assert "TrainingFailed" in record["error"]
 
 
-def test_a_task_that_the_world_cannot_build_is_a_config_error(config, tmp_path):
-    from gaitway.config import merge
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("task.rewards.undesired_contacts.params.bodies=.*_WING", "has no body matching '.*_WING'"),
+        ("task.rewards.track_lin_vel_xy_exp.params.command_name=pose", "pose"),
+        ("task.events.push_robot.params.velocity_range={x: [a, b]}", "push_robot|str"),
+        ("task.events.add_base_mass.params.mass_distribution_params=[-100, -90]", "without mass"),
+    ],
+)
+def test_a_task_that_cannot_run_is_refused_at_the_rehearsal(config, setting, message):
+    bad = merge(config, None, [setting])
+    with pytest.raises(ConfigError, match=message) as error:
+        training.rehearse(bad)
+    assert str(error.value).startswith("velocity-flat-anymal-c-blind cannot run: ")
 
-    bad = merge(config, None, ["task.rewards.undesired_contacts.params.bodies=.*_WING"])
-    with pytest.raises(ConfigError, match="no body matching"):
-        training.train(bad, RunFolder.create(tmp_path / "run", bad), quiet=True)
+
+def test_a_good_task_passes_the_rehearsal(config):
+    training.rehearse(config)
 
 
 def test_a_second_signal_acts_as_usual():
@@ -199,7 +211,7 @@ def test_plain_lines_say_what_matters(config, capsys):
 
 
 def test_quiet_is_quiet(capsys):
-    Silent().show(1, {})
+    Progress().show(1, {})
     assert capsys.readouterr().out == ""
 
 
