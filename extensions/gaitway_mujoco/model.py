@@ -64,7 +64,7 @@ def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
     spec.option.impratio = options.impratio
     if not options.warmstart:
         spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
-    return spec.compile()
+    return mjcf.compile_spec(spec, robot.mjcf)
 
 
 _NET_FORCE = 3  # the contact sensor's reduction to one net force, in the world frame

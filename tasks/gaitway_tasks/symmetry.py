@@ -72,7 +72,9 @@ def compose(first: SignedPermutation, second: SignedPermutation) -> SignedPermut
 
 
 def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> SignedPermutation:
-    perms, signs, dims = [], [], []
+    perms: list[Tensor] = []
+    signs: list[Tensor] = []
+    dims: list[int] = []
     for name, term in group.terms.items():
         kind = getattr(term.func, "mirror", None)
         if kind is None:

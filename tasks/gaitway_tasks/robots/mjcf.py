@@ -36,10 +36,12 @@ def set_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str], law: Actuator
     is integrated implicitly. ``delay_steps`` > 0 gives each actuator a delay line of that many physics steps.
     """
     check_joints(spec, joint_names)
-    for actuator in list(spec.actuators):
-        spec.delete(actuator)
+    _remove_control(spec, joint_names)
     for name in joint_names:
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        # A new actuator inherits the file's defaults; these would scale or clamp what the law says.
+        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
         if isinstance(law, DCMotor):
             actuator.set_to_dcmotor(
                 motorconst=[1.0, 1.0],
@@ -56,8 +58,33 @@ def set_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str], law: Actuator
             actuator.nsample = delay_steps + 1
 
 
+def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
+    """Take out the file's actuators and all that refers to or limits them."""
+    for sensor in list(spec.sensors):
+        if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
+            spec.delete(sensor)
+    for key in list(spec.keys):  # sized for the actuators of the file
+        spec.delete(key)
+    for actuator in list(spec.actuators):
+        spec.delete(actuator)
+    spec.option.disableactuator = 0
+    for joint in spec.joints:
+        if joint.name in joint_names:
+            joint.actfrclimited = joint.actgravcomp = 0
+
+
+def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
+    """Compile; an error such as a missing mesh names the file."""
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(f"{path} does not compile: {error}") from error
+
+
 def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
     """Raise :class:`ModelError` unless every name is exactly one hinge or slide joint of the model."""
+    if twice := sorted({name for name in joint_names if list(joint_names).count(name) > 1}):
+        raise ModelError(f"joint {', '.join(twice)} is named more than once in the list of joints to control")
     found = [joint.name for joint in spec.joints if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)]
     if missing := [name for name in joint_names if name not in found]:
         raise ModelError(
