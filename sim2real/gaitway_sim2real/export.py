@@ -208,8 +208,8 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
         feed = {name: value[step] for name, value in signals.items()} | {"state": state}
         try:
             outputs = session.run(list(OUTPUTS), feed)
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            reason = " ".join(str(error).split())
+        except Exception as failure:  # onnxruntime's exceptions share no base class of their own
+            reason = " ".join(str(failure).split())
             raise ExportError(
                 f"the exported graph does not run on a batch of {batch}: {reason}. An actor that uses len(x) where it "
                 f"means x.shape[0] fixes the batch size"

@@ -16,10 +16,14 @@ from .validate.video import BLUE, ORANGE, SIZE, Camera, RenderingError, overlay
 FPS = 25
 
 
+class VideoNameError(ValueError):
+    """A file name that no video can have."""
+
+
 def check_video_path(out: Path) -> None:
-    """Refuse, before anything runs, a name that no video can have."""
+    """Refuse a bad name before anything runs."""
     if out.suffix != ".mp4":
-        raise RenderingError(f"video {out}: the name must end in .mp4")
+        raise VideoNameError(f"video {out}: the name must end in .mp4")
 
 
 def film(

@@ -7,6 +7,7 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -95,8 +96,6 @@ def test_a_write_follows_the_actuator_law_with_the_gains_given(standing: Path) -
     for kp, kd in ((40.0, 5.0), (200.0, 11.0)):
         twin.write(targets, kp, kd)
         law = DCMotor(stiffness=kp, damping=kd, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5)
-        import mujoco
-
         mujoco.mj_forward(twin.model, twin.data)
         expected = dc_motor_torque(law, targets, twin.read().joint_pos, velocity)
         np.testing.assert_allclose(twin.data.qfrc_actuator[twin._dof], expected, atol=1e-9)
@@ -150,6 +149,8 @@ def test_bad_requests_are_refused_before_anything_runs(standing: Path, tmp_path:
         run_bundle(standing, 0.0)
     with pytest.raises(CommandError, match="vx = 4"):
         run_bundle(standing, 1.0, command=[(0.0, (4.0, 0.0, 0.0))])
+    with pytest.raises(ValueError, match=r"video walk\.avi: the name must end in \.mp4"):
+        run_bundle(standing, 1.0, video="walk.avi")
     with pytest.raises(ModelError, match="no MJCF file"):
         run_bundle(standing, 1.0, model=tmp_path / "none.xml")
     with pytest.raises(BundleError, match="no such folder"):
