@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -26,7 +26,7 @@ class MujocoVectorEnv(VectorEnv):
     saw, valid in the rows of ``info["_final_obs"]``. ``info["log"]`` holds scalars worth plotting.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
 
     def __init__(
         self,
@@ -67,9 +67,11 @@ class MujocoVectorEnv(VectorEnv):
         """
         if seed is not None:
             self.generator.manual_seed(seed)
+            self._started = False  # what is drawn once at the start belongs to the seed too
         if not self._started:
             self.managers.events.apply("startup", self._all)
             self._started = True
+        self.managers.rewards.reset(self._all, 1.0)  # what was summed for the log belongs to abandoned episodes
         self._reset_envs(self._all)
         if (options or {}).get("random_episode_step"):
             ages = torch.randint(0, self.world.max_episode_length, (self.num_envs,), generator=self.generator)
@@ -85,7 +87,14 @@ class MujocoVectorEnv(VectorEnv):
         return self.evaluate()
 
     def apply_action(self, actions: Tensor) -> None:
-        self.world.apply_action(torch.as_tensor(actions, dtype=torch.float32))
+        if not self._started:
+            raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
+        actions = torch.as_tensor(actions, dtype=torch.float32)
+        if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
+            raise ValueError(
+                f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
+            )
+        self.world.apply_action(actions)
 
     def step_physics(self) -> None:
         """The physics part of :meth:`step`; releases the GIL, so that other threads can work meanwhile."""
@@ -106,6 +115,8 @@ class MujocoVectorEnv(VectorEnv):
         info: dict[str, Any] = {}
         env_ids = done.nonzero().flatten()
         if len(env_ids):
+            for command in managers.commands.values():
+                command.follow()
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}

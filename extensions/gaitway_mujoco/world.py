@@ -17,6 +17,7 @@ from .state import MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
 RAY_START = 20.0  # [m] above the base, as Isaac Lab's height scanner
+TOP_SPEED = 1e3  # [m/s, rad/s] no robot gets near it; MuJoCo itself lets a diverging one reach 1e10
 
 
 class MujocoWorld:
@@ -46,6 +47,7 @@ class MujocoWorld:
         self._damping = torch.ones(num_envs, joints)
         self._strength = torch.ones(num_envs, joints)
         self._stale_constants: list[Tensor] = []
+        self._stale_delay_lines: list[Tensor] = []
         self.randomised: set[str] = set()
         """Model fields that have per-environment values."""
         self.robot = MujocoRobotState(self.batch, self.model, self.spec)
@@ -61,9 +63,7 @@ class MujocoWorld:
 
     def height_scan(self, name: str) -> Tensor:
         scanner = self.task.height_scanners[name]
-        xs, ys = (
-            torch.arange(-length / 2, length / 2 + 1e-9, scanner.resolution) for length in scanner.size
-        )
+        xs, ys = (torch.arange(-length / 2, length / 2 + 1e-9, scanner.resolution) for length in scanner.size)
         grid_y, grid_x = torch.meshgrid(ys, xs, indexing="ij")
         grid = torch.stack((grid_x.flatten(), grid_y.flatten(), torch.full((grid_x.numel(),), RAY_START)), 1)
         yaw = quat_from_yaw(yaw_of(self.robot.root_quat_wxyz))
@@ -83,24 +83,37 @@ class MujocoWorld:
         self._fields["ctrl"].copy_(target)
 
     def step_physics(self) -> None:
-        """Advance one control period. A simulation that MuJoCo had to restart is marked ``diverged``."""
+        """Advance one control period. A simulation that had to be restarted is marked ``diverged``.
+
+        MuJoCo restarts one, at time 0, when it finds a number that is not finite or huge.
+        """
         before = self._fields["time"].clone()
         self.batch.step(nstep=self.task.timing.decimation)
         self.diverged = (self._fields["time"] < before + 0.5 * self.step_dt).reshape(self.num_envs)
+        exploding = ~(self._fields["qvel"].abs().amax(1) <= TOP_SPEED)  # also true of what is not a number
+        if exploding.any():
+            self.batch.reset(exploding.nonzero().flatten().numpy())
+            self.diverged |= exploding
 
     def reset_physics(self, env_ids: Tensor) -> None:
         """Back to the model's initial state; the reset events then write poses."""
         self.batch.reset(env_ids.numpy(), stage=0)
+        self._fields["time"][env_ids] = self.step_dt  # not 0, where a simulation that MuJoCo restarts would go unseen
+        if self._has("history"):
+            self._stale_delay_lines.append(env_ids)
         self.robot.reset(env_ids)
         self.action = self.action.index_fill(0, env_ids, 0.0)
         self.previous_action = self.previous_action.index_fill(0, env_ids, 0.0)
         self.kinematics_stale = True
 
     def finish_events(self) -> None:
-        """Make derived constants and the kinematic state current after events wrote to the world."""
+        """Make derived constants, delay lines and the kinematic state current after events wrote to the world."""
         if self._stale_constants:
             self.batch.set_const(torch.cat(self._stale_constants).unique().numpy())
             self._stale_constants.clear()
+        for env_ids in self._stale_delay_lines:
+            self._fill_delay_lines(env_ids)
+        self._stale_delay_lines.clear()
         if self.kinematics_stale:
             self.robot.update_kinematics()
             self.kinematics_stale = False
@@ -123,8 +136,6 @@ class MujocoWorld:
         rows = qvel[env_ids]
         rows[:, self.robot.qvel_adr] = vel.double()
         qvel[env_ids] = rows
-        if self._has("history"):
-            self._fill_delay_lines(env_ids)
         self.kinematics_stale = True
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
@@ -134,13 +145,18 @@ class MujocoWorld:
         self.kinematics_stale = True
 
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
+        if (friction < 0.0).any():
+            raise ValueError(f"friction {float(friction.min()):.3g}: it cannot be negative")
         self._expand("geom_friction")[env_ids, self.model.geom("ground").id, 0] = friction.double()
 
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
         base = self.model.body(self.spec.base_name).id
         ratio = 1.0 + kilograms.double() / self.model.body_mass[base]
         if (ratio <= 0.0).any():
-            raise ValueError(f"added mass of {kilograms.min():.3g} kg leaves the base without mass")
+            raise ValueError(
+                f"added mass of {float(kilograms.min()):.3g} kg leaves the base, which weighs "
+                f"{self.model.body_mass[base]:.3g} kg, without mass: raise the lower end of the range"
+            )
         self._expand("body_mass")[env_ids, base] = self.model.body_mass[base] * ratio
         inertia = torch.from_numpy(self.model.body_inertia[base].copy())
         self._expand("body_inertia")[env_ids, base] = ratio[:, None] * inertia
@@ -153,10 +169,14 @@ class MujocoWorld:
         self._stale_constants.append(env_ids)
 
     def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
+        if (stiffness < 0.0).any() or (damping < 0.0).any():
+            raise ValueError("a gain factor is negative: the joint would push itself away from its target")
         self._stiffness[env_ids], self._damping[env_ids] = stiffness, damping
         self._write_actuators(env_ids)
 
     def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
+        if (strength <= 0.0).any():
+            raise ValueError(f"motor strength {float(strength.min()):.3g}: it must be positive")
         self._strength[env_ids] = strength
         self._write_actuators(env_ids)
 
@@ -167,6 +187,8 @@ class MujocoWorld:
         self.kinematics_stale = True
 
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
+        if (seconds < 0.0).any():
+            raise ValueError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
         longest = float(seconds.max())
         if longest > self.options.max_action_delay + 1e-9:
             raise ValueError(

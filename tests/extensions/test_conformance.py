@@ -1,0 +1,109 @@
+"""Every environment of every extension against the one contract. A new world adds its factories here."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import conformance
+import pytest
+from gaitway_mujoco import make_env
+from gaitway_tasks.mdp import events
+from gaitway_tasks.registry import get_task, task_names
+from gaitway_tasks.spec import Event
+
+EVERYTHING_RANDOM = {
+    "gains": Event(
+        func=events.randomize_actuator_gains,
+        mode="startup",
+        params={"stiffness_range": (0.8, 1.2), "damping_range": (0.8, 1.2)},
+    ),
+    "strength": Event(func=events.randomize_motor_strength, mode="startup", params={"strength_range": (0.9, 1.1)}),
+    "offset": Event(func=events.randomize_joint_offset, mode="reset", params={"offset_range": (-0.05, 0.05)}),
+    "delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.04)}),
+}
+
+
+def mujoco(name, *, random_everything=False):
+    """Factory of a task's MuJoCo environments; its own randomisation of mass, friction, pushes stays on."""
+
+    def make(num_envs, *, seed=0, num_threads=1, endless=False, episode_length=None):
+        task = get_task(name)
+        command = replace(task.commands["base_velocity"], resampling_time_range=(0.06, 0.2))
+        task = task.replace(
+            observations={k: replace(group, enable_corruption=False) for k, group in task.observations.items()},
+            commands={"base_velocity": command},
+            timing=replace(task.timing, episode_length_s=(episode_length or 1000) * task.timing.step_dt),
+        )
+        if endless or episode_length == QUIET:
+            # Chance would strike the twin, which is not reset, at other moments.
+            command = replace(command, resampling_time_range=(1e9, 1e9))
+            fixed = {k: e for k, e in task.events.items() if e.mode != "interval"}
+            task = task.replace(commands={"base_velocity": command}, events=fixed)
+        if endless:
+            task = task.replace(terminations={})
+        if random_everything:
+            task = task.replace(events={**task.events, **EVERYTHING_RANDOM})
+        delay = 0.04 if random_everything else 0.0
+        return make_env(task, num_envs, seed=seed, num_threads=num_threads, max_action_delay=delay)
+
+    return make
+
+
+QUIET = 40  # length of the episodes that are compared with an endless twin's
+FACTORIES = {name: mujoco(name) for name in task_names()} | {
+    "everything-random": mujoco("velocity-flat-anymal-c-blind", random_everything=True)
+}
+
+
+@pytest.fixture(params=FACTORIES, scope="module")
+def make(request):
+    return FACTORIES[request.param]
+
+
+def test_shapes_and_types(make):
+    conformance.check_shapes_and_types(make)
+
+
+def test_results_are_not_overwritten(make):
+    conformance.check_results_are_not_overwritten(make)
+
+
+def test_bad_use_is_refused(make):
+    conformance.check_bad_use_is_refused(make)
+
+
+def test_time_limit_is_exact(make):
+    conformance.check_time_limit_is_exact(make)
+
+
+def test_endings(make):
+    conformance.check_endings(make, violent=4.0, steps=100, episode_length=QUIET)
+
+
+def test_seeds(make):
+    conformance.check_seeds(make)
+
+
+def test_state_round_trip(make):
+    conformance.check_state_round_trip(make)
+
+
+def test_threads_do_not_matter(make):
+    conformance.check_threads_do_not_matter(make)
+
+
+def test_gymnasium_makes_it_by_name_alone():
+    """In a fresh interpreter that imports nothing of ours."""
+    code = """
+import gymnasium, torch
+env = gymnasium.make_vec("Gaitway/Velocity-Flat-Anymal-C-v0", num_envs=64)
+observation, _ = env.reset(seed=0)
+assert tuple(observation["policy"].shape) == (64, 48) == env.observation_space["policy"].shape
+observation, reward, *_ = env.step(torch.zeros(64, 12))
+assert reward.shape == (64,) and torch.isfinite(observation["policy"]).all()
+assert env.spec.id == "Gaitway/Velocity-Flat-Anymal-C-v0"
+env.close()
+env = gymnasium.make_vec("Gaitway/Velocity-Flat-Anymal-C-Blind-v0", num_envs=2, seed=1, num_threads=1)
+assert set(env.reset()[0]) == {"policy", "critic"}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
