@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import Evaluation
+from .linear import Linear
 from .normalizer import RunningNormalizer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
@@ -33,15 +35,21 @@ class ActorCriticConfig:
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r}: use one of {', '.join(ACTIVATIONS)}")
+        for name in ("actor_hidden", "critic_hidden"):
+            if any(size < 1 for size in getattr(self, name)):
+                raise ValueError(f"{name} {getattr(self, name)}: layer sizes must be at least 1")
+        for name in ("init_std", "min_std"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
 
 
 def mlp(dims: Sequence[int], activation: str) -> nn.Sequential:
     """Linear layers of sizes ``dims`` with ``activation`` between them."""
     layers: list[nn.Module] = []
-    for i, (a, b) in enumerate(zip(dims[:-1], dims[1:], strict=True)):
+    for i, (a, b) in enumerate(pairwise(dims)):
         if i:
             layers.append(ACTIVATIONS[activation]())
-        layers.append(nn.Linear(a, b))
+        layers.append(Linear(a, b))
     return nn.Sequential(*layers)
 
 
@@ -67,7 +75,7 @@ class ActorCritic(nn.Module):
 
     def distribution(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Mean (B, A) and standard deviation (A,) of the action."""
-        mean = self.actor(self.actor_normalizer(observations["policy"])).float()
+        mean = self.actor(self.actor_normalizer(observations["policy"])).to(self.std.dtype)
         return mean, self.action_std()
 
     def action_std(self) -> Tensor:
@@ -76,7 +84,7 @@ class ActorCritic(nn.Module):
 
     def value(self, observations: dict[str, Tensor]) -> Tensor:
         """State values, (B,)."""
-        return self.critic(self.critic_normalizer(observations[self.critic_group])).float().squeeze(-1)
+        return self.critic(self.critic_normalizer(observations[self.critic_group])).to(self.std.dtype).squeeze(-1)
 
     def evaluate(self, batch: Batch) -> Evaluation:
         mean, std = self.distribution(batch.observations)
