@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -45,6 +46,8 @@ class OptimizerConfig:
     """"adaptive" steers the rate to ``desired_kl``; "constant" keeps it."""
     desired_kl: float = 0.01
     learning_rate_range: tuple[float, float] = (1e-5, 1e-2)
+    max_kl: float | None = None
+    """Stop an update at the first minibatch whose KL divergence exceeds this; None never stops."""
     clip: float = 0.2
     value_coefficient: float = 1.0
     clip_value_loss: bool = True
@@ -67,6 +70,14 @@ class OptimizerConfig:
         for name in ("epochs", "minibatches", "chunk_size", "workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
+        for name in ("learning_rate", "desired_kl", "clip", "max_grad_norm", "adam_eps"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
+        low, high = self.learning_rate_range
+        if not 0.0 < low <= high:
+            raise ValueError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
+        if not all(0.0 <= beta < 1.0 for beta in self.betas):
+            raise ValueError(f"betas {self.betas}: must lie in [0, 1)")
 
 
 class NonFiniteError(RuntimeError):
@@ -103,17 +114,24 @@ class PolicyOptimizer:
         replicas = [self.policy] + [_replica(self.policy) for _ in range(cfg.workers - 1)]
         totals = torch.zeros(len(STATISTICS))
         grad_norm, steps = 0.0, 0
-        for _ in range(cfg.epochs):
-            order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
-            for rows in order.tensor_split(cfg.minibatches):
-                statistics = self._accumulate(batch, rows, replicas)
-                if cfg.schedule == "adaptive":
-                    self._adapt(float(statistics[STATISTICS.index("kl")]))
-                grad_norm += self._step(batch)
-                totals += statistics
-                steps += 1
+        for rows in self._minibatches(batch):
+            statistics = self._accumulate(batch, rows, replicas)
+            kl = float(statistics[STATISTICS.index("kl")])
+            totals += statistics
+            steps += 1
+            if cfg.max_kl is not None and kl > cfg.max_kl:
+                break
+            if cfg.schedule == "adaptive":
+                self._adapt(kl)
+            grad_norm += self._step(batch)
         result = dict(zip(STATISTICS, (totals / steps).tolist(), strict=True))
-        return result | {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate}
+        return result | {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
+
+    def _minibatches(self, batch: Batch) -> Iterator[Tensor]:
+        """Row indices of each minibatch of each epoch, in a new random order every epoch."""
+        for _ in range(self.config.epochs):
+            order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
+            yield from order.tensor_split(self.config.minibatches)
 
     def _accumulate(self, batch: Batch, rows: Tensor, replicas: list[nn.Module]) -> Tensor:
         """Leave the gradient of the mean loss over ``rows`` in the policy; return its statistics."""
@@ -121,7 +139,8 @@ class PolicyOptimizer:
         chunks = -(-len(rows) // self.config.chunk_size)
         chunks = -(-chunks // workers) * workers
         parts = rows.tensor_split(chunks)
-        count = float(len(rows)) if batch.mask is None else batch.mask[rows].sum()
+        decisions = len(rows) * batch.log_probs[0].numel()
+        count = float(decisions) if batch.mask is None else batch.mask[rows].sum().clamp(min=1.0)
         for replica in replicas:
             for parameter in replica.parameters():
                 parameter.grad = None
@@ -204,7 +223,8 @@ class PolicyOptimizer:
         """Name the first non-finite tensor, from the data through the parameters to the gradients."""
         named = {f"batch.{name}": value for name, value in batch.named_tensors().items()}
         named |= {f"policy.{name}": value for name, value in self.policy.state_dict().items()}
-        named |= {f"gradient of policy.{name}": p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
+        gradients = {name: p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
+        named |= {f"gradient of policy.{name}": value for name, value in gradients.items()}
         return next((name for name, value in named.items() if not torch.isfinite(value).all()), "the gradient norm")
 
     def state_dict(self) -> dict[str, Any]:
