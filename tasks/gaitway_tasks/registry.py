@@ -45,14 +45,20 @@ SUMMARIES = {
 
 
 def _cpu(task: Task) -> Task:
-    from . import velocity
+    from .velocity import cpu
 
-    return velocity.cpu(task)
+    return cpu(task)
+
+
+def _sprint(task: Task) -> Task:
+    from .velocity import sprint
+
+    return sprint(task)
 
 
 PRESETS: dict[str, dict[str, Callable[[Task], Task]]] = {
-    "velocity-flat-anymal-c": {"cpu": _cpu},
-    "velocity-flat-anymal-c-blind": {"cpu": _cpu},
+    "velocity-flat-anymal-c": {"cpu": _cpu, "sprint": _sprint},
+    "velocity-flat-anymal-c-blind": {"cpu": _cpu, "sprint": _sprint},
 }
 
 
