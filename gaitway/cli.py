@@ -11,10 +11,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import __version__
 from .commands import doctor, export, list_, play, run, train, validate
 from .errors import UserError
+from .files import DISK_ERRORS, disk_error
 
 COMMANDS = (list_, train, play, validate, export, run, doctor)
 
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if code is None:
             print("gaitway: this is a bug, or a case nobody thought of; please report the lines above", file=sys.stderr)
             return 70
-        print(f"gaitway: {error}", file=sys.stderr)
+        print(f"gaitway: {_message(error)}", file=sys.stderr)
         return code
 
 
@@ -84,9 +86,15 @@ def _exit_code(error: Exception) -> int | None:
     own = type(error).__module__.partition(".")[0].startswith("gaitway")
     if isinstance(error, UserError) or (own and isinstance(error, ValueError)):
         return 2
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in DISK_ERRORS):
         return 2
     return 1 if own and isinstance(error, RuntimeError) else None
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return str(disk_error(Path(error.filename or "a file"), error))
+    return str(error)
 
 
 if __name__ == "__main__":

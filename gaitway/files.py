@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .errors import RunError
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+DISK_ERRORS = (*DISK_FULL, *NO_PERMISSION)
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -24,10 +29,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         os.replace(partial, path)
         _sync_folder(path.parent)
-    except (OSError, RuntimeError) as error:
-        # torch.save reports a full disk as a RuntimeError of its zip writer.
-        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
-            raise
+    except OSError as error:
         raise disk_error(path, error) from None
     finally:
         partial.unlink(missing_ok=True)
@@ -37,6 +39,15 @@ def write_text_atomically(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
+def write_tensors_atomically(path: Path, data: Any) -> None:
+    """``torch.save`` in memory first: its zip writer hides what the disk says behind an error of its own."""
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(data, buffer)
+    write_atomically(path, lambda file: file.write(buffer.getbuffer()))
+
+
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -44,16 +55,16 @@ def make_folder(path: Path) -> None:
         raise disk_error(path, error) from None
 
 
-def disk_error(path: Path, error: Exception) -> RunError:
+def disk_error(path: Path, error: OSError) -> RunError:
     """One sentence on why ``path`` cannot be written and what to do about it."""
-    number = error.errno if isinstance(error, OSError) else errno.ENOSPC
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    number = error.errno
+    if number in DISK_FULL:
         return RunError(f"no space left to write {path}: free some, or choose another disk with --out")
-    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if number in NO_PERMISSION:
         return RunError(f"no permission to write {path}: choose another folder with --out, or change its permissions")
     if number in (errno.ENOTDIR, errno.EEXIST):
         return RunError(f"cannot create {path}: a file is in the way; choose another folder with --out")
-    return RunError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
+    return RunError(f"cannot write {path}: {error.strerror or error}")
 
 
 def _sync_folder(path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import provenance
 from .errors import RunError
-from .files import disk_error, make_folder, write_atomically, write_text_atomically
+from .files import disk_error, make_folder, write_tensors_atomically, write_text_atomically
 
 if TYPE_CHECKING:
     from .config import TrainConfig
@@ -116,10 +116,8 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any], keep: int) -> Path:
         """Write ``state`` (with its ``steps``) and keep the newest ``keep`` checkpoints."""
-        import torch
-
         path = self.path / CHECKPOINTS / f"step_{state['steps']:012d}.pt"
-        write_atomically(path, lambda file: torch.save({"gaitway_run": RUN_FORMAT, **state}, file))
+        write_tensors_atomically(path, {"gaitway_run": RUN_FORMAT, **state})
         for old in self.checkpoints()[:-keep]:
             old.unlink(missing_ok=True)
         return path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .errors import ConfigError, RunError
-from .files import make_folder, write_atomically
+from .files import make_folder, write_tensors_atomically
 from .interrupt import stop_requests
 from .progress import Progress, make_progress
 from .runs import RunFolder
@@ -76,6 +76,7 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
     trainer = build_trainer(config)
     iteration, wall, times = _restore(run, trainer)
+    run.record.pop("error", None)
     run.update(status="running", total_steps=config.total_steps)
     progress = make_progress(config, trainer.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if iteration else None
@@ -126,7 +127,7 @@ def _iterate(trainer: OnPolicyTrainer, run: RunFolder) -> dict[str, float]:
             raise NonFiniteError(f"metric {bad} is not finite")
     except NonFiniteError as error:
         path = run.path / "nan_dump.pt"
-        write_atomically(path, lambda file: torch.save({"steps": trainer.steps, "trainer": trainer.state_dict()}, file))
+        write_tensors_atomically(path, {"steps": trainer.steps, "trainer": trainer.state_dict()})
         raise TrainingFailed(
             f"training stopped after {trainer.steps:,} steps: {error}. The whole state is in {path}; a lower "
             "agent.optimizer.learning_rate or a smaller agent.optimizer.desired_kl often helps"

@@ -21,10 +21,11 @@ UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fa
 class Walker(Protocol):
     """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
 
-    ``stage`` is what the film camera needs to know of the model.
+    ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
     """
 
     name: str
+    caption: str
     model: mujoco.MjModel
     base_qpos: int
     control_dt: float
@@ -49,7 +50,7 @@ class TwinWalker:
         self.twin = MujocoTwin(bundle, model, visual=True)
         self.policy = OnboardPolicy(bundle, self.twin.joint_names)
         contract = self.policy.contract
-        self.name, self.model = contract.task, self.twin.model
+        self.name, self.caption, self.model = contract.task, "exported policy", self.twin.model
         self.stage: Any = self.twin.plant
         self.base_qpos, self.control_dt = self.twin.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
@@ -92,7 +93,8 @@ class WorldWalker:
         config, self.actor, checkpoint = load_actor(RunFolder.open(run))
         self.env, self.command = _quiet_env(config)
         task = config.task
-        self.name, self.control_dt = f"{task.name}, {checkpoint.stem}", task.timing.step_dt
+        self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
+        self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
         self.model, self.base_qpos = _visual_model(task), 0
         cfg = next(iter(task.commands.values()))
         self.command_ranges: tuple[tuple[float, float], ...] = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)

@@ -80,7 +80,7 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
         qpos.append(walker.qpos.copy())
         commands.append(command)
         velocities.append(walker.velocity())
-    labels = [walker.name] * len(qpos)
+    labels = [walker.caption] * len(qpos)
     film(
         walker.stage,
         np.array(qpos),

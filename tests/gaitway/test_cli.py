@@ -206,6 +206,35 @@ def test_export_run_and_play_a_bundle(run_path, tmp_path, capsys):
     assert not (tmp_path / "v").exists()
 
 
+def test_play_serves_a_page(run_path, capsys):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code, out, _ = ours(["play", run_path, "--port", port, "--seconds", "0.3"], capsys)
+    assert code == 0
+    assert f"open http://127.0.0.1:{port}" in out
+
+
+def test_play_films_a_run(run_path, tmp_path, capsys):
+    film = tmp_path / "films" / "walk.mp4"
+    code, _, err = ours(["play", run_path, "--video", film, "--seconds", "0.2"], capsys)
+    if code == 1 and "libegl1" in err:
+        pytest.skip("this machine has no OpenGL")
+    assert code == 0
+    assert film.stat().st_size > 1000
+    assert ours(["play", run_path, "--video", tmp_path / "walk.doc"], capsys)[0] != 0
+
+
+def test_a_full_disk_is_said_plainly(capsys, monkeypatch):
+    def full(args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gaitway.commands.list_.run", full)
+    code, _, err = ours(["list"], capsys)
+    assert code == 2
+    assert err.startswith("gaitway: no space left to write")
+
+
 def test_run_imports_no_torch(run_path, tmp_path):
     bundle = tmp_path / "bundle"
     assert main(["export", str(run_path), "--out", str(bundle)]) == 0

@@ -79,16 +79,15 @@ def test_failed_writes_leave_the_old_file_and_no_litter(tmp_path, monkeypatch, n
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_torch_on_a_full_disk_is_a_run_error(tmp_path):
-    """/dev/full refuses every byte, as a full disk does; torch's zip writer has an error of its own for it."""
-
-    def write(file) -> None:
-        with open("/dev/full", "wb") as full:
-            torch.save({"x": torch.zeros(1_000_000)}, full)
-
-    with pytest.raises(RunError, match="no space left"):
-        files.write_atomically(tmp_path / "checkpoint.pt", write)
-    assert list(tmp_path.iterdir()) == []
+def test_a_checkpoint_on_a_full_disk_is_a_run_error(config, tmp_path, monkeypatch):
+    """/dev/full refuses every byte, as a full disk does."""
+    run = RunFolder.create(tmp_path / "run", config)
+    old = run.save_checkpoint({"steps": 1, "x": torch.zeros(3)}, keep=1)
+    monkeypatch.setattr(files, "open", lambda path, mode: open("/dev/full", mode), raising=False)  # noqa: SIM115
+    with pytest.raises(RunError, match=r"no space left to write .*step_000000000002\.pt"):
+        run.save_checkpoint({"steps": 2, "x": torch.zeros(100_000)}, keep=1)
+    assert run.checkpoints() == [old]
+    assert runs.read_checkpoint(old)["steps"] == 1
 
 
 def test_a_nearly_full_disk_is_refused_before_training(config, tmp_path, monkeypatch):
