@@ -52,9 +52,9 @@ def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
                 name=contact_sensor_name(body.name),
                 type=mujoco.mjtSensor.mjSENS_CONTACT,
                 objtype=mujoco.mjtObj.mjOBJ_BODY,
-                objname=body.name,
+                objname="world",  # the force is what the first body does to the second
                 reftype=mujoco.mjtObj.mjOBJ_BODY,
-                refname="world",
+                refname=body.name,
                 intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE), _NET_FORCE, 1],
             )
     spec.option.timestep = task.timing.physics_dt

@@ -35,7 +35,6 @@ class World(Protocol):
     """Read side: what observations, rewards and terminations see."""
 
     spec: Robot
-    robot: RobotState
     num_envs: int
     device: torch.device
     default_joint_pos: Tensor  # [rad], (J,)
@@ -46,6 +45,9 @@ class World(Protocol):
     previous_action: Tensor  # (N, A)
     episode_step: Tensor  # (N,), int64
     terminated: Tensor  # (N,), bool, ended in this step for another reason than time
+
+    @property
+    def robot(self) -> RobotState: ...
 
     def command(self, name: str) -> Tensor: ...
 
