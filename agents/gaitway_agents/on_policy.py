@@ -43,6 +43,8 @@ class OnPolicyTrainer:
                 raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
+        if config.learning_rate_final is not None and not total_steps:
+            raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         self.config, self.symmetry, self.total_steps = config, symmetry, total_steps
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
@@ -153,7 +155,9 @@ class OnPolicyTrainer:
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
             raise NonFiniteError(f"the rollout holds a non-finite value: {bad}")
-        return self.symmetry.augment(batch) if cfg.symmetry == "augment" else batch  # type: ignore[union-attr]
+        if cfg.symmetry == "augment" and self.symmetry is not None:
+            return self.symmetry.augment(batch, policy.distribution)
+        return batch
 
     def _canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
         if self.config.symmetry != "canonical":

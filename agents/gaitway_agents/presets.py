@@ -22,7 +22,7 @@ class PPOConfig:
     random_episode_start: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
     symmetry: str = "none"
-    """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from mirror images)."""
+    """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
     """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
@@ -33,6 +33,8 @@ class PPOConfig:
             raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
         if self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
+        if self.num_steps < 1:
+            raise ValueError(f"num_steps {self.num_steps}: must be at least 1")
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -31,6 +33,29 @@ class Symmetry(nn.Module):
         for name, (perm, sign) in {**observations, "action": actions}.items():
             self.register_buffer(f"{name}_perm", perm.long())
             self.register_buffer(f"{name}_sign", sign.float())
+            self._check_group(name, perm.shape[1])
+        self._check_selectors()
+
+    def _check_group(self, name: str, dim: int) -> None:
+        """Each element must undo itself and combine with the others as the bits of their numbers do."""
+        everyone = torch.arange(self.order)
+        probe = torch.arange(1.0, dim + 1.0).expand(self.order, dim)  # no two entries alike, none zero
+        images = self.apply_to(name, probe, everyone)
+        for g in range(self.order):
+            twice = self.apply_to(name, images[g].expand_as(probe), everyone)
+            for h in range(self.order):
+                if not torch.equal(twice[h], images[g ^ h]):
+                    raise ValueError(f"symmetry of {name!r}: element {g} followed by {h} is not element {g ^ h}")
+
+    def _check_selectors(self) -> None:
+        for bit in range(len(self.selectors)):
+            for other, column in enumerate(self.selectors):
+                sign = -1.0 if other == bit else 1.0
+                if self.policy_perm[1 << bit, column] != column or self.policy_sign[1 << bit, column] != sign:
+                    raise ValueError(
+                        f"symmetry selector {column}: reflection {other} alone must flip this policy observation, and "
+                        f"reflection {bit} {'does not' if other == bit else 'moves it too'}"
+                    )
 
     def apply_to(self, name: str, x: Tensor, element: Tensor) -> Tensor:
         """Act with ``element`` (B,) on ``x`` (B, D), an observation group's rows or, for "action", actions."""
@@ -48,19 +73,23 @@ class Symmetry(nn.Module):
         element = self.canonical_element(observations["policy"])
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
-    def augment(self, batch: Batch) -> Batch:
-        """The batch and its images under every element; log-probabilities, advantages and returns are shared."""
+    def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]]) -> Batch:
+        """The batch and its images under every element; log-probabilities, advantages and returns are shared.
+
+        ``distribution`` is the behaviour policy's mean (B, A) and standard deviation. The KL divergence is measured
+        from what that policy would have done in the image, so that an adaptive learning rate sees how far the policy
+        has moved and not how asymmetric it is.
+        """
         images = [batch]
         for g in range(1, self.order):
             element = torch.full((len(batch),), g, device=batch.actions.device)
+            observations = {n: self.apply_to(n, x, element) for n, x in batch.observations.items()}
+            mean, std = distribution(observations)
             images.append(
                 batch.replace(
-                    observations={n: self.apply_to(n, x, element) for n, x in batch.observations.items()},
+                    observations=observations,
                     actions=self.apply_to("action", batch.actions, element),
-                    distribution=(
-                        self.apply_to("action", batch.distribution[0], element),
-                        batch.distribution[1].gather(1, self.action_perm[element]),
-                    ),
+                    distribution=(mean, std.expand_as(mean)),
                 )
             )
         return concatenate(images)

@@ -73,6 +73,8 @@ class OptimizerConfig:
         for name in ("learning_rate", "desired_kl", "clip", "max_grad_norm", "adam_eps"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must be positive")
+        if self.max_kl is not None and not self.max_kl > 0.0:
+            raise ValueError(f"max_kl {self.max_kl}: must be positive; None never stops an update early")
         low, high = self.learning_rate_range
         if not 0.0 < low <= high:
             raise ValueError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
