@@ -232,6 +232,19 @@ def test_the_adaptive_rate_keeps_to_its_range(shift, bound):
     assert optimizer.update(batch.replace(distribution=(mean + shift, std)))["learning_rate"] == bound
 
 
+def test_an_update_stops_before_the_step_that_would_follow_too_large_a_kl():
+    policy = make_policy()
+    batch = make_batch(policy)
+    config = dataclasses.replace(CONFIG, learning_rate=3e-2, epochs=10, minibatches=1, max_kl=0.01)
+    statistics = PolicyOptimizer(policy, config, torch.Generator().manual_seed(0)).update(batch)
+    taken = statistics["minibatches"] - 1
+    assert 1 <= taken < 9
+    same = dataclasses.replace(config, epochs=taken, max_kl=None)
+    found, others = updated(same, batch, seed=0)
+    assert torch.equal(parameters(policy), found)
+    assert others["minibatches"] == taken
+
+
 def test_gradients_of_actor_and_critic_are_clipped_apart():
     policy = make_policy()
     batch = make_batch(policy)
@@ -313,6 +326,7 @@ def test_the_first_bad_tensor_is_named_and_nothing_is_stepped(change, culprit):
         {"adam_eps": 0.0},
         {"learning_rate_range": (1e-2, 1e-5)},
         {"betas": (0.9, 1.0)},
+        {"max_kl": 0.0},
     ],
     ids=lambda change: ",".join(f"{k}={v}" for k, v in change.items()),
 )
