@@ -30,6 +30,10 @@ CHECKPOINTS = "checkpoints"
 MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each; less than this ends in tears
 
 
+class RunWarning(UserWarning):
+    """Something about a run that the user should know and that does not stop the work."""
+
+
 class RunFolder:
     """One run on disk. ``record`` mirrors ``run.json``."""
 
@@ -133,7 +137,8 @@ class RunFolder:
             try:
                 return read_checkpoint(path), path
             except RunError as error:
-                warnings.warn(f"{error}; falling back to the checkpoint before it", stacklevel=2)
+                if path != files[0]:
+                    warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
         if files:
             raise RunError(f"none of the {len(files)} checkpoints in {self.path / CHECKPOINTS} can be read: train anew")
         return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -108,4 +110,10 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
         return 0
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
     folder.set_config(config)
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     return train(config, folder, quiet=args.quiet)
+
+
+def _show_warning(message: Warning | str, *where: object) -> None:
+    """A line for the user, without the line of code that a programmer would want."""
+    print(f"gaitway: warning: {message}", file=sys.stderr)
