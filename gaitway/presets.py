@@ -30,12 +30,12 @@ CPU: dict[str, Any] = {
             epochs=4, minibatches=2, learning_rate=1.5e-3, schedule="constant", max_kl=0.12, workers=2
         ),
     ),
-    "physics": PhysicsOptions(),
+    "physics": PhysicsOptions(max_action_delay=0.02),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs."""
 
-SPRINT: dict[str, Any] = CPU | {"total_steps": 2_750_000}
+SPRINT: dict[str, Any] = CPU | {"total_steps": 2_750_000, "physics": PhysicsOptions()}
 
 
 def training_settings(preset: str | None) -> dict[str, Any]:

@@ -34,10 +34,10 @@ class MujocoRobotState:
         self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
         self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
         sensed = [name for name in robot.body_names if _has_sensor(model, name)]
-        self._sensed = [robot.body_names.index(name) for name in sensed]
+        self._sensed = torch.tensor([robot.body_names.index(name) for name in sensed])
         columns = np.concatenate([model.sensor(contact_sensor_name(name)).adr + np.arange(3) for name in sensed])
         self._sensor_columns = _as_index(columns)
-        self._feet = [robot.body_names.index(name) for name in robot.foot_names]
+        self._feet = torch.tensor([robot.body_names.index(name) for name in robot.foot_names])
 
         n, feet = batch.nsim, len(self._feet)
         self.joint_offset: Tensor | None = None
@@ -71,19 +71,19 @@ class MujocoRobotState:
         self.joint_acc = _float32(self._qacc)[:, self.qvel_adr]
         self.applied_torque = _float32(self._force)
         forces = _float32(self._sensordata)[:, self._sensor_columns]
-        self.contact_force_w[:, self._sensed] = forces.unflatten(1, (-1, 3))
+        self.contact_force_w.index_copy_(1, self._sensed, forces.unflatten(1, (-1, 3)))
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
         """Isaac Lab's ContactSensor bookkeeping."""
-        contact = self.contact_force_w[:, self._feet].square().sum(-1) > CONTACT_THRESHOLD**2
+        contact = self.contact_force_w.index_select(1, self._feet).norm(dim=-1) > CONTACT_THRESHOLD
+        air_time, contact_time = self.current_air_time + dt, self.current_contact_time + dt
         touched_down = contact & (self.current_air_time > 0.0)
         lifted_off = ~contact & (self.current_contact_time > 0.0)
-        air_time, contact_time = self.current_air_time + dt, self.current_contact_time + dt
         self.last_air_time = torch.where(touched_down, air_time, self.last_air_time)
         self.last_contact_time = torch.where(lifted_off, contact_time, self.last_contact_time)
-        self.current_air_time = air_time * ~contact
-        self.current_contact_time = contact_time * contact
+        self.current_air_time = air_time.masked_fill_(contact, 0.0)
+        self.current_contact_time = contact_time.mul_(contact)
 
     def reset(self, env_ids: Tensor) -> None:
         for name in self.AIR_TIMES:

@@ -149,6 +149,13 @@ class MujocoWorld:
             raise ValueError(f"friction {float(friction.min()):.3g}: it cannot be negative")
         self._expand("geom_friction")[env_ids, self.model.geom("ground").id, 0] = friction.double()
 
+    def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
+        """``solimp`` from ``impedance`` at first touch to halfway between it and 1."""
+        solimp = self._expand("geom_solimp")
+        ground = self.model.geom("ground").id
+        solimp[env_ids, ground, 0] = impedance.double()
+        solimp[env_ids, ground, 1] = (0.5 + 0.5 * impedance).double()
+
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
         base = self.model.body(self.spec.base_name).id
         ratio = 1.0 + kilograms.double() / self.model.body_mass[base]

@@ -135,7 +135,8 @@ def cpu(task: Task) -> Task:
       is damped out before it moves the robot;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
-    - friction differs between environments.
+    - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
+      that has only met one simulated floor drags its feet and trips on the next.
     """
     law = task.robot.actuator
     assert isinstance(law, DCMotor)
@@ -149,7 +150,15 @@ def cpu(task: Task) -> Task:
     timing = Timing(physics_dt=0.01, decimation=2)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7}
     fall = Reward(func=rewards.is_terminated, weight=-3.0 / timing.step_dt)
-    friction = replace(task.events["physics_material"], params={"friction_range": (0.4, 1.2)})
+    varied = {
+        "physics_material": Event(
+            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.4, 1.6)}
+        ),
+        "ground_impedance": Event(
+            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.9, 0.98)}
+        ),
+        "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
+    }
     return replace(
         task,
         robot=task.robot.replace(actuator=replace(law, stiffness=80.0, damping=4.0)),
@@ -159,7 +168,7 @@ def cpu(task: Task) -> Task:
             **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
             "termination": fall,
         },
-        events={**task.events, "physics_material": friction},
+        events={**task.events, **varied},
     )
 
 
@@ -169,5 +178,5 @@ def sprint(task: Task) -> Task:
     return replace(
         task,
         observations={name: replace(g, enable_corruption=False) for name, g in task.observations.items()},
-        events={name: event for name, event in task.events.items() if event.mode == "reset"},
+        events={name: task.events[name] for name in ("reset_base", "reset_robot_joints")},
     )

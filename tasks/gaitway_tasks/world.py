@@ -73,6 +73,10 @@ class EditableWorld(World, Protocol):
         """Sliding friction of the feet on the ground, (n,)."""
         ...
 
+    def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
+        """Hardness of the ground as MuJoCo's contact impedance at first touch, (n,), in (0, 1)."""
+        ...
+
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
         """Mass added to the base [kg], (n,); inertia scales with the mass, as in Isaac Lab."""
         ...

@@ -19,6 +19,11 @@ def randomize_rigid_body_material(world: EditableWorld, env_ids: Tensor, frictio
     world.set_friction(env_ids, _uniform(world, friction_range, len(env_ids)))
 
 
+def randomize_ground_impedance(world: EditableWorld, env_ids: Tensor, impedance_range: Range) -> None:
+    """Hardness of the ground, MuJoCo's contact impedance: 0.9 gives way like a mat, 0.98 like a floor."""
+    world.set_ground_impedance(env_ids, _uniform(world, impedance_range, len(env_ids)))
+
+
 def randomize_rigid_body_mass(world: EditableWorld, env_ids: Tensor, mass_distribution_params: Range) -> None:
     """Mass added to the base [kg]."""
     world.set_added_mass(env_ids, _uniform(world, mass_distribution_params, len(env_ids)))
