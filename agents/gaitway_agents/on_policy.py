@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
@@ -18,6 +19,16 @@ from .models.mlp import ActorCritic, gaussian_log_prob
 from .presets import PPOConfig
 from .rollout import Lane, Observation, Rollout, join
 from .symmetry import CanonicalActor, Symmetry
+
+
+@runtime_checkable
+class SplitStep(Protocol):
+    """An environment whose ``step`` is these three in a row, so that only its physics need run in the background."""
+
+    def apply_action(self, actions: Tensor) -> None: ...
+    def step_physics(self) -> None: ...
+    def evaluate(self) -> tuple[Any, ...]: ...
+
 
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
@@ -49,8 +60,11 @@ class OnPolicyTrainer:
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            dims = {name: space.shape[0] for name, space in self.env.single_observation_space.spaces.items()}
-            self.policy = ActorCritic(dims, self.env.single_action_space.shape[0], config.model)
+            observation_space, action_space = self.env.single_observation_space, self.env.single_action_space
+            if not isinstance(observation_space, spaces.Dict) or not isinstance(action_space, spaces.Box):
+                raise ValueError(f"spaces {observation_space} -> {action_space}: Dict -> Box is needed")
+            dims = {name: spaces.flatdim(space) for name, space in observation_space.spaces.items()}
+            self.policy = ActorCritic(dims, spaces.flatdim(action_space), config.model)
         self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
         self.steps = 0
         self.timing: dict[str, float] = {}
@@ -120,14 +134,14 @@ class OnPolicyTrainer:
             action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
         self.timing["policy"] += time.perf_counter() - start
         env = self.envs[i]
-        if not hasattr(env, "step_physics"):
-            return self._background.submit(env.step, action)
-        env.apply_action(action)
-        return self._background.submit(env.step_physics)
+        if isinstance(env, SplitStep):
+            env.apply_action(action)
+            return self._background.submit(env.step_physics)
+        return self._background.submit(env.step, action)
 
     @staticmethod
     def _finish(env: VectorEnv, pending: Future[Any]) -> tuple[Any, ...]:
-        return env.evaluate() if hasattr(env, "step_physics") else pending.result()
+        return env.evaluate() if isinstance(env, SplitStep) else pending.result()
 
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> Batch:

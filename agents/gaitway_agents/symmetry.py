@@ -48,10 +48,11 @@ class Symmetry(nn.Module):
                     raise ValueError(f"symmetry of {name!r}: element {g} followed by {h} is not element {g ^ h}")
 
     def _check_selectors(self) -> None:
+        perm, signs = self.get_buffer("policy_perm"), self.get_buffer("policy_sign")
         for bit in range(len(self.selectors)):
             for other, column in enumerate(self.selectors):
                 sign = -1.0 if other == bit else 1.0
-                if self.policy_perm[1 << bit, column] != column or self.policy_sign[1 << bit, column] != sign:
+                if perm[1 << bit, column] != column or signs[1 << bit, column] != sign:
                     raise ValueError(
                         f"symmetry selector {column}: reflection {other} alone must flip this policy observation, and "
                         f"reflection {bit} {'does not' if other == bit else 'moves it too'}"

@@ -29,7 +29,7 @@ class ObservationManager:
         self.noise_low, self.noise_span = torch.zeros(2, self.frame_dim, device=device)
         self.scale = torch.ones(self.frame_dim, device=device)
         start = 0
-        for (name, term), dim in zip(group.terms.items(), self.dims.values(), strict=True):
+        for term, dim in zip(group.terms.values(), self.dims.values(), strict=True):
             if term.noise and group.enable_corruption:
                 self.noise_low[start : start + dim] = term.noise.low
                 self.noise_span[start : start + dim] = term.noise.high - term.noise.low
@@ -159,9 +159,7 @@ class Managers:
 
     def __init__(self, task: Task, world: EditableWorld, generator: torch.Generator):
         self.task, self.world = task, world
-        self.commands = {
-            name: VelocityCommandGenerator(cfg, world, generator) for name, cfg in task.commands.items()
-        }
+        self.commands = {name: VelocityCommandGenerator(cfg, world, generator) for name, cfg in task.commands.items()}
         self.rewards = RewardManager(task, world)
         self.terminations = TerminationManager(task, world)
         self.events = EventManager(task, world)

@@ -48,9 +48,7 @@ def velocity_flat(robot: Robot) -> Task:
             "track_lin_vel_xy_exp": Reward(
                 func=rewards.track_lin_vel_xy_exp, weight=1.0, params={"std": 0.5, **COMMAND}
             ),
-            "track_ang_vel_z_exp": Reward(
-                func=rewards.track_ang_vel_z_exp, weight=0.5, params={"std": 0.5, **COMMAND}
-            ),
+            "track_ang_vel_z_exp": Reward(func=rewards.track_ang_vel_z_exp, weight=0.5, params={"std": 0.5, **COMMAND}),
             "lin_vel_z_l2": Reward(func=rewards.lin_vel_z_l2, weight=-2.0),
             "ang_vel_xy_l2": Reward(func=rewards.ang_vel_xy_l2, weight=-0.05),
             "dof_torques_l2": Reward(func=rewards.joint_torques_l2, weight=-2.5e-5),
@@ -91,7 +89,7 @@ def velocity_flat(robot: Robot) -> Task:
                 mode="reset",
                 params={
                     "pose_range": {"x": (-0.5, 0.5), "y": (-0.5, 0.5), "yaw": FULL_CIRCLE},
-                    "velocity_range": {axis: (-0.5, 0.5) for axis in ("x", "y", "z", "roll", "pitch", "yaw")},
+                    "velocity_range": dict.fromkeys(("x", "y", "z", "roll", "pitch", "yaw"), (-0.5, 0.5)),
                 },
             ),
             "reset_robot_joints": Event(

@@ -65,4 +65,3 @@ def feet_contact(world: World, feet: str = ".*_FOOT", threshold: float = 1.0) ->
     """1.0 for each foot whose contact force exceeds ``threshold`` [N], (N, F)."""
     ids = list(world.spec.body_ids(feet))
     return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float()
-

@@ -149,4 +149,3 @@ def first_contacts(world: World) -> Tensor:
 def _feet(world: World, pattern: str) -> list[int]:
     wanted = {world.spec.body_names[i] for i in world.spec.body_ids(pattern)}
     return [i for i, name in enumerate(world.spec.foot_names) if name in wanted]
-

@@ -31,4 +31,3 @@ def joint_pos_out_of_limit(world: World) -> Tensor:
     limits = world.soft_joint_pos_limits
     pos = world.robot.joint_pos
     return ((pos < limits[:, 0]) | (pos > limits[:, 1])).any(1)
-

@@ -17,7 +17,9 @@ ANYMAL_C = Robot(
     foot_names=tuple(f"{leg}_FOOT" for leg in LEGS),
     default_joint_pos=(0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8),
     joint_limits=tuple(
-        limit for leg in LEGS for limit in (((-0.72, 0.49) if leg[0] == "L" else (-0.49, 0.72)), *2 * ((-9.4248, 9.4248),))
+        limit
+        for leg in LEGS
+        for limit in (((-0.72, 0.49) if leg[0] == "L" else (-0.49, 0.72)), *2 * ((-9.4248, 9.4248),))
     ),
     soft_joint_pos_limit_factor=0.95,
     init_height=0.6,

@@ -85,11 +85,12 @@ def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
     """Raise :class:`ModelError` unless every name is exactly one hinge or slide joint of the model."""
     if twice := sorted({name for name in joint_names if list(joint_names).count(name) > 1}):
         raise ModelError(f"joint {', '.join(twice)} is named more than once in the list of joints to control")
-    found = [joint.name for joint in spec.joints if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)]
+    found = [
+        joint.name for joint in spec.joints if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    ]
     if missing := [name for name in joint_names if name not in found]:
-        raise ModelError(
-            f"the model has no joint named {', '.join(missing)}; its joints are {', '.join(filter(None, found)) or 'unnamed'}"
-        )
+        known = ", ".join(filter(None, found)) or "unnamed"
+        raise ModelError(f"the model has no joint named {', '.join(missing)}; its joints are {known}")
 
 
 def strip_visuals(spec: mujoco.MjSpec) -> None:

@@ -99,7 +99,7 @@ class Robot:
         return dataclasses.replace(self, **changes)
 
 
-@functools.lru_cache(maxsize=None)  # terms ask at every step
+@functools.cache  # terms ask at every step
 def _match(robot: str, kind: str, names: tuple[str, ...], pattern: str) -> tuple[int, ...]:
     found = tuple(i for i, name in enumerate(names) if re.fullmatch(pattern, name))
     if not found:
