@@ -61,8 +61,10 @@ FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
 
-test: lint  ## lint, types and all tests
+test: lint test-isaaclab  ## lint, types and all tests, those against Isaac Lab's own code included
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+include tests/peers/isaaclab/isaaclab.mk
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
