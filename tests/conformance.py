@@ -130,7 +130,7 @@ def check_endings(make: Factory, violent: float, steps: int, episode_length: int
                 assert final.shape == value.shape and torch.isfinite(final).all()
                 assert torch.equal(final[done], true_observation[name][done])
                 assert not torch.equal(final[done], value[done])  # what is returned belongs to the new episode
-        assert torch.equal(reward, true_reward)
+        assert torch.equal(reward[~terminated], true_reward[~terminated])  # an end may be rewarded for what it is
     assert seen["terminated"] > 3 and seen["truncated"] > 3, seen
 
 

@@ -151,6 +151,9 @@ class MujocoWorld:
 
     def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
         """``solimp`` from ``impedance`` at first touch to halfway between it and 1."""
+        if ((impedance <= 0.0) | (impedance >= 1.0)).any():
+            bad = impedance.min() if (impedance <= 0.0).any() else impedance.max()
+            raise ValueError(f"ground impedance {float(bad):.3g}: it must lie strictly between 0 and 1")
         solimp = self._expand("geom_solimp")
         ground = self.model.geom("ground").id
         solimp[env_ids, ground, 0] = impedance.double()

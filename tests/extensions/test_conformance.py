@@ -18,16 +18,17 @@ EVERYTHING_RANDOM = {
         params={"stiffness_range": (0.8, 1.2), "damping_range": (0.8, 1.2)},
     ),
     "strength": Event(func=events.randomize_motor_strength, mode="startup", params={"strength_range": (0.9, 1.1)}),
+    "hardness": Event(func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.9, 0.98)}),
     "offset": Event(func=events.randomize_joint_offset, mode="reset", params={"offset_range": (-0.05, 0.05)}),
     "delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.04)}),
 }
 
 
-def mujoco(name, *, random_everything=False):
+def mujoco(name, preset=None, *, random_everything=False):
     """Factory of a task's MuJoCo environments; its own randomisation of mass, friction, pushes stays on."""
 
     def make(num_envs, *, seed=0, num_threads=1, endless=False, episode_length=None):
-        task = get_task(name)
+        task = get_task(name, preset)
         command = replace(task.commands["base_velocity"], resampling_time_range=(0.06, 0.2))
         task = task.replace(
             observations={k: replace(group, enable_corruption=False) for k, group in task.observations.items()},
@@ -43,15 +44,15 @@ def mujoco(name, *, random_everything=False):
             task = task.replace(terminations={})
         if random_everything:
             task = task.replace(events={**task.events, **EVERYTHING_RANDOM})
-        delay = 0.04 if random_everything else 0.0
-        return make_env(task, num_envs, seed=seed, num_threads=num_threads, max_action_delay=delay)
+        return make_env(task, num_envs, seed=seed, num_threads=num_threads, max_action_delay=0.04)
 
     return make
 
 
 QUIET = 40  # length of the episodes that are compared with an endless twin's
 FACTORIES = {name: mujoco(name) for name in task_names()} | {
-    "everything-random": mujoco("velocity-flat-anymal-c-blind", random_everything=True)
+    "cpu-preset": mujoco("velocity-flat-anymal-c-blind", "cpu"),
+    "everything-random": mujoco("velocity-flat-anymal-c-blind", random_everything=True),
 }
 
 

@@ -69,6 +69,16 @@ def test_friction_bounds_the_force_of_each_foot_and_sliding_reaches_it():
     assert speed[0] > speed[1] > speed[2] > 0.0
 
 
+def test_feet_sink_less_into_harder_ground():
+    env, ids = standing(3, settle=10)
+    env.world.set_ground_impedance(ids, torch.tensor([0.5, 0.9, 0.98]))
+    env.world.finish_events()
+    hold(env, 60)
+    depth = [max(-contact.dist for contact in placed(env, row).contact) for row in range(3)]
+    assert depth[0] > 2 * depth[1] > 4 * depth[2] > 0.0
+    torch.testing.assert_close(foot_forces(env)[1, :, 2].sum(), foot_forces(env)[2, :, 2].sum(), rtol=2e-3, atol=0)
+
+
 def test_added_mass_is_carried_by_the_feet():
     env, ids = standing(3, settle=10)
     added = torch.tensor([-5.0, 0.0, 5.0])
