@@ -12,13 +12,16 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 First = Callable[[int, torch.Generator], Tensor]
-"""Number of episodes to start -> their first observations (n, D)."""
+"""Number of episodes to start -> their first states (n, S)."""
 Rule = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Observation (N, D), action (N, A), age [steps] (N,) -> next observation (N, D), reward (N,), terminated (N,)."""
+"""State (N, S), action (N, A), age [steps] (N,) -> next state (N, S), reward (N,), terminated (N,)."""
 
 
 class TinyWorld(VectorEnv):
-    """Episodes that begin at ``first``, follow ``rule`` and are truncated after ``time_limit`` steps."""
+    """Episodes that begin at ``first``, follow ``rule`` and are truncated after ``time_limit`` steps.
+
+    The first ``observation_dim`` numbers of the state are observed.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class TinyWorld(VectorEnv):
         self.single_observation_space = gymnasium.spaces.Dict({"policy": box})
         self.single_action_space = gymnasium.spaces.Box(-np.inf, np.inf, (action_dim,))
         self.generator = torch.Generator().manual_seed(seed)
-        self.state = torch.zeros(num_envs, observation_dim)
+        self.observation_dim, self.state = observation_dim, torch.zeros(num_envs, 0)
         self.age = torch.zeros(num_envs, dtype=torch.int64)
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -45,18 +48,21 @@ class TinyWorld(VectorEnv):
         self.age = torch.zeros_like(self.age)
         if self.time_limit and (options or {}).get("random_episode_step"):
             self.age = torch.randint(self.time_limit, self.age.shape, generator=self.generator)
-        return {"policy": self.state.clone()}, {}
+        return self._observe(self.state), {}
 
     def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
         state, reward, terminated = self.rule(self.state, actions, self.age)
         self.age += 1
         truncated = self.age >= (self.time_limit or torch.inf)
         done = terminated | truncated
-        info = {"final_obs": {"policy": state.clone()}, "_final_obs": done}
+        info = {"final_obs": self._observe(state), "_final_obs": done}
         self.state = state.clone()
         self.state[done] = self.first(int(done.sum()), self.generator)
         self.age[done] = 0
-        return {"policy": self.state.clone()}, reward, terminated, truncated, info
+        return self._observe(self.state), reward, terminated, truncated, info
+
+    def _observe(self, state: Tensor) -> dict[str, Tensor]:
+        return {"policy": state[:, : self.observation_dim].clone()}
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"state": self.state.clone(), "age": self.age.clone(), "generator": self.generator.get_state()}

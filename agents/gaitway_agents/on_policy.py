@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from .core.advantage import gae, normalise
 from .core.batch import Batch
 from .core.optimizer import NonFiniteError, PolicyOptimizer
-from .models.mlp import ActorCritic, gaussian_log_prob
+from .models.mlp import gaussian_log_prob
+from .models.recurrent import POLICIES
 from .presets import PPOConfig
 from .rollout import Lane, Observation, Rollout, join
 from .symmetry import CanonicalActor, Symmetry
@@ -64,7 +65,14 @@ class OnPolicyTrainer:
             if not isinstance(observation_space, spaces.Dict) or not isinstance(action_space, spaces.Box):
                 raise ValueError(f"spaces {observation_space} -> {action_space}: Dict -> Box is needed")
             dims = {name: spaces.flatdim(space) for name, space in observation_space.spaces.items()}
-            self.policy = ActorCritic(dims, spaces.flatdim(action_space), config.model)
+            self.policy = POLICIES[config.model.recurrent](dims, spaces.flatdim(action_space), config.model)
+        rows = len(self.policy.rows(torch.empty(config.num_steps, self.num_envs)))
+        if rows < config.optimizer.minibatches:
+            raise ValueError(
+                f"optimizer.minibatches {config.optimizer.minibatches}: a rollout of {config.num_steps} steps in "
+                f"{self.num_envs} environments has {rows} rows with model.recurrent {config.model.recurrent!r}: take "
+                "fewer minibatches or more environments"
+            )
         self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
         self.steps = 0
         self.timing: dict[str, float] = {}
@@ -107,7 +115,9 @@ class OnPolicyTrainer:
         """``num_steps`` steps of every environment; the environments take turns."""
         if self._observations is None:
             options = {"random_episode_step": True} if self.config.random_episode_start else None
-            self._observations = [env.reset(options=options)[0] for env in self.envs]
+            self._observations = [
+                env.reset(options=options)[0] | self.policy.initial_memory(env.num_envs) for env in self.envs
+            ]
         lanes = [Lane() for _ in self.envs]
         pending = [self._act(lane, i) for i, lane in enumerate(lanes)]
         for t in range(self.config.num_steps):
@@ -115,8 +125,9 @@ class OnPolicyTrainer:
                 start = time.perf_counter()
                 pending[i].result()
                 stepped = time.perf_counter()
-                self._observations[i], *outcome = self._finish(self.envs[i], pending[i])
+                observation, *outcome = self._finish(self.envs[i], pending[i])
                 lane.add_outcome(*outcome)
+                self._observations[i] = observation | lane.memory
                 self.timing["physics"] += stepped - start
                 self.timing["terms"] += time.perf_counter() - stepped
                 if t + 1 < self.config.num_steps:
@@ -127,7 +138,7 @@ class OnPolicyTrainer:
         """Choose actions for environment ``i`` and start its physics, or its whole step where that cannot be split."""
         start = time.perf_counter()
         observation, element = self._canonical(self._observations[i])  # type: ignore[index]
-        mean, std = self.policy.distribution(observation)
+        mean, std, lane.memory = self.policy.act(observation)
         action = mean + std * torch.randn(mean.shape, generator=self.generator)
         lane.decisions.append((observation, action, mean))
         if element is not None:
@@ -145,26 +156,25 @@ class OnPolicyTrainer:
 
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> Batch:
-        """Values, advantages and returns of a rollout, as a flat batch."""
+        """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
         last = [policy.value(self._canonical(observation)[0]) for observation in self._observations or ()]
         next_values = torch.cat((values[1:], torch.cat(last)[None]))
-        for t, rows, final in rollout.finals:
-            next_values[t, rows] = policy.value(self._canonical(final)[0])
+        for t, envs, final in rollout.finals:
+            next_values[t, envs] = policy.value(self._canonical(final)[0])
         done = rollout.terminated | rollout.truncated
         advantages = gae(rollout.rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
-        mean = rollout.means.flatten(0, 1)
-        std = policy.action_std().expand_as(mean).contiguous()
-        actions = rollout.actions.flatten(0, 1)
+        mean, rows = rollout.means, policy.rows
+        std = policy.action_std().expand_as(mean)
         batch = Batch(
-            observations=rollout.flat_observations(),
-            actions=actions,
-            log_probs=gaussian_log_prob(mean, std, actions),
-            advantages=(normalise(advantages) if cfg.normalize_advantages else advantages).flatten(),
-            values=values.flatten(),
-            returns=(advantages + values).flatten(),
-            distribution=(mean, std),
+            observations={name: rows(value) for name, value in rollout.observations.items()},
+            actions=rows(rollout.actions),
+            log_probs=rows(gaussian_log_prob(mean, std, rollout.actions)),
+            advantages=rows(normalise(advantages) if cfg.normalize_advantages else advantages),
+            values=rows(values),
+            returns=rows(advantages + values),
+            distribution=(rows(mean), rows(std)),
         )
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
@@ -187,7 +197,10 @@ class OnPolicyTrainer:
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
 
     def actor(self) -> nn.Module:
-        """The deterministic policy, observation (N, D) to action (N, A), as it acts on the environment."""
+        """The deterministic policy, observation (N, D) to action (N, A), as it acts on the environment.
+
+        That of a recurrent policy takes its memory as well and returns the next one.
+        """
         actor = self.policy.export_actor()
         if self.config.symmetry == "canonical" and self.symmetry is not None:
             actor = CanonicalActor(actor, self.symmetry)

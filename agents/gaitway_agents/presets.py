@@ -33,6 +33,10 @@ class PPOConfig:
             raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
         if self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
+        if self.symmetry != "none" and self.model.recurrent != "none":
+            raise ValueError(
+                f"symmetry {self.symmetry!r} with model.recurrent {self.model.recurrent!r}: use only one of them"
+            )
         if self.num_steps < 1:
             raise ValueError(f"num_steps {self.num_steps}: must be at least 1")
         for name in ("gamma", "lam"):

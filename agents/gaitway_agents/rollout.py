@@ -22,11 +22,16 @@ class Lane:
     finals: list[tuple[int, Tensor, Observation]] = field(default_factory=list)
     """Step, environments and last observations of the episodes that were truncated."""
     log: list[dict[str, float]] = field(default_factory=list)
+    memory: Observation = field(default_factory=dict)
+    """What the policy remembers for the next step; nothing if it is feed-forward."""
 
     def add_outcome(self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any]) -> None:
         if bool(truncated.any()):
             rows = truncated.nonzero().flatten()
-            self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in info["final_obs"].items()}))
+            final = info["final_obs"] | self.memory
+            self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))
+        goes_on = ~(terminated | truncated)
+        self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
         self.outcomes.append((reward, terminated, truncated))
         if "log" in info:
             self.log.append(info["log"])

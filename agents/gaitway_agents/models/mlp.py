@@ -31,10 +31,17 @@ class ActorCriticConfig:
     actor_output_gain: float | None = None
     """Orthogonal gain of the actor's last layer; None keeps torch's initialisation, as rsl_rl does."""
     normalize_observations: bool = True
+    recurrent: str = "none"
+    """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
+    memory_size: int = 64
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r}: use one of {', '.join(ACTIVATIONS)}")
+        if self.recurrent not in ("none", "gru"):
+            raise ValueError(f"recurrent {self.recurrent!r}: use 'none' or 'gru'")
+        if self.memory_size < 1:
+            raise ValueError(f"memory_size {self.memory_size}: must be at least 1")
         for name in ("actor_hidden", "critic_hidden"):
             if any(size < 1 for size in getattr(self, name)):
                 raise ValueError(f"{name} {getattr(self, name)}: layer sizes must be at least 1")
@@ -69,9 +76,20 @@ class ActorCritic(nn.Module):
             assert isinstance(last, nn.Linear)
             nn.init.orthogonal_(last.weight, config.actor_output_gain)
             nn.init.zeros_(last.bias)
-        normalize = config.normalize_observations
-        self.actor_normalizer = RunningNormalizer(actor_dim) if normalize else nn.Identity()
-        self.critic_normalizer = RunningNormalizer(critic_dim) if normalize else nn.Identity()
+        self.actor_normalizer = make_normalizer(actor_dim, config)
+        self.critic_normalizer = make_normalizer(critic_dim, config)
+
+    def initial_memory(self, num_envs: int) -> dict[str, Tensor]:
+        """What the policy remembers at the start of an episode: further observations, (N, ...), all zero."""
+        return {}
+
+    def act(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Mean (N, A) and standard deviation (A,) of the action, and what the policy remembers for the next step."""
+        return *self.distribution(observations), {}
+
+    def rows(self, x: Tensor) -> Tensor:
+        """A rollout's (T, N, ...) as rows of a batch; here every step is one, (T * N, ...)."""
+        return x.flatten(0, 1)
 
     def distribution(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Mean (B, A) and standard deviation (A,) of the action."""
@@ -109,6 +127,10 @@ class ActorCritic(nn.Module):
     def export_actor(self) -> nn.Module:
         """Policy observation (N, D) to deterministic action (N, A), with the normaliser inside."""
         return nn.Sequential(self.actor_normalizer, self.actor)
+
+
+def make_normalizer(dim: int, config: ActorCriticConfig) -> nn.Module:
+    return RunningNormalizer(dim) if config.normalize_observations else nn.Identity()
 
 
 def gaussian_log_prob(mean: Tensor, std: Tensor, actions: Tensor) -> Tensor:
