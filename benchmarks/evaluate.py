@@ -1,6 +1,6 @@
 """How well a trained policy tracks commands, by a protocol that training never touches.
 
-    python benchmarks/evaluate.py RUN [--seed 10000] [--commands 512]
+Used by ``walker.py``; ``walker.py --run RUN`` examines a run that exists.
 
 Every environment gets one command, drawn uniformly from the task's ranges and held for 20 s, from the first step on:
 starting up counts. A robot that falls is counted, started again with another command, and kept in the mean. Noise,
@@ -9,9 +9,7 @@ randomisation and pushes are those of the task, unless ``calm``. Seeds of at lea
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import torch
 from gaitway_mujoco import make_env
@@ -62,7 +60,7 @@ def evaluate(
     with torch.inference_mode():
         for _ in range(round(SECONDS / examination.timing.step_dt)):
             command = env.world.command(name).clone()
-            observation, _, terminated, _, _ = env.step(actor(observation["policy"]).clone())
+            observation, _, terminated, _, _ = env.step(actor(observation["policy"]))
             fell |= terminated
             stands = ~terminated  # the others already show the state after their reset
             linear += float((command[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)[stands].sum())
@@ -100,22 +98,6 @@ def reference_timing(task: Task) -> Timing:
     return replace(task.timing, physics_dt=0.005, decimation=round(task.timing.step_dt / 0.005))
 
 
-def main() -> None:
-    from gaitway.runs import RunFolder
-    from gaitway.train import load_actor
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="run folder")
-    parser.add_argument("--seed", type=int, default=FIRST_SEED)
-    parser.add_argument("--commands", type=int, default=512)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    config, actor, checkpoint = load_actor(RunFolder.open(options.run))
-    print(f"{config.task.name}, {checkpoint.stem}, {options.commands} commands x {SECONDS:.0f} s, seed {options.seed}")
-    for label, score in scores(config.task, actor, config.physics, options.seed, options.commands).items():
-        print(f"  {label:34}{score}")
-
-
 def scores(task: Task, actor: nn.Module, physics: PhysicsOptions, seed: int, commands: int) -> dict[str, Score]:
     """Under the training physics step and the reference one, and calm."""
     trained, reference = task.timing, reference_timing(task)
@@ -128,7 +110,3 @@ def scores(task: Task, actor: nn.Module, physics: PhysicsOptions, seed: int, com
         results[label(reference)] = evaluate(task, actor, physics, seed=seed, commands=commands, timing=reference)
     results[f"{label(trained)}, calm"] = evaluate(task, actor, physics, seed=seed, commands=commands, calm=True)
     return results
-
-
-if __name__ == "__main__":
-    main()

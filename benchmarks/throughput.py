@@ -5,7 +5,7 @@
 Training: iterations of the trainer that ``gaitway train`` builds, after a few to warm up, in steps per second of wall
 time. Physics: at N = 256 every ``env.step`` is followed by the same physics steps, from the same state and controls,
 on a bare ``mujoco.batch.Batch`` of the same model; the share is the bare time over the environment's. Both use all
-cores; process time is given too, since it holds on a busy machine.
+cores; process time is given too, since it holds on a busy machine. Randomised fields are the same in both.
 """
 
 from __future__ import annotations
@@ -73,21 +73,28 @@ def share(config: Any, num_envs: int, seconds: float) -> None:
     env.reset()
     source, decimation = env.world.batch, config.task.timing.decimation
     bare = Batch(env.world.model, num_envs, config.num_threads)
-    state = [(bare.bind(name), source.bind(name)) for name in ("qpos", "qvel", "ctrl", "time")]
+    same = [(bare.bind(name), source.bind(name)) for name in env.world.state_dict()["physics"]]
+    same += [(bare.expand(name), source.expand(name)) for name in env.world.randomised]
+    for mine, theirs in same:
+        mine[:] = theirs
+    bare.set_const()
     generator = torch.Generator().manual_seed(0)
     whole, physics = np.zeros(2), np.zeros(2)  # wall and process time
     start, steps = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
         actions = 0.5 * torch.randn(env.action_space.shape, generator=generator)
-        for mine, theirs in state:
+        for mine, theirs in same:
             mine[:] = theirs
         t0 = clocks()
-        env.step(actions)
+        _, _, terminated, truncated, _ = env.step(actions)
         t1 = clocks()
         bare.bind("ctrl")[:] = source.bind("ctrl")
         t2 = clocks()
         bare.step(nstep=decimation)
         t3 = clocks()
+        alive = ~(terminated | truncated).numpy()
+        if not np.array_equal(bare.bind("qpos")[alive], source.bind("qpos")[alive]):
+            raise SystemExit("the two did different physics: their times cannot be compared")
         if steps >= 20:  # by then robots have come to the ground
             whole += t1 - t0
             physics += t3 - t2
