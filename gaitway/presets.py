@@ -27,7 +27,13 @@ CPU: dict[str, Any] = {
         learning_rate_final=2e-4,
         model=ActorCriticConfig(init_std=0.8),
         optimizer=OptimizerConfig(
-            epochs=4, minibatches=2, learning_rate=1.5e-3, schedule="constant", max_kl=0.12, workers=2
+            epochs=4,
+            minibatches=2,
+            entropy_coefficient=0.003,
+            learning_rate=1.5e-3,
+            schedule="constant",
+            max_kl=0.12,
+            workers=2,
         ),
     ),
     "physics": PhysicsOptions(max_action_delay=0.02),

@@ -37,6 +37,7 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyT
     from gaitway_agents.on_policy import OnPolicyTrainer
     from gaitway_agents.symmetry import Symmetry
     from gaitway_mujoco import make_env
+    from gaitway_mujoco.mirrors import verify_mirrors
     from gaitway_tasks.symmetry import mirror_group
 
     total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
@@ -52,6 +53,7 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyT
     ]
     symmetry = None
     if config.agent.symmetry != "none":
+        verify_mirrors(config.task.robot)
         group = mirror_group(config.task)
         symmetry = Symmetry(group.observations, group.actions, group.selectors)
     return OnPolicyTrainer(envs, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)

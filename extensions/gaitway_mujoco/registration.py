@@ -1,6 +1,6 @@
 """Register Gaitway's tasks with Gymnasium, as ``Gaitway/Velocity-Flat-Anymal-C-v0`` and so on.
 
-Runs when Gymnasium is imported (entry point group ``gymnasium.envs``), so it must not import anything heavy.
+Called when Gymnasium is imported (see :mod:`gaitway.gymnasium_plugin`), so it must not import anything heavy.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def velocity_flat(robot: Robot) -> Task:
     )
 
 
-def blind(task: Task, history_length: int = 5) -> Task:
+def blind(task: Task, history_length: int = 8) -> Task:
     """The actor loses the base velocity, which no robot measures, and gains a history; the critic keeps both."""
     group = task.observations["policy"]
     critic = ObservationGroup(terms=group.terms, history_length=1, enable_corruption=False)
@@ -129,6 +129,7 @@ def cpu(task: Task) -> Task:
     - tracking pays three times as much against the penalties and a fall costs as much as a second of perfect
       walking, or standing still is a local optimum that takes most of the budget to leave; accelerations, which
       include every impact, cost less than half;
+    - a second, narrow tracking reward tells 0.3 m/s from standing still, which the wide one hardly does;
     - legs are stiffer (kp 80, kd 4; legged_gym uses 80 and 2): at 40 and 5 the exploration noise of a joint target
       is damped out before it moves the robot;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
@@ -147,13 +148,17 @@ def cpu(task: Task) -> Task:
     )
     timing = Timing(physics_dt=0.01, decimation=2)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7}
-    fall = Reward(func=rewards.is_terminated, weight=-3.0 / timing.step_dt)
+    added = {
+        "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5, params={"std": 0.2, **COMMAND}),
+        "track_ang_vel_z_fine": Reward(func=rewards.track_ang_vel_z_exp, weight=0.75, params={"std": 0.2, **COMMAND}),
+        "termination": Reward(func=rewards.is_terminated, weight=-3.0 / timing.step_dt),
+    }
     varied = {
         "physics_material": Event(
             func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.4, 1.6)}
         ),
         "ground_impedance": Event(
-            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.9, 0.98)}
+            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.93, 0.98)}
         ),
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
@@ -164,7 +169,7 @@ def cpu(task: Task) -> Task:
         commands={"base_velocity": command},
         rewards={
             **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
-            "termination": fall,
+            **added,
         },
         events={**task.events, **varied},
     )
