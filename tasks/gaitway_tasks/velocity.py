@@ -132,7 +132,7 @@ def cpu(task: Task) -> Task:
     - a second, narrow tracking reward tells 0.3 m/s from standing still, which the wide one hardly does;
     - legs are stiffer (kp 80, kd 4; legged_gym uses 80 and 2): at 40 and 5 the exploration noise of a joint target
       is damped out before it moves the robot;
-    - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
+    - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 40 % of
       the commands, where the mirrored halves of the command space meet;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       that has only met one simulated floor drags its feet and trips on the next.
@@ -144,7 +144,7 @@ def cpu(task: Task) -> Task:
         resampling_time_range=(3.0, 3.0),
         heading_command=False,
         rel_heading_envs=0.0,
-        rel_zero_axis=0.3,
+        rel_zero_axis=0.4,
     )
     timing = Timing(physics_dt=0.01, decimation=2)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7}
