@@ -73,10 +73,13 @@ class TrainConfig:
                 f"total_steps={self.total_steps} is less than one rollout, num_envs={self.num_envs} x "
                 f"agent.num_steps={self.agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
             )
-        if rollout < self.agent.optimizer.minibatches:
+        rows, unit, remedy = rollout, "steps", "num_envs or agent.num_steps"
+        if self.agent.model.recurrent != "none":
+            rows, unit, remedy = self.num_envs, "sequences", "num_envs"
+        if rows < self.agent.optimizer.minibatches:
             raise ConfigError(
-                f"a rollout of {rollout} steps cannot be split into "
-                f"agent.optimizer.minibatches={self.agent.optimizer.minibatches}: raise num_envs or agent.num_steps"
+                f"a rollout of {rows} {unit} cannot be split into "
+                f"agent.optimizer.minibatches={self.agent.optimizer.minibatches}: raise {remedy}"
             )
 
     def _check_task(self) -> None:

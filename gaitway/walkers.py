@@ -104,6 +104,7 @@ class WorldWalker:
         )
         self._qpos = self.env.world.batch.bind("qpos")
         self.observation: Any = None
+        self.memory: Any = None
         self.reset()
 
     @property
@@ -119,11 +120,18 @@ class WorldWalker:
 
         self.command.command[0] = torch.as_tensor(command, dtype=torch.float32)
         with torch.inference_mode():
-            action = self.actor(self.observation["policy"])
-        self.observation = self.env.step(action.clone())[0]
+            if self.memory.numel():
+                action, self.memory = self.actor(self.observation["policy"], self.memory)
+            else:
+                action = self.actor(self.observation["policy"])
+        self.observation, _, terminated, truncated, _ = self.env.step(action.clone())
+        self.memory = self.memory * ~(terminated | truncated)[:, None]
 
     def reset(self) -> None:
+        import torch
+
         self.observation, _ = self.env.reset()
+        self.memory = torch.zeros(1, getattr(self.actor, "memory_size", 0))
 
     def push(self, velocity: Array) -> None:
         import torch

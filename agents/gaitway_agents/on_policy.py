@@ -66,13 +66,6 @@ class OnPolicyTrainer:
                 raise ValueError(f"spaces {observation_space} -> {action_space}: Dict -> Box is needed")
             dims = {name: spaces.flatdim(space) for name, space in observation_space.spaces.items()}
             self.policy = POLICIES[config.model.recurrent](dims, spaces.flatdim(action_space), config.model)
-        rows = len(self.policy.rows(torch.empty(config.num_steps, self.num_envs)))
-        if rows < config.optimizer.minibatches:
-            raise ValueError(
-                f"optimizer.minibatches {config.optimizer.minibatches}: a rollout of {config.num_steps} steps in "
-                f"{self.num_envs} environments has {rows} rows with model.recurrent {config.model.recurrent!r}: take "
-                "fewer minibatches or more environments"
-            )
         self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
         self.steps = 0
         self.timing: dict[str, float] = {}
@@ -114,6 +107,7 @@ class OnPolicyTrainer:
     def _collect(self) -> Rollout:
         """``num_steps`` steps of every environment; the environments take turns."""
         if self._observations is None:
+            self._check_rows()
             options = {"random_episode_step": True} if self.config.random_episode_start else None
             self._observations = [
                 env.reset(options=options)[0] | self.policy.initial_memory(env.num_envs) for env in self.envs
@@ -133,6 +127,17 @@ class OnPolicyTrainer:
                 if t + 1 < self.config.num_steps:
                     pending[i] = self._act(lane, i)
         return join(lanes)
+
+    def _check_rows(self) -> None:
+        """A rollout must fill the minibatches; checked before the first one is collected."""
+        cfg = self.config
+        rows = len(self.policy.rows(torch.empty(cfg.num_steps, self.num_envs)))
+        if rows < cfg.optimizer.minibatches:
+            raise ValueError(
+                f"optimizer.minibatches {cfg.optimizer.minibatches}: a rollout of {cfg.num_steps} steps in "
+                f"{self.num_envs} environments has {rows} rows with model.recurrent {cfg.model.recurrent!r}: take "
+                "fewer minibatches or more environments"
+            )
 
     def _act(self, lane: Lane, i: int) -> Future[Any]:
         """Choose actions for environment ``i`` and start its physics, or its whole step where that cannot be split."""

@@ -62,8 +62,10 @@ class MeasuredWorld:
 class SignalPolicy(nn.Module):
     """Raw signals in, joint position targets out; all memory is in ``state``.
 
-    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1)]. All zero means
-    "just reset": the history is then filled with the first frame, as the training environment does.
+    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the actor's memory
+    (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
+    training environment does. An actor with a memory states its width as ``memory_size`` and maps observation and
+    memory to action and next memory.
     """
 
     default_joint_pos: Tensor
@@ -74,7 +76,7 @@ class SignalPolicy(nn.Module):
         robot, group = task.robot, task.observations["policy"]
         joints = robot.num_joints
         self.actor, self.scale, self.num_joints = actor, float(task.actions.scale), joints
-        self.history_length = group.history_length
+        self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
         self.register_buffer("default_joint_pos", torch.tensor(robot.default_joint_pos))
         self.world = MeasuredWorld(
             spec=robot,
@@ -96,13 +98,14 @@ class SignalPolicy(nn.Module):
     @property
     def state_dim(self) -> int:
         history = self.manager.dim if self.history_length > 1 else 0
-        return 1 + self.num_joints + history
+        return 1 + self.num_joints + history + self.memory_size
 
     def observation(
         self, joint_pos: Tensor, joint_vel: Tensor, imu_quat_wxyz: Tensor, gyro: Tensor, command: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What the actor sees (N, D), and the history to keep (N, H * frame)."""
-        started, last_action, past = state.split([1, self.num_joints, self.state_dim - 1 - self.num_joints], 1)
+        kept = self.state_dim - 1 - self.num_joints - self.memory_size
+        started, last_action, past, _ = state.split([1, self.num_joints, kept, self.memory_size], 1)
         world = replace(
             self.world,
             robot=MeasuredState(joint_pos, joint_vel, imu_quat_wxyz, gyro),
@@ -122,6 +125,10 @@ class SignalPolicy(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S)."""
         observation, history = self.observation(joint_pos, joint_vel, imu_quat_wxyz, gyro, command, state)
-        action = self.actor(observation)
-        next_state = torch.cat((torch.ones_like(state[:, :1]), action, history), 1)
+        memory = state[:, self.state_dim - self.memory_size :]
+        if self.memory_size:
+            action, memory = self.actor(observation, memory)
+        else:
+            action = self.actor(observation)
+        next_state = torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
         return self.default_joint_pos + self.scale * action, action, next_state

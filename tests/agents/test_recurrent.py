@@ -190,4 +190,4 @@ def test_bad_settings_are_refused():
         PPOConfig(symmetry="canonical", model=MODEL)
     with pytest.raises(ValueError, match=r"optimizer\.minibatches 100: .* 64 rows"):
         optimizer = dataclasses.replace(CONFIG.optimizer, minibatches=100)
-        OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0)
+        OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0).iterate()

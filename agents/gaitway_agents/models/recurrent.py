@@ -110,11 +110,12 @@ class RecurrentActorCritic(ActorCritic):
 
 
 class RecurrentActor(nn.Module):
-    """One step of a recurrent actor."""
+    """One step of a recurrent actor, whose memory is ``memory_size`` wide."""
 
     def __init__(self, normalizer: nn.Module, gru: GRU, actor: nn.Module):
         super().__init__()
         self.normalizer, self.gru, self.actor = normalizer, gru, actor
+        self.memory_size = gru.recurrent.in_features
 
     def forward(self, observation: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         memory = self.gru(self.normalizer(observation), memory)
