@@ -24,7 +24,7 @@ CPU: dict[str, Any] = {
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
-        learning_rate_final=2e-4,
+        learning_rate_final=1e-4,
         model=ActorCriticConfig(init_std=0.8),
         optimizer=OptimizerConfig(
             epochs=4,
@@ -41,7 +41,7 @@ CPU: dict[str, Any] = {
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs."""
 
-SPRINT: dict[str, Any] = CPU | {"total_steps": 2_750_000, "physics": PhysicsOptions()}
+SPRINT: dict[str, Any] = CPU | {"total_steps": 3_100_000, "physics": PhysicsOptions()}
 
 
 def training_settings(preset: str | None) -> dict[str, Any]:
