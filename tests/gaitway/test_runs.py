@@ -38,7 +38,8 @@ def test_old_checkpoints_go(config, tmp_path):
     assert training.train(config, run, quiet=True) == 0
     assert [path.name for path in run.checkpoints()] == ["step_000000000048.pt", "step_000000000064.pt"]
     actor = training.load_actor(run)[1]
-    assert actor(torch.zeros(3, 5 * 45)).shape == (3, 12)
+    history = config.task.observations["policy"].history_length
+    assert actor(torch.zeros(3, history * 45)).shape == (3, 12)
 
 
 def test_a_folder_in_use_is_left_alone(config, tmp_path):
