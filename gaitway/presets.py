@@ -21,11 +21,11 @@ ISAAC_LAB: dict[str, Any] = {
 CPU: dict[str, Any] = {
     "num_envs": 256,
     "checkpoint_interval": 50,
-    "total_steps": 6_000_000,
+    "total_steps": 8_000_000,
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
-        learning_rate_final=1e-4,
+        learning_rate_final=2e-4,
         model=ActorCriticConfig(init_std=0.8),
         optimizer=OptimizerConfig(
             epochs=4,

@@ -55,7 +55,7 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyT
     if config.agent.symmetry != "none":
         verify_mirrors(config.task.robot)
         group = mirror_group(config.task)
-        symmetry = Symmetry(group.observations, group.actions, group.selectors)
+        symmetry = Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker)
     return OnPolicyTrainer(envs, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)
 
 

@@ -16,6 +16,7 @@ class Symmetry(nn.Module):
     Element g maps ``x`` to ``sign[g] * x[perm[g]]``. Element 0 is the identity and every element is its own inverse,
     as combinations of commuting reflections are. ``selectors`` are coordinates of the policy observation, one for
     each generating reflection, that reflection flips; an observation is canonical when all of them are >= 0.
+    Where a selector is exactly 0, ``tie_breaker``, a coordinate that every generator flips, takes its place.
     Elements are numbered so that bit i of g says whether generator i is applied.
     """
 
@@ -24,9 +25,10 @@ class Symmetry(nn.Module):
         observations: dict[str, tuple[Tensor, Tensor]],
         actions: tuple[Tensor, Tensor],
         selectors: tuple[int, ...],
+        tie_breaker: int | None = None,
     ):
         super().__init__()
-        self.selectors = selectors
+        self.selectors, self.tie_breaker = selectors, tie_breaker
         self.order = len(actions[0])
         if self.order != 2 ** len(selectors):
             raise ValueError(f"{len(selectors)} generators make {2 ** len(selectors)} elements, not {self.order}")
@@ -58,6 +60,11 @@ class Symmetry(nn.Module):
                         f"reflection {bit} {'does not' if other == bit else 'moves it too'}"
                     )
 
+        if self.tie_breaker is not None:
+            for bit in range(len(self.selectors)):
+                if perm[1 << bit, self.tie_breaker] != self.tie_breaker or signs[1 << bit, self.tie_breaker] != -1.0:
+                    raise ValueError(f"symmetry tie breaker {self.tie_breaker}: reflection {bit} must flip it")
+
     def apply_to(self, name: str, x: Tensor, element: Tensor) -> Tensor:
         """Act with ``element`` (B,) on ``x`` (B, D), an observation group's rows or, for "action", actions."""
         perm, sign = getattr(self, f"{name}_perm"), getattr(self, f"{name}_sign")
@@ -68,6 +75,14 @@ class Symmetry(nn.Module):
         element = torch.zeros_like(policy_observation[:, 0], dtype=torch.int64)  # len() would fix the batch
         for bit, column in enumerate(self.selectors):
             element = element + (policy_observation[:, column] < 0.0).long() * (1 << bit)
+        if self.tie_breaker is None:
+            return element
+        # The reflections chosen so far may have flipped the tie breaker; the first undecided one sets it right.
+        tie = policy_observation[:, self.tie_breaker] * self.get_buffer("policy_sign")[element, self.tie_breaker]
+        for bit, column in enumerate(self.selectors):
+            flip = (policy_observation[:, column] == 0.0) & (tie < 0.0)
+            element = element + flip.long() * (1 << bit)
+            tie = torch.where(flip, -tie, tie)
         return element
 
     def canonicalize(self, observations: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:

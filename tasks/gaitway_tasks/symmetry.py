@@ -28,12 +28,15 @@ class MirrorGroup:
 
     ``observations[name]`` and ``actions`` are stacked (G, D) permutations and signs. ``selectors`` are, for each
     mirror, the column of the policy observation that holds the newest commanded velocity along the axis it
-    reverses, so that the sign of the command picks the canonical element.
+    reverses, so that the sign of the command picks the canonical element. ``tie_breaker`` is the column of the newest
+    commanded yaw rate, which every mirror reverses: it decides for commands without a velocity along the axis, so that
+    turning left on the spot is the mirror image of turning right.
     """
 
     observations: dict[str, SignedPermutation]
     actions: SignedPermutation
     selectors: tuple[int, ...]
+    tie_breaker: int
 
 
 def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
@@ -56,13 +59,15 @@ def mirror_group(task: Task) -> MirrorGroup:
     if not robot.mirrors:
         raise ValueError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
     mirrors = list(robot.mirrors.values())
+    twist = _newest_twist(task)
     return MirrorGroup(
         observations={
             name: _stack([_group_mirror(task, group, mirror) for mirror in mirrors])
             for name, group in task.observations.items()
         },
         actions=_stack([joint_mirror(robot, mirror) for mirror in mirrors]),
-        selectors=tuple(_selector(task, mirror) for mirror in mirrors),
+        selectors=tuple(twist + {"x": 0, "y": 1}[mirror.axis] for mirror in mirrors),
+        tie_breaker=twist + 2,
     )
 
 
@@ -98,14 +103,14 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
     return place[source[order]], frame_sign.repeat(length)[order]
 
 
-def _selector(task: Task, mirror: Mirror) -> int:
+def _newest_twist(task: Task) -> int:
+    """Column of the policy observation at which the newest velocity command (vx, vy, yaw rate) starts."""
     group, start = task.observations["policy"], 0
     for term in group.terms.values():
         kind = getattr(term.func, "mirror", None)
         width = {"joints": task.robot.num_joints, "scalar": 1}.get(str(kind), 3)
         if kind == "planar_twist":
-            newest = start + (group.history_length - 1) * width
-            return newest + {"x": 0, "y": 1}[mirror.axis]
+            return start + (group.history_length - 1) * width
         start += width * group.history_length
     raise ValueError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical mirror image by")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -209,3 +210,19 @@ def test_maps_that_are_no_group_are_refused():
 def test_selectors_must_each_be_flipped_by_their_own_reflection_alone(selectors):
     with pytest.raises(ValueError, match="symmetry selector"):
         Symmetry({"policy": stack(*POLICY)}, stack(*JOINTS), selectors)
+
+
+def test_a_tie_is_broken_by_a_coordinate_that_every_reflection_flips():
+    """(vx, vy, yaw rate) under front-back and left-right: turning left on the spot is turning right, mirrored."""
+    perm = torch.arange(3).expand(4, 3)
+    sign = torch.tensor([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
+    twist = Symmetry({"policy": (perm, sign)}, (perm, sign), selectors=(0, 1), tie_breaker=2)
+    grid = torch.tensor(list(itertools.product((-1.0, 0.0, 2.0), repeat=3)))
+    canonical = twist.canonicalize({"policy": grid})[0]["policy"]
+    assert (canonical[:, :2] >= 0).all()
+    assert (canonical[(grid[:, :2] == 0).any(1), 2] >= 0).all()
+    for g in range(4):
+        image = twist.apply_to("policy", grid, torch.full((len(grid),), g))
+        torch.testing.assert_close(twist.canonicalize({"policy": image})[0]["policy"], canonical)
+    with pytest.raises(ValueError, match="tie breaker 1: reflection 0 must flip it"):
+        Symmetry({"policy": (perm, sign)}, (perm, sign), selectors=(0, 1), tie_breaker=1)
