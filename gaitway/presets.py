@@ -21,7 +21,7 @@ ISAAC_LAB: dict[str, Any] = {
 CPU: dict[str, Any] = {
     "num_envs": 256,
     "checkpoint_interval": 50,
-    "total_steps": 8_000_000,
+    "total_steps": 5_500_000,
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
@@ -42,7 +42,7 @@ CPU: dict[str, Any] = {
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs."""
 
-SPRINT: dict[str, Any] = CPU | {"total_steps": 3_100_000, "physics": PhysicsOptions()}
+SPRINT: dict[str, Any] = CPU | {"total_steps": 2_900_000, "physics": PhysicsOptions()}
 
 
 def training_settings(preset: str | None) -> dict[str, Any]:
