@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
     from ..files import make_folder
 
     report = args.report or bundle.resolve().parent / "validation"
-    make_folder(report)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
