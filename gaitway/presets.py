@@ -42,7 +42,11 @@ CPU: dict[str, Any] = {
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs."""
 
-SPRINT: dict[str, Any] = CPU | {"total_steps": 2_900_000, "physics": PhysicsOptions()}
+SPRINT: dict[str, Any] = CPU | {
+    "total_steps": 3_000_000,
+    "agent": replace(CPU["agent"], learning_rate_final=1e-4),
+    "physics": PhysicsOptions(),
+}
 
 
 def training_settings(preset: str | None) -> dict[str, Any]:
