@@ -21,7 +21,7 @@ ISAAC_LAB: dict[str, Any] = {
 CPU: dict[str, Any] = {
     "num_envs": 256,
     "checkpoint_interval": 50,
-    "total_steps": 5_500_000,
+    "total_steps": 8_000_000,
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
