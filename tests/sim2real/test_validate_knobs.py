@@ -77,9 +77,9 @@ def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None
 
 
 def test_payload_is_carried_by_the_feet(plant: Plant, contract: Contract, bundle: Path) -> None:
-    light, heavy = (run(plant, contract, bundle, small(payload=(kg, kg))) for kg in (0.0, 5.0))
+    light, heavy = (run(plant, contract, bundle, small(payload=(kg, kg))) for kg in (-5.0, 5.0))
     sag = light.base_pos[-1, :, 2] - heavy.base_pos[-1, :, 2]
-    assert (sag > 0.0015).all()  # the floor is hard: only the joints give
+    assert (sag > 0.003).all()
 
 
 def test_ice_slides_where_rubber_holds(contract: Contract, bundle: Path) -> None:
