@@ -1,0 +1,1 @@
+"""Any Gymnasium or EnvPool environment."""
