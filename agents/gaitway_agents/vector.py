@@ -1,0 +1,308 @@
+"""Any vector environment of Gymnasium in the one shape that agents know."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+from torch import Tensor
+
+from .vector_spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, Entry
+
+__all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
+
+Arrays = dict[str, np.ndarray]
+
+
+def adapt(env: VectorEnv) -> VectorEnv:
+    """``env`` as agents take it: torch, dictionary observations, SAME_STEP autoreset; see :class:`TorchVectorEnv`.
+
+    An environment that already is of that shape, as those that declare a torch ``device`` are, is returned as it is.
+    Raises ValueError for spaces that agents do not know and for an autoreset mode that is not declared.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    if isinstance(getattr(env, "device", None), torch.device):
+        if mode == AutoresetMode.SAME_STEP and isinstance(env.single_observation_space, spaces.Dict):
+            return env
+        raise ValueError(f"{env} is in torch, but not with SAME_STEP autoreset and a Dict observation space")
+    if not isinstance(mode, AutoresetMode):
+        raise ValueError(f'{env} declares no autoreset mode: set metadata["autoreset_mode"] to an AutoresetMode')
+    return TorchVectorEnv(env)
+
+
+class TorchVectorEnv(VectorWrapper):
+    """A NumPy vector environment in torch on the CPU, with SAME_STEP autoreset whatever its own mode is.
+
+    - SAME_STEP and DISABLED environments, EnvPool's and Gymnasium's own NEXT_STEP ones are converted exactly: where an
+      episode ends, its environment is restarted at once, and ``info["final_obs"]`` holds what it last saw.
+    - Other NEXT_STEP environments cannot restart alone. The step in which they do is no transition; its rows are
+      False in ``info["valid"]``, and until then ``obs`` repeats the final observation.
+
+    ``info`` holds ``final_obs`` (dictionary of full (N, ...) tensors) and ``_final_obs`` (N,) where an episode ended,
+    ``episode`` (``r`` float32, ``l`` int64, both (N,)) and ``_episode`` (N,) where one is over: the environment's own
+    account if it gives one, else sums counted here. Where it gives ``info["action_mask"]``, that is an observation.
+    Box actions are clipped to their bounds on the way in.
+
+    The first step that returns anything not finite, of a wrong shape or type, or an end without a final observation
+    raises :class:`BrokenEnvironmentError`.
+
+    **State.** If the environment has ``state_dict()``, saving and loading are exact. Neither Gymnasium's nor EnvPool's
+    have: then ``load_state_dict`` restarts all episodes, seeded by the run's seed and its number of steps. Resuming
+    twice gives the same, but not what an uninterrupted run would have given. The next ``step`` after such a load
+    ignores its actions and says so: all its rows are truncated and not valid.
+    """
+
+    def __init__(self, env: VectorEnv):
+        super().__init__(env)
+        self.device = torch.device("cpu")
+        mode = env.metadata["autoreset_mode"]
+        self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self._by_ids = "env_id" in inspect.signature(env.reset).parameters
+        alone = mode == AutoresetMode.DISABLED or self._by_ids or type(env) in (SyncVectorEnv, AsyncVectorEnv)
+        self._end = (
+            self._end_same_step
+            if mode == AutoresetMode.SAME_STEP
+            else (self._end_partial_reset if alone else self._end_next_step)
+        )
+        self._entries = Entries(env.single_observation_space, env.num_envs)
+        self._actions = ActionReader(env.single_action_space, env.num_envs)
+        self._mask = self._find_mask()
+        target = dict(self._entries.space.spaces)
+        if self._mask is not None:
+            target[MASK] = self._mask.target
+        self.single_observation_space = spaces.Dict(target)
+        self.single_action_space = self._actions.target
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+        self.action_space = batch_space(self.single_action_space, env.num_envs)
+        self._returns = np.zeros(env.num_envs)
+        self._lengths = np.zeros(env.num_envs, np.int64)
+        self._restarting = np.zeros(env.num_envs, np.bool_)
+        self._any_restarting = self._started = self._loaded = False
+        self._seed: int | None = None
+        self._steps = 0
+
+    def _find_mask(self) -> Entry | None:
+        """An environment does not declare that it gives masks: it shows when it is reset."""
+        if isinstance(self._actions.space, spaces.Box) or MASK in self._entries.space.spaces:
+            return None
+        _, info = self.env.reset()
+        if MASK not in info:
+            return None
+        shape = np.asarray(info[MASK]).shape[1:]
+        return Entry(MASK, spaces.MultiBinary(shape))
+
+    # ---- reset and step --------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Restart every environment. ``random_episode_step`` has no meaning here and is left out of the options."""
+        options = {name: value for name, value in (options or {}).items() if name != "random_episode_step"}
+        if seed is not None:
+            self._seed = seed
+        observation, info = self.env.reset(seed=seed, options=options or None)
+        parts = self._read(observation, info)
+        self._check_finite(parts, None)
+        self._returns[:], self._lengths[:], self._restarting[:] = 0.0, 0, False
+        self._any_restarting, self._started, self._loaded = False, True, False
+        return _tensors(parts), {}
+
+    def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
+        if not self._started:
+            raise gymnasium.error.ResetNeeded("step() before reset(): call env.reset() first")
+        choice = self._actions.read(actions.detach().cpu().numpy())
+        if self._loaded:
+            return self._first_step_after_load()
+        observation, reward, terminated, truncated, info = self.env.step(choice)
+        self._steps += 1
+        try:
+            parts = self._read(observation, info)
+            reward = self._check_row("reward", reward, "fiub").astype(np.float32)
+            terminated = self._check_row("terminated", terminated, "b")
+            truncated = self._check_row("truncated", truncated, "b") & ~terminated
+            self._check_finite(parts, reward)
+            out = self._count(reward)
+            done = terminated | truncated
+            if done.any():
+                final, parts = self._end(parts, done, info)
+                out |= {"final_obs": _tensors(final), "_final_obs": torch.from_numpy(done)}
+                self._report(out, done, info)
+            elif "_episode" in info:
+                self._report(out, done, info)
+        except BrokenEnvironmentError as error:
+            raise BrokenEnvironmentError(f"{error} (step {self._steps} of {self.env})") from None
+        return (
+            _tensors(parts),
+            torch.from_numpy(reward),
+            torch.from_numpy(terminated.copy()),
+            torch.from_numpy(truncated),
+            out,
+        )
+
+    def _first_step_after_load(self) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
+        observation, self._loaded = self._loaded_observation, False
+        n = self.num_envs
+        everywhere, nowhere = torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
+        info = {"final_obs": observation, "_final_obs": everywhere, "valid": nowhere.clone()}
+        return observation, torch.zeros(n), nowhere, everywhere.clone(), info
+
+    def _count(self, reward: np.ndarray) -> dict[str, Any]:
+        """Add to the running episodes; the beginning of ``info``."""
+        if not self._any_restarting:
+            self._returns += reward
+            self._lengths += 1
+            return {}
+        valid = ~self._restarting
+        self._returns += reward * valid
+        self._lengths += valid
+        self._restarting, self._any_restarting = np.zeros_like(valid), False
+        return {"valid": torch.from_numpy(valid)}
+
+    def _report(self, out: dict[str, Any], done: np.ndarray, info: dict[str, Any]) -> None:
+        """Returns and lengths of what is over: the environment's own account, wherever it keeps it, or ours."""
+        own = info if "episode" in info else info.get("final_info", {})
+        if "episode" in own and "_episode" in own:
+            over = np.asarray(own["_episode"], np.bool_)
+            returns, lengths = (np.asarray(own["episode"][name]) for name in ("r", "l"))
+        else:
+            over, returns, lengths = done, self._returns, self._lengths
+        if over.any():
+            out["_episode"] = torch.from_numpy(over.copy())
+            out["episode"] = {
+                "r": torch.from_numpy(returns.astype(np.float32)),
+                "l": torch.from_numpy(lengths.astype(np.int64)),
+            }
+        self._returns[done], self._lengths[done] = 0.0, 0
+
+    # ---- ends of episodes: what was last seen, and what is seen next -----------------------------------------------
+
+    def _end_partial_reset(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
+        rows = np.flatnonzero(done)
+        if self._by_ids:
+            observation, new_info = self.env.reset(rows)  # type: ignore[arg-type, call-arg]
+            rows = np.asarray(new_info["env_id"])
+            first = self._entries.read(observation, len(rows)) | self._read_mask(new_info, len(rows))
+        else:
+            observation, new_info = self.env.reset(options={"reset_mask": done})
+            first = {name: value[rows] for name, value in self._read(observation, new_info).items()}
+        self._check_finite(first, None, rows)
+        following = {}
+        for name, value in parts.items():
+            following[name] = value.copy()
+            following[name][rows] = first[name]
+        return parts, following
+
+    def _end_next_step(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
+        self._restarting, self._any_restarting = done, True
+        return parts, {name: value.copy() for name, value in parts.items()}
+
+    def _end_same_step(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
+        rows = np.flatnonzero(done)
+        given = info.get("final_obs")
+        present = np.asarray(info.get("_final_obs", np.full(self.num_envs, given is not None)), np.bool_)
+        if isinstance(given, np.ndarray) and given.dtype == object:
+            present = present & np.array([value is not None for value in given])
+        missing = done & ~present
+        if missing.any():
+            row = int(np.flatnonzero(missing)[0])
+            raise BrokenEnvironmentError(f'the episode of environment {row} ended, but info["final_obs"] lacks its end')
+        if isinstance(given, np.ndarray) and given.dtype == object:
+            last = self._entries.read_list([given[row] for row in rows])
+        else:
+            last = {name: value[rows] for name, value in self._entries.read(given).items()}
+        if self._mask is not None:
+            mask = self._read_mask(info.get("final_info", {}), self.num_envs)
+            last |= {name: value[rows] for name, value in mask.items()}
+        self._check_finite(last, None, rows, "final observation")
+        final = {}
+        for name, value in parts.items():
+            final[name] = value.copy()
+            final[name][rows] = last[name]
+        return final, parts
+
+    # ---- reading and checking --------------------------------------------------------------------------------------
+
+    def _read(self, observation: Any, info: dict[str, Any]) -> Arrays:
+        parts = self._entries.read(observation)
+        return parts if self._mask is None else parts | self._read_mask(info, self.num_envs)
+
+    def _read_mask(self, info: dict[str, Any], num_envs: int) -> Arrays:
+        """The action mask; everything is allowed where the environment gave none."""
+        if self._mask is None:
+            return {}
+        if MASK not in info:
+            return {MASK: np.ones((num_envs, *self._mask.shape), np.bool_)}
+        mask = self._mask.read(np.asarray(info[MASK]), num_envs)
+        given = info.get(f"_{MASK}")
+        if given is not None:
+            mask[~np.asarray(given, np.bool_)] = True
+        return {MASK: mask}
+
+    def _check_row(self, name: str, value: Any, kinds: str) -> np.ndarray:
+        value = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if value.shape != (self.num_envs,) or value.dtype.kind not in kinds:
+            raise BrokenEnvironmentError(
+                f"{name} is {value.dtype} of shape {value.shape}, it must be one "
+                f"{'flag' if kinds == 'b' else 'number'} for each of {self.num_envs} environments"
+            )
+        return value
+
+    def _check_finite(
+        self, parts: Arrays, reward: np.ndarray | None, rows: np.ndarray | None = None, what: str = "observation"
+    ) -> None:
+        """One sum over everything; which number it was is looked up only if that is not finite."""
+        total = 0.0 if reward is None else float(np.add.reduce(reward))
+        for name in self._entries.floats:
+            total += float(np.add.reduce(parts[name], axis=None))
+        if math.isfinite(total):
+            return
+        named = {f"{what} {name!r}": parts[name] for name in self._entries.floats}
+        if reward is not None:
+            named["reward"] = reward
+        for name, value in named.items():
+            bad = np.argwhere(~np.isfinite(value))
+            if len(bad):
+                place = tuple(int(i) for i in bad[0])
+                row = place[0] if rows is None else int(rows[place[0]])
+                entry = f" at index {place[1:]}" if place[1:] else ""
+                raise BrokenEnvironmentError(f"{name} of environment {row} is {value[place]}{entry}")
+
+    # ---- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Exact only if the wrapped environment's is; else what :meth:`load_state_dict` needs to start afresh."""
+        if hasattr(self.env, "state_dict"):
+            return {
+                "env": self.env.state_dict(),
+                "returns": torch.from_numpy(self._returns.copy()),
+                "lengths": torch.from_numpy(self._lengths.copy()),
+                "restarting": torch.from_numpy(self._restarting.copy()),
+                "seed": self._seed,
+                "steps": self._steps,
+            }
+        seeds: Any = self._seed if self._seed is not None else self.env.np_random_seed
+        return {"seeds": [int(seed) for seed in np.atleast_1d(seeds)], "steps": self._steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if "env" in state:
+            self.env.load_state_dict(state["env"])  # type: ignore[attr-defined]
+            self._returns, self._lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()
+            self._restarting = state["restarting"].numpy().copy()
+            self._any_restarting = bool(self._restarting.any())
+            self._seed, self._steps, self._started, self._loaded = state["seed"], state["steps"], True, False
+            return
+        entropy = [abs(seed) for seed in state["seeds"]] + [state["steps"]]
+        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
+        self._loaded_observation, _ = self.reset(seed=seed)
+        self._seed, self._steps, self._loaded = seed, state["steps"], True
+
+
+def _tensors(parts: Arrays) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(value) for name, value in parts.items()}
