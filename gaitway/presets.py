@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gaitway_agents.core.optimizer import OptimizerConfig
-from gaitway_agents.models.mlp import ActorCriticConfig
+from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.presets import PPOConfig, cpu_has_bfloat16
 from gaitway_mujoco.model import PhysicsOptions
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -12,14 +12,15 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from .core.advantage import gae, normalise
+from .core.advantage import gae
 from .core.batch import Batch
 from .core.optimizer import NonFiniteError, PolicyOptimizer
-from .models.mlp import gaussian_log_prob
+from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
 from .presets import PPOConfig
-from .rollout import Lane, Observation, Rollout, join
+from .rollout import Lane, Rollout, join
 from .symmetry import CanonicalActor, Symmetry
+from .trainer import Episode, Observation
 
 
 @runtime_checkable
@@ -61,16 +62,22 @@ class OnPolicyTrainer:
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            observation_space, action_space = self.env.single_observation_space, self.env.single_action_space
-            if not isinstance(observation_space, spaces.Dict) or not isinstance(action_space, spaces.Box):
-                raise ValueError(f"spaces {observation_space} -> {action_space}: Dict -> Box is needed")
-            dims = {name: spaces.flatdim(space) for name, space in observation_space.spaces.items()}
-            self.policy = POLICIES[config.model.recurrent](dims, spaces.flatdim(action_space), config.model)
+            observation_space = self.env.single_observation_space
+            if not isinstance(observation_space, spaces.Dict):
+                raise ValueError(
+                    f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
+                )
+            kind = POLICIES[config.model.recurrent]
+            self.policy = kind(observation_space, self.env.single_action_space, config.model)
         self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
+        self.reward_scaler = RewardScaler(self.num_envs, config.gamma) if config.scale_rewards else None
         self.steps = 0
         self.timing: dict[str, float] = {}
+        self._episodes: list[Episode] = []
         self._observations: list[Observation] | None = None
-        self._background = ThreadPoolExecutor(1, "physics")
+        # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
+        alone = len(self.envs) == 1 and not isinstance(self.env, SplitStep)
+        self._background = None if alone else ThreadPoolExecutor(1, "physics")
 
     @property
     def env(self) -> VectorEnv:
@@ -85,7 +92,7 @@ class OnPolicyTrainer:
 
     def iterate(self) -> dict[str, float]:
         """One rollout and one update. Returns metrics, with the seconds spent under ``time/``."""
-        self.timing = {"physics": 0.0, "terms": 0.0, "policy": 0.0}
+        self.timing = {"environment": 0.0, "policy": 0.0}
         start = time.perf_counter()
         rollout = self._collect()
         collected = time.perf_counter()
@@ -96,7 +103,7 @@ class OnPolicyTrainer:
         self.steps += self.config.num_steps * self.num_envs
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
-        metrics["learn/std"] = float(self.policy.std.detach().mean())
+        metrics |= {f"learn/{name}": value for name, value in self.policy.head.spread().items()}
         metrics["learn/explained_variance"] = _explained_variance(batch)
         metrics["rollout/reward"] = float(rollout.rewards.mean())
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
@@ -117,15 +124,14 @@ class OnPolicyTrainer:
         for t in range(self.config.num_steps):
             for i, lane in enumerate(lanes):
                 start = time.perf_counter()
-                pending[i].result()
-                stepped = time.perf_counter()
-                observation, *outcome = self._finish(self.envs[i], pending[i])
-                lane.add_outcome(*outcome)
+                observation, *outcome = pending[i]()
+                lane.add_outcome(*outcome, steps=self.steps + (t + 1) * self.num_envs)
                 self._observations[i] = observation | lane.memory
-                self.timing["physics"] += stepped - start
-                self.timing["terms"] += time.perf_counter() - stepped
+                self.timing["environment"] += time.perf_counter() - start
                 if t + 1 < self.config.num_steps:
                     pending[i] = self._act(lane, i)
+        for lane in lanes:
+            self._episodes += lane.episodes
         return join(lanes)
 
     def _check_rows(self) -> None:
@@ -139,25 +145,28 @@ class OnPolicyTrainer:
                 "fewer minibatches or more environments"
             )
 
-    def _act(self, lane: Lane, i: int) -> Future[Any]:
-        """Choose actions for environment ``i`` and start its physics, or its whole step where that cannot be split."""
+    def _act(self, lane: Lane, i: int) -> Callable[[], tuple[Any, ...]]:
+        """Choose actions for environment ``i`` and start its step; the result returns what ``step`` does.
+
+        Where a step can be split, only its physics runs in the background.
+        """
         start = time.perf_counter()
         observation, element = self._canonical(self._observations[i])  # type: ignore[index]
-        mean, std, lane.memory = self.policy.act(observation)
-        action = mean + std * torch.randn(mean.shape, generator=self.generator)
-        lane.decisions.append((observation, action, mean))
+        distribution, lane.memory = self.policy.act(observation)
+        action = self.policy.head.sample(distribution, self.generator)
+        lane.decisions.append((observation, action, distribution))
         if element is not None:
             action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
+        action = self.policy.head.to_env(action)
         self.timing["policy"] += time.perf_counter() - start
         env = self.envs[i]
+        if self._background is None:
+            return lambda: env.step(action)
         if isinstance(env, SplitStep):
             env.apply_action(action)
-            return self._background.submit(env.step_physics)
-        return self._background.submit(env.step, action)
-
-    @staticmethod
-    def _finish(env: VectorEnv, pending: Future[Any]) -> tuple[Any, ...]:
-        return env.evaluate() if isinstance(env, SplitStep) else pending.result()
+            physics = self._background.submit(env.step_physics)
+            return lambda: (physics.result(), env.evaluate())[1]
+        return self._background.submit(env.step, action).result
 
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> Batch:
@@ -169,18 +178,18 @@ class OnPolicyTrainer:
         for t, envs, final in rollout.finals:
             next_values[t, envs] = policy.value(self._canonical(final)[0])
         done = rollout.terminated | rollout.truncated
-        advantages = gae(rollout.rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
-        mean, rows = rollout.means, policy.rows
-        std = policy.action_std().expand_as(mean)
+        rewards = rollout.rewards if self.reward_scaler is None else self.reward_scaler(rollout.rewards, done)
+        advantages = gae(rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
         batch = Batch(
-            observations={name: rows(value) for name, value in rollout.observations.items()},
-            actions=rows(rollout.actions),
-            log_probs=rows(gaussian_log_prob(mean, std, rollout.actions)),
-            advantages=rows(normalise(advantages) if cfg.normalize_advantages else advantages),
-            values=rows(values),
-            returns=rows(advantages + values),
-            distribution=(rows(mean), rows(std)),
-        )
+            observations=rollout.observations,
+            actions=rollout.actions,
+            log_probs=policy.head.log_prob(rollout.distribution, rollout.actions),
+            advantages=advantages,
+            values=values,
+            returns=advantages + values,
+            distribution=rollout.distribution if cfg.optimizer.needs_distribution else (),
+            mask=None if rollout.valid.all() else rollout.valid.to(values.dtype),
+        ).map(policy.rows)
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
             raise NonFiniteError(f"the rollout holds a non-finite value: {bad}")
@@ -211,12 +220,30 @@ class OnPolicyTrainer:
             actor = CanonicalActor(actor, self.symmetry)
         return actor.eval()
 
+    def pop_episodes(self) -> list[Episode]:
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    def initial_memory(self, num_envs: int) -> Observation:
+        return self.policy.initial_memory(num_envs)
+
+    @torch.no_grad()
+    def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
+        """The most likely actions, as environments take them, and the policy's memory."""
+        seen, element = self._canonical(observations)
+        distribution, memory = self.policy.act(seen)
+        action = self.policy.head.mode(distribution)
+        if element is not None:
+            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
+        return self.policy.head.to_env(action), memory
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
+            "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
             "steps": self.steps,
             "observations": self._observations,
             "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
@@ -226,6 +253,8 @@ class OnPolicyTrainer:
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
+        if self.reward_scaler is not None:
+            self.reward_scaler.load_state_dict(state["reward_scaler"])
         self.steps = state["steps"]
         self._observations = state["observations"]
         for env, env_state in zip(self.envs, state["envs"], strict=True):

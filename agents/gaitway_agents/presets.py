@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .core.optimizer import OptimizerConfig
-from .models.mlp import ActorCriticConfig
+from .models.actor_critic import ActorCriticConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,8 @@ class PPOConfig:
     """Environment steps per rollout."""
     gamma: float = 0.99
     lam: float = 0.95
-    normalize_advantages: bool = True
+    scale_rewards: bool = False
+    """Divide rewards by the running standard deviation of the discounted return."""
     random_episode_start: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
     symmetry: str = "none"

@@ -8,31 +8,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Observation = dict[str, Tensor]
+from .trainer import Episode, Observation, episodes_from
 
 
 @dataclass
 class Lane:
     """The steps of one vector environment so far."""
 
-    decisions: list[tuple[Observation, Tensor, Tensor]] = field(default_factory=list)
-    """Observation, action and action mean of each step."""
-    outcomes: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
-    """Reward, terminated and truncated of each step."""
+    decisions: list[tuple[Observation, Tensor, tuple[Tensor, ...]]] = field(default_factory=list)
+    """Observation, action and parameters of the action's distribution at each step."""
+    outcomes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list)
+    """Reward, terminated, truncated and valid of each step."""
     finals: list[tuple[int, Tensor, Observation]] = field(default_factory=list)
     """Step, environments and last observations of the episodes that were truncated."""
+    episodes: list[Episode] = field(default_factory=list)
     log: list[dict[str, float]] = field(default_factory=list)
     memory: Observation = field(default_factory=dict)
     """What the policy remembers for the next step; nothing if it is feed-forward."""
 
-    def add_outcome(self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any]) -> None:
+    def add_outcome(
+        self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any], steps: int
+    ) -> None:
+        """``steps`` counts those of the whole training, this one included."""
         if bool(truncated.any()):
             rows = truncated.nonzero().flatten()
             final = info["final_obs"] | self.memory
             self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))
-        goes_on = ~(terminated | truncated)
-        self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
-        self.outcomes.append((reward, terminated, truncated))
+        if self.memory:
+            goes_on = ~(terminated | truncated)
+            self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
+        valid = info["valid"] if "valid" in info else torch.ones_like(terminated)
+        self.outcomes.append((reward, terminated, truncated, valid))
+        self.episodes += episodes_from(info, steps)
         if "log" in info:
             self.log.append(info["log"])
 
@@ -43,17 +50,20 @@ class Rollout:
 
     observations: Observation
     actions: Tensor
-    means: Tensor
+    distribution: tuple[Tensor, ...]
+    """Parameters of the distributions that the actions were drawn from."""
     rewards: Tensor
     terminated: Tensor
     truncated: Tensor
+    valid: Tensor
+    """False where nothing happened: a step in which an environment only began its next episode."""
     finals: list[tuple[int, Tensor, Observation]]
     """Step, environments and last observations of the episodes that were truncated."""
     log: dict[str, float]
     """Means of the scalars that the environments logged."""
 
     def flat_observations(self) -> Observation:
-        """Observations as (T * N, D)."""
+        """Observations as (T * N, ...)."""
         return {name: value.flatten(0, 1) for name, value in self.observations.items()}
 
 
@@ -61,25 +71,32 @@ def join(lanes: list[Lane]) -> Rollout:
     """The lanes' environments side by side."""
 
     def side_by_side(parts: list[list[Tensor]]) -> Tensor:
-        return torch.cat([torch.stack(part) for part in parts], 1)
+        stacked = [torch.stack(part) for part in parts]
+        return stacked[0] if len(stacked) == 1 else torch.cat(stacked, 1)
 
-    first = [lane.outcomes[0][0].shape[0] for lane in lanes]
-    offsets = [sum(first[:i]) for i in range(len(lanes))]
+    def outcome(i: int) -> Tensor:
+        return side_by_side([[o[i] for o in lane.outcomes] for lane in lanes])
+
+    sizes = [lane.outcomes[0][0].shape[0] for lane in lanes]
+    offsets = [sum(sizes[:i]) for i in range(len(lanes))]
     entries: dict[str, list[float]] = {}
     for lane in lanes:
         for log in lane.log:
             for name, value in log.items():
                 entries.setdefault(name, []).append(value)
+    observations, _, distribution = lanes[0].decisions[0]
     return Rollout(
         observations={
-            name: side_by_side([[d[0][name] for d in lane.decisions] for lane in lanes])
-            for name in lanes[0].decisions[0][0]
+            name: side_by_side([[d[0][name] for d in lane.decisions] for lane in lanes]) for name in observations
         },
         actions=side_by_side([[d[1] for d in lane.decisions] for lane in lanes]),
-        means=side_by_side([[d[2] for d in lane.decisions] for lane in lanes]),
-        rewards=side_by_side([[o[0] for o in lane.outcomes] for lane in lanes]),
-        terminated=side_by_side([[o[1] for o in lane.outcomes] for lane in lanes]),
-        truncated=side_by_side([[o[2] for o in lane.outcomes] for lane in lanes]),
+        distribution=tuple(
+            side_by_side([[d[2][i] for d in lane.decisions] for lane in lanes]) for i in range(len(distribution))
+        ),
+        rewards=outcome(0),
+        terminated=outcome(1),
+        truncated=outcome(2),
+        valid=outcome(3),
         finals=[
             (t, rows + offset, final)
             for lane, offset in zip(lanes, offsets, strict=True)

@@ -37,6 +37,9 @@ def monte_carlo(rewards: Tensor, next_values: Tensor, terminated: Tensor, done: 
     return returns
 
 
-def normalise(advantages: Tensor, eps: float = 1e-8) -> Tensor:
-    """Zero mean and unit (sample) standard deviation."""
+def normalise(advantages: Tensor, mask: Tensor | None = None, eps: float = 1e-8) -> Tensor:
+    """Zero mean and unit (sample) standard deviation, over the decisions that ``mask`` keeps."""
+    if mask is not None:
+        kept = advantages[mask.bool()]
+        return (advantages - kept.mean()) / (kept.std() + eps)
     return (advantages - advantages.mean()) / (advantages.std() + eps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -32,18 +33,23 @@ class Batch:
     def __getitem__(self, index: Tensor | slice) -> Batch:
         """The rows at ``index``."""
 
-        def take(value: Tensor | None) -> Tensor | None:
-            return None if value is None else _rows(value, index)
+        return self.map(lambda value: _rows(value, index))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with ``function`` applied to every tensor."""
+
+        def optional(value: Tensor | None) -> Tensor | None:
+            return None if value is None else function(value)
 
         return Batch(
-            observations={name: _rows(value, index) for name, value in self.observations.items()},
-            actions=_rows(self.actions, index),
-            log_probs=_rows(self.log_probs, index),
-            advantages=_rows(self.advantages, index),
-            values=take(self.values),
-            returns=take(self.returns),
-            distribution=tuple(_rows(value, index) for value in self.distribution),
-            mask=take(self.mask),
+            observations={name: function(value) for name, value in self.observations.items()},
+            actions=function(self.actions),
+            log_probs=function(self.log_probs),
+            advantages=function(self.advantages),
+            values=optional(self.values),
+            returns=optional(self.returns),
+            distribution=tuple(function(value) for value in self.distribution),
+            mask=optional(self.mask),
         )
 
     def replace(self, **changes: object) -> Batch:

@@ -28,6 +28,11 @@ def gaussian_kl(old_mean: Tensor, old_std: Tensor, mean: Tensor, std: Tensor) ->
     return (0.5 * (ratio.square() + ((mean - old_mean) / std).square() - 1.0) - ratio.log()).sum(-1)
 
 
+def categorical_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
+    """KL(old || new) of categorical distributions, or of several side by side, summed over the last dimension."""
+    return (old_log_probs.exp() * (old_log_probs - log_probs)).sum(-1)
+
+
 def kl_k3(log_ratio: Tensor) -> Tensor:
     """Schulman's low-variance estimator of KL(old || new) from samples of old: (r - 1) - log r."""
     return log_ratio.exp() - 1.0 - log_ratio

@@ -6,13 +6,16 @@ import copy
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from . import objective
+from .advantage import normalise
 from .batch import Batch
+from .flat import FlatParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,11 @@ class Evaluation:
     entropy: Tensor
     values: Tensor | None = None
     distribution: tuple[Tensor, ...] = ()
+    """Parameters of the distribution that the actions were drawn from."""
+    kl: Tensor | None = None
+    """KL(behaviour || this policy) of each decision, if the batch has the behaviour's distribution. No gradient."""
+    value_losses: Tensor | None = None
+    """The critic's own loss of each decision, where that is not the squared error of ``values``."""
 
 
 class Policy(Protocol):
@@ -52,9 +60,16 @@ class OptimizerConfig:
     value_coefficient: float = 1.0
     clip_value_loss: bool = True
     entropy_coefficient: float = 0.005
+    normalize_advantages: str = "batch"
+    """To mean 0 and standard deviation 1 over the "batch", as rsl_rl does, over each "minibatch", or "none"."""
     max_grad_norm: float = 1.0
+    clip_groups: bool = True
+    """Clip the gradients of actor and critic apart, as rsl_rl does; False clips them as one."""
+    algorithm: str = "adam"
+    """"adam" or "rmsprop"."""
     betas: tuple[float, float] = (0.9, 0.999)
-    adam_eps: float = 1e-8
+    """Decay of Adam's moments; of RMSprop only the second is used."""
+    eps: float = 1e-8
     chunk_size: int = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
     workers: int = 1
@@ -62,15 +77,24 @@ class OptimizerConfig:
     precision: str = "float32"
     """"bfloat16" runs the networks' forward and backward passes in bfloat16."""
 
+    @property
+    def needs_distribution(self) -> bool:
+        """Whether the exact KL divergence matters; an estimate from samples will do for the statistics."""
+        return self.schedule == "adaptive" or self.max_kl is not None
+
     def __post_init__(self) -> None:
         if self.schedule not in ("adaptive", "constant"):
             raise ValueError(f"schedule {self.schedule!r}: use 'adaptive' or 'constant'")
         if self.precision not in ("float32", "bfloat16"):
             raise ValueError(f"precision {self.precision!r}: use 'float32' or 'bfloat16'")
+        if self.algorithm not in ("adam", "rmsprop"):
+            raise ValueError(f"algorithm {self.algorithm!r}: use 'adam' or 'rmsprop'")
+        if self.normalize_advantages not in ("batch", "minibatch", "none"):
+            raise ValueError(f"normalize_advantages {self.normalize_advantages!r}: use 'batch', 'minibatch' or 'none'")
         for name in ("epochs", "minibatches", "chunk_size", "workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        for name in ("learning_rate", "desired_kl", "clip", "max_grad_norm", "adam_eps"):
+        for name in ("learning_rate", "desired_kl", "clip", "max_grad_norm", "eps"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must be positive")
         if self.max_kl is not None and not self.max_kl > 0.0:
@@ -99,25 +123,34 @@ class PolicyOptimizer:
     def __init__(self, policy: nn.Module, config: OptimizerConfig, generator: torch.Generator | None = None):
         self.policy, self.config, self.generator = policy, config, generator
         self.learning_rate = config.learning_rate
-        self.adam = torch.optim.Adam(
-            policy.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.adam_eps, fused=True
-        )
+        groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
+        self.flat = FlatParameters(groups if config.clip_groups else [sum(groups, [])])
+        self._check_groups()
+        self.inner = _make(config, self.flat.flat)
         self._pool = (
             ThreadPoolExecutor(config.workers - 1, "learner", initializer=torch.set_num_threads, initargs=(1,))
             if config.workers > 1
             else None
         )
 
+    def _check_groups(self) -> None:
+        known = {id(parameter) for parameter in self.flat.parameters}
+        for name, parameter in self.policy.named_parameters():
+            if id(parameter) not in known:
+                raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
+
     def update(self, batch: Batch) -> dict[str, float]:
         """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches."""
         cfg = self.config
         if len(batch) < cfg.minibatches:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
-        replicas = [self.policy] + [_replica(self.policy) for _ in range(cfg.workers - 1)]
+        if cfg.normalize_advantages == "batch":
+            batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
+        replicas = self._replicas()
         totals = torch.zeros(len(STATISTICS))
         grad_norm, steps = 0.0, 0
         for rows in self._minibatches(batch):
-            statistics = self._accumulate(batch, rows, replicas)
+            statistics = self._accumulate(batch[rows], replicas)
             kl = float(statistics[STATISTICS.index("kl")])
             totals += statistics
             steps += 1
@@ -129,55 +162,70 @@ class PolicyOptimizer:
         result = dict(zip(STATISTICS, (totals / steps).tolist(), strict=True))
         return result | {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
 
+    def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
+        """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
+        gradient = self.flat.flat.grad
+        assert gradient is not None
+        replicas = [(self.policy, gradient)]
+        for _ in range(self.config.workers - 1):
+            replica = _replica(self.policy)
+            groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
+            replicas.append((replica, self.flat.attach_gradients(sum(groups, []))))
+        return replicas
+
     def _minibatches(self, batch: Batch) -> Iterator[Tensor]:
         """Row indices of each minibatch of each epoch, in a new random order every epoch."""
         for _ in range(self.config.epochs):
             order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
             yield from order.tensor_split(self.config.minibatches)
 
-    def _accumulate(self, batch: Batch, rows: Tensor, replicas: list[nn.Module]) -> Tensor:
-        """Leave the gradient of the mean loss over ``rows`` in the policy; return its statistics."""
-        workers = len(replicas)
-        chunks = -(-len(rows) // self.config.chunk_size)
-        chunks = -(-chunks // workers) * workers
-        parts = rows.tensor_split(chunks)
-        decisions = len(rows) * batch.log_probs[0].numel()
-        count = float(decisions) if batch.mask is None else batch.mask[rows].sum().clamp(min=1.0)
-        for replica in replicas:
-            for parameter in replica.parameters():
-                parameter.grad = None
+    def _accumulate(self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]]) -> Tensor:
+        """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics."""
+        workers, size = len(replicas), self.config.chunk_size
+        if self.config.normalize_advantages == "minibatch":
+            batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
+        count = float(batch.log_probs.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)
+        for _, gradient in replicas:
+            gradient.zero_()
+        if workers == 1 and len(batch) <= size:
+            return self._chunk(self.policy, batch, count)
+        chunks = -(-len(batch) // (size * workers)) * workers
+        bounds = [len(batch) * i // chunks for i in range(chunks + 1)]
+        parts = [slice(a, b) for a, b in pairwise(bounds) if a < b]
 
         def work(worker: int) -> Tensor:
-            return sum(  # type: ignore[return-value]
-                (self._chunk(replicas[worker], batch[part], count) for part in parts[worker::workers]),
-                start=torch.zeros(len(STATISTICS)),
-            )
+            policy = replicas[worker][0]
+            shares = [self._chunk(policy, batch[part], count) for part in parts[worker::workers]]
+            return sum(shares, start=torch.zeros(len(STATISTICS)))
 
         if self._pool is None:
             return work(0)
         futures = [self._pool.submit(work, worker) for worker in range(1, workers)]
         statistics = work(0) + sum(future.result() for future in futures)
-        for replica in replicas[1:]:
-            for parameter, other in zip(self.policy.parameters(), replica.parameters(), strict=True):
-                if other.grad is not None and parameter.grad is not None:
-                    parameter.grad += other.grad
+        for _, gradient in replicas[1:]:
+            replicas[0][1].add_(gradient)
         return statistics
 
     def _chunk(self, policy: Any, batch: Batch, count: Tensor | float) -> Tensor:
         """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
         cfg, mask = self.config, batch.mask
-        with torch.autocast(batch.actions.device.type, torch.bfloat16, enabled=cfg.precision == "bfloat16"):
-            new: Evaluation = policy.evaluate(batch)
+        if cfg.precision == "bfloat16":
+            with torch.autocast(batch.actions.device.type, torch.bfloat16):
+                new: Evaluation = policy.evaluate(batch)
+        else:
+            new = policy.evaluate(batch)
         log_ratio = new.log_probs - batch.log_probs
         ratio = log_ratio.exp()
         policy_loss = objective.masked_mean(
             objective.clipped_surrogate(ratio, batch.advantages, cfg.clip, cfg.clip), mask, count
         )
         entropy = objective.masked_mean(new.entropy, mask, count)
-        loss = policy_loss - cfg.entropy_coefficient * entropy
-        value_loss = torch.zeros(())
+        loss = policy_loss - cfg.entropy_coefficient * entropy if cfg.entropy_coefficient else policy_loss
+        value_loss = policy_loss.new_zeros(())
         if new.values is not None and batch.returns is not None:
-            if cfg.clip_value_loss and batch.values is not None:
+            if new.value_losses is not None:
+                errors = new.value_losses
+            elif cfg.clip_value_loss and batch.values is not None:
                 errors = objective.clipped_value_loss(new.values, batch.values, batch.returns, cfg.clip)
             else:
                 errors = objective.value_loss(new.values, batch.returns)
@@ -185,20 +233,10 @@ class PolicyOptimizer:
             loss = loss + cfg.value_coefficient * value_loss
         loss.backward()
         with torch.no_grad():
-            if batch.distribution:
-                kl = objective.gaussian_kl(*batch.distribution, *new.distribution)
-            else:
-                kl = objective.kl_k3(log_ratio)
-            clipped = ((ratio - 1.0).abs() > cfg.clip).float()
-            return torch.stack(
-                [
-                    policy_loss.detach(),
-                    value_loss.detach(),
-                    entropy.detach(),
-                    objective.masked_mean(kl, mask, count),
-                    objective.masked_mean(clipped, mask, count),
-                ]
-            ).cpu()
+            kl = objective.kl_k3(log_ratio) if new.kl is None else new.kl
+            clipped = (ratio - 1.0).abs() > cfg.clip
+            means = [objective.masked_mean(x, mask, count) for x in (kl, clipped)]
+            return torch.stack([policy_loss, value_loss, entropy, *means]).float().cpu()
 
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""
@@ -209,16 +247,11 @@ class PolicyOptimizer:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
     def _step(self, batch: Batch) -> float:
-        norms = [
-            nn.utils.clip_grad_norm_(group, self.config.max_grad_norm)
-            for group in self.policy.parameter_groups()  # type: ignore[operator]
-        ]
-        norm = float(torch.stack(norms).norm())
+        norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
         if not norm < float("inf"):
             raise NonFiniteError(f"training diverged: {self._first_bad(batch)} is not finite")
-        for group in self.adam.param_groups:
-            group["lr"] = self.learning_rate
-        self.adam.step()
+        self.inner.param_groups[0]["lr"] = self.learning_rate
+        self.inner.step()
         return norm
 
     def _first_bad(self, batch: Batch) -> str:
@@ -230,11 +263,17 @@ class PolicyOptimizer:
         return next((name for name, value in named.items() if not torch.isfinite(value).all()), "the gradient norm")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"adam": self.adam.state_dict(), "learning_rate": self.learning_rate}
+        return {"inner": self.inner.state_dict(), "learning_rate": self.learning_rate}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.adam.load_state_dict(state["adam"])
+        self.inner.load_state_dict(state["inner"])
         self.learning_rate = state["learning_rate"]
+
+
+def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:
+    if config.algorithm == "rmsprop":
+        return torch.optim.RMSprop([parameter], config.learning_rate, alpha=config.betas[1], eps=config.eps)
+    return torch.optim.Adam([parameter], config.learning_rate, betas=config.betas, eps=config.eps, fused=True)
 
 
 def _replica(policy: nn.Module) -> nn.Module:

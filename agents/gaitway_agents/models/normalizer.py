@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class RunningNormalizer(nn.Module):
-    """(x - mean) / (std + eps) with the mean and variance of everything seen by :meth:`update`.
+    """(x - mean) / (std + eps), clipped to +-``clip``, with the mean and variance of everything seen by :meth:`update`.
 
     Statistics change only in ``update``, so a policy is one function from the first to the last step of a rollout.
     """
@@ -16,15 +16,16 @@ class RunningNormalizer(nn.Module):
     var: Tensor
     count: Tensor
 
-    def __init__(self, dim: int, eps: float = 1e-2):
+    def __init__(self, dim: int, eps: float = 1e-2, clip: float | None = None):
         super().__init__()
-        self.eps = eps
+        self.eps, self.clip = eps, clip
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("var", torch.ones(dim))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / (self.var.sqrt() + self.eps)
+        y = (x - self.mean) / (self.var.sqrt() + self.eps)
+        return y if self.clip is None else y.clamp(-self.clip, self.clip)
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
@@ -37,3 +38,27 @@ class RunningNormalizer(nn.Module):
         self.mean += delta * share
         self.var += (batch_var - self.var) * share + delta.square() * share * (1.0 - share)
         self.count.copy_(total)
+
+
+class RewardScaler(nn.Module):
+    """Divides rewards by the running standard deviation of the discounted return, clipped to +-``clip``.
+
+    Baselines' reward scaling (Engstrom et al. 2020, "Implementation matters"). Statistics change once per rollout.
+    """
+
+    returns: Tensor
+
+    def __init__(self, num_envs: int, gamma: float, clip: float = 10.0, eps: float = 1e-8):
+        super().__init__()
+        self.gamma, self.clip, self.eps = gamma, clip, eps
+        self.register_buffer("returns", torch.zeros(num_envs))
+        self.statistics = RunningNormalizer(1)
+
+    def forward(self, rewards: Tensor, done: Tensor) -> Tensor:
+        """Scaled rewards (T, N) of a rollout, whose rewards count in the statistics; ``done`` ends a return."""
+        seen = torch.empty_like(rewards)
+        for t, reward in enumerate(rewards):
+            seen[t] = self.returns = self.returns * self.gamma + reward
+            self.returns = self.returns * ~done[t]
+        self.statistics.update(seen.reshape(-1, 1))
+        return (rewards / (self.statistics.var + self.eps).sqrt()).clamp(-self.clip, self.clip)

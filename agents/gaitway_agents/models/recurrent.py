@@ -1,4 +1,4 @@
-"""A Gaussian actor-critic with a memory: gated recurrent units between the observations and the networks.
+"""An actor-critic with a memory: gated recurrent units between the observations and the networks.
 
 What the policy remembers travels with the observations it is given, as further entries of the same dictionary, and a
 row of a batch is a whole piece of an environment's history. So collector and optimiser treat it like any other policy.
@@ -7,12 +7,14 @@ row of a batch is a whole piece of an environment's history. So collector and op
 from __future__ import annotations
 
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import Evaluation
+from .actor_critic import ActorCritic, ActorCriticConfig
+from .heads import Observations, Parameters
 from .linear import Linear
-from .mlp import LOG_2PI, ActorCritic, ActorCriticConfig, gaussian_log_prob, make_normalizer
 
 MEMORIES = ("actor_memory", "critic_memory")
 CONTINUES = "continues"
@@ -50,55 +52,52 @@ class GRU(nn.Module):
 class RecurrentActorCritic(ActorCritic):
     """Actor and critic, each behind a memory of its own. Gradients reach back to the beginning of a rollout."""
 
-    def __init__(self, observation_dims: dict[str, int], action_dim: int, config: ActorCriticConfig):
+    def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space, config: ActorCriticConfig):
+        super().__init__(observation_space, action_space, config)
         size = config.memory_size
-        super().__init__({"policy": size}, action_dim, config)  # the networks read memories
-        self.critic_group = "critic" if "critic" in observation_dims else "policy"
-        actor_dim, critic_dim = observation_dims["policy"], observation_dims[self.critic_group]
-        self.actor_normalizer = make_normalizer(actor_dim, config)
-        self.critic_normalizer = make_normalizer(critic_dim, config)
-        self.actor_gru, self.critic_gru = GRU(actor_dim, size), GRU(critic_dim, size)
+        self.actor_gru, self.critic_gru = GRU(self.actor_encoder.dim, size), GRU(self.critic_encoder.dim, size)
+        # The networks read memories, not features.
+        self.actor = self._network(size, config.actor_hidden, self.head.num_outputs, 0.01)
+        self.critic = self._network(size, config.critic_hidden, 1, 1.0)
+        self._scale_last_layer()
 
-    def initial_memory(self, num_envs: int) -> dict[str, Tensor]:
+    def initial_memory(self, num_envs: int) -> Observations:
         size = self.config.memory_size
         return {name: torch.zeros(num_envs, size) for name in MEMORIES} | {CONTINUES: torch.zeros(num_envs, 1)}
 
-    def act(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def act(self, observations: Observations) -> tuple[Parameters, Observations]:
         actor, critic = self._remember_actor(observations), self._remember_critic(observations)
         memory = dict(zip(MEMORIES, (actor, critic), strict=True)) | {CONTINUES: torch.ones(len(actor), 1)}
-        return self.actor(actor).to(self.std.dtype), self.action_std(), memory
+        return self.head(self.actor(actor), observations), memory
 
     def rows(self, x: Tensor) -> Tensor:
         """(T, N, ...) to one row for each environment, (N, T, ...)."""
         return x.transpose(0, 1).contiguous()
 
-    def distribution(self, observations: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        return self.actor(self._remember_actor(observations)).to(self.std.dtype), self.action_std()
+    def distribution(self, observations: Observations) -> Parameters:
+        return self.head(self.actor(self._remember_actor(observations)), observations)
 
-    def value(self, observations: dict[str, Tensor]) -> Tensor:
-        return self.critic(self._remember_critic(observations)).to(self.std.dtype).squeeze(-1)
+    def value(self, observations: Observations) -> Tensor:
+        return self._values(self.critic(self._remember_critic(observations)))
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """Sequences (B, T, ...) played again from the memories that their first steps began with."""
         seen = batch.observations
-        actor_input = self.actor_normalizer(seen["policy"])
-        actor = self.actor_gru.sequence(actor_input, seen["actor_memory"][:, 0], seen[CONTINUES])
-        critic_input = self.critic_normalizer(seen[self.critic_group])
-        critic = self.critic_gru.sequence(critic_input, seen["critic_memory"][:, 0], seen[CONTINUES])
-        shape, std = actor.shape[:2], self.action_std()
-        mean = self.actor(actor.flatten(0, 1)).to(self.std.dtype).unflatten(0, shape)
-        return Evaluation(
-            log_probs=gaussian_log_prob(mean, std, batch.actions),
-            entropy=(0.5 + 0.5 * LOG_2PI + std.log()).sum().expand(shape),
-            values=self.critic(critic.flatten(0, 1)).to(self.std.dtype).reshape(shape),
-            distribution=(mean, std.expand_as(mean)),
-        )
+        shape = seen[CONTINUES].shape[:2]
+        flat = {name: value.flatten(0, 1) for name, value in seen.items()}
+        features = self.actor_encoder(flat).unflatten(0, shape)
+        actor = self.actor_gru.sequence(features, seen["actor_memory"][:, 0], seen[CONTINUES])
+        features = self.critic_encoder(flat).unflatten(0, shape)
+        critic = self.critic_gru.sequence(features, seen["critic_memory"][:, 0], seen[CONTINUES])
+        parameters = self.head(self.actor(actor.flatten(0, 1)), flat)
+        values = self.critic(critic.flatten(0, 1)).unflatten(0, shape)
+        return self._evaluation(tuple(p.unflatten(0, shape) for p in parameters), values, batch)
 
-    def _remember_actor(self, observations: dict[str, Tensor]) -> Tensor:
-        return self.actor_gru(self.actor_normalizer(observations["policy"]), observations["actor_memory"])
+    def _remember_actor(self, observations: Observations) -> Tensor:
+        return self.actor_gru(self.actor_encoder(observations), observations["actor_memory"])
 
-    def _remember_critic(self, observations: dict[str, Tensor]) -> Tensor:
-        return self.critic_gru(self.critic_normalizer(observations[self.critic_group]), observations["critic_memory"])
+    def _remember_critic(self, observations: Observations) -> Tensor:
+        return self.critic_gru(self.critic_encoder(observations), observations["critic_memory"])
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         actor, critic = super().parameter_groups()
@@ -106,19 +105,20 @@ class RecurrentActorCritic(ActorCritic):
 
     def export_actor(self) -> nn.Module:
         """Policy observation (N, D) and memory (N, H), first zero, to deterministic action (N, A) and next memory."""
-        return RecurrentActor(self.actor_normalizer, self.actor_gru, self.actor)
+        encoder, actor = super().export_actor()
+        return RecurrentActor(encoder, self.actor_gru, actor)
 
 
 class RecurrentActor(nn.Module):
     """One step of a recurrent actor, whose memory is ``memory_size`` wide."""
 
-    def __init__(self, normalizer: nn.Module, gru: GRU, actor: nn.Module):
+    def __init__(self, encoder: nn.Module, gru: GRU, actor: nn.Module):
         super().__init__()
-        self.normalizer, self.gru, self.actor = normalizer, gru, actor
+        self.encoder, self.gru, self.actor = encoder, gru, actor
         self.memory_size = gru.recurrent.in_features
 
     def forward(self, observation: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        memory = self.gru(self.normalizer(observation), memory)
+        memory = self.gru(self.encoder(observation), memory)
         return self.actor(memory), memory
 
 

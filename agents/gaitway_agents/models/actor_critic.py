@@ -1,0 +1,173 @@
+"""A policy and a value function, for any observation and action space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from ..core.batch import Batch
+from ..core.optimizer import Evaluation
+from .encoders import Encoder
+from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
+from .mlp import ACTIVATIONS, mlp
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig:
+    """Actor and critic networks. Defaults are for legged robots, close to rsl_rl's."""
+
+    actor_hidden: tuple[int, ...] = (128, 128, 128)
+    critic_hidden: tuple[int, ...] = (128, 128, 128)
+    activation: str = "elu"
+    init_std: float = 1.0
+    min_std: float = 1e-3
+    log_std: bool = False
+    """Learn the logarithm of a Gaussian's standard deviation instead of itself."""
+    unimix: float = 0.0
+    """Share of the uniform distribution mixed into discrete actions."""
+    orthogonal: bool = False
+    """Orthogonal weights of gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
+    actor_output_gain: float | None = None
+    """Orthogonal gain of the actor's last layer alone."""
+    share_encoder: bool = False
+    """One encoder for actor and critic, as is usual for images; their gradients are then clipped together."""
+    normalize_observations: bool = True
+    clip_observations: float | None = None
+    """Normalised observations are clipped to +- this."""
+    recurrent: str = "none"
+    """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
+    memory_size: int = 64
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r}: use one of {', '.join(ACTIVATIONS)}")
+        if self.recurrent not in ("none", "gru"):
+            raise ValueError(f"recurrent {self.recurrent!r}: use 'none' or 'gru'")
+        if self.memory_size < 1:
+            raise ValueError(f"memory_size {self.memory_size}: must be at least 1")
+        for name in ("actor_hidden", "critic_hidden"):
+            if any(size < 1 for size in getattr(self, name)):
+                raise ValueError(f"{name} {getattr(self, name)}: layer sizes must be at least 1")
+        for name in ("init_std", "min_std"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
+        if not 0.0 <= self.unimix < 1.0:
+            raise ValueError(f"unimix {self.unimix}: must lie in [0, 1)")
+        if self.share_encoder and self.recurrent != "none":
+            raise ValueError("share_encoder with a recurrent policy: use only one of them")
+
+
+class ActorCritic(nn.Module):
+    """The actor reads the observation ``policy``, or all there are; the critic reads ``critic`` or what the actor does.
+
+    ``act`` and ``evaluate`` are all that collector and optimiser need of a policy.
+    """
+
+    def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space, config: ActorCriticConfig):
+        super().__init__()
+        self.config = config
+        self.head = make_head(
+            action_space,
+            init_std=config.init_std,
+            min_std=config.min_std,
+            log_std=config.log_std,
+            unimix=config.unimix,
+        )
+        names = observation_space.spaces
+        actor_keys = ["policy"] if "policy" in names else [n for n in names if n not in ("critic", ACTION_MASK)]
+        critic_keys = ["critic"] if "critic" in names else actor_keys
+        if config.share_encoder and critic_keys != actor_keys:
+            raise ValueError("share_encoder: the critic has an observation of its own, so it needs its own encoder")
+        self.actor_encoder = self._encoder(observation_space, actor_keys)
+        self.critic_encoder = (
+            self.actor_encoder if config.share_encoder else self._encoder(observation_space, critic_keys)
+        )
+        self.actor = self._network(self.actor_encoder.dim, config.actor_hidden, self.head.num_outputs, 0.01)
+        self.critic = self._network(self.critic_encoder.dim, config.critic_hidden, 1, 1.0)
+        self._scale_last_layer()
+
+    def _encoder(self, space: spaces.Dict, keys: list[str]) -> Encoder:
+        config = self.config
+        return Encoder(space, keys, normalize=config.normalize_observations, clip=config.clip_observations)
+
+    def _network(self, inputs: int, hidden: tuple[int, ...], outputs: int, gain: float) -> nn.Sequential:
+        output_gain = gain if self.config.orthogonal else None
+        return mlp([inputs, *hidden, outputs], self.config.activation, output_gain=output_gain)
+
+    def _scale_last_layer(self) -> None:
+        if self.config.actor_output_gain is not None:
+            last = cast(nn.Linear, self.actor[-1])
+            nn.init.orthogonal_(last.weight, self.config.actor_output_gain)
+            nn.init.zeros_(last.bias)
+
+    # ---- what a collector needs ------------------------------------------------------------------------------------
+
+    def initial_memory(self, num_envs: int) -> Observations:
+        """What the policy remembers at the start of an episode: further observations, (N, ...), all zero."""
+        return {}
+
+    def act(self, observations: Observations) -> tuple[Parameters, Observations]:
+        """Parameters of the action distribution, and what the policy remembers for the next step."""
+        return self.distribution(observations), {}
+
+    def distribution(self, observations: Observations) -> Parameters:
+        """Parameters of the action distribution, each (B, ...)."""
+        return self.head(self.actor(self.actor_encoder(observations)), observations)
+
+    def value(self, observations: Observations) -> Tensor:
+        """State values, (B,)."""
+        return self._values(self.critic(self.critic_encoder(observations)))
+
+    def rows(self, x: Tensor) -> Tensor:
+        """A rollout's (T, N, ...) as rows of a batch; here every step is one, (T * N, ...)."""
+        return x.flatten(0, 1)
+
+    def update_normalizers(self, observations: Observations) -> None:
+        """Feed observations (B, ...) to the running statistics."""
+        self.actor_encoder.update(observations)
+        if self.critic_encoder is not self.actor_encoder:
+            self.critic_encoder.update(observations)
+
+    # ---- what the optimiser needs ----------------------------------------------------------------------------------
+
+    def evaluate(self, batch: Batch) -> Evaluation:
+        features = self.actor_encoder(batch.observations)
+        shared = self.critic_encoder is self.actor_encoder
+        outputs = self.critic(features if shared else self.critic_encoder(batch.observations))
+        return self._evaluation(self.head(self.actor(features), batch.observations), outputs, batch)
+
+    def _evaluation(self, parameters: Parameters, critic_outputs: Tensor, batch: Batch) -> Evaluation:
+        """What the heads say of the batch's decisions, from the outputs (..., A) and (..., 1) of the networks."""
+        kl = None
+        if batch.distribution:
+            with torch.no_grad():
+                kl = self.head.kl(batch.distribution, parameters)
+        return Evaluation(
+            log_probs=self.head.log_prob(parameters, batch.actions),
+            entropy=self.head.entropy(parameters),
+            values=self._values(critic_outputs),
+            distribution=parameters,
+            kl=kl,
+        )
+
+    def _values(self, outputs: Tensor) -> Tensor:
+        # Undoes what reduced precision did to the type.
+        return outputs.squeeze(-1).to(next(self.critic.parameters()).dtype)
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Actor and critic are clipped apart, as in rsl_rl: a value explosion leaves the policy's step alone."""
+        actor = [*self.actor.parameters(), *self.actor_encoder.parameters(), *self.head.parameters()]
+        if self.critic_encoder is self.actor_encoder:
+            return [[*actor, *self.critic.parameters()]]
+        return [actor, [*self.critic.parameters(), *self.critic_encoder.parameters()]]
+
+    def export_actor(self) -> nn.Module:
+        """``policy`` observation (N, D) to deterministic action (N, A), with the normaliser inside."""
+        encoder = self.actor_encoder
+        if encoder.keys != ["policy"] or not isinstance(self.head, Gaussian):
+            raise ValueError("only a policy from the observation 'policy' to continuous actions can be exported")
+        return nn.Sequential(encoder.parts["policy"], self.actor)

@@ -1,0 +1,83 @@
+"""What every agent offers to whoever drives it, and the record of the episodes it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+Observation = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode: raw undiscounted return, before any clipping or scaling of rewards."""
+
+    steps: int
+    """Environment steps of the whole training when it ended."""
+    ret: float
+    length: int
+
+
+class Trainer(Protocol):
+    """An agent and its environments. ``iterate`` until ``steps`` are done."""
+
+    steps: int
+    envs: Sequence[VectorEnv]
+
+    def iterate(self) -> dict[str, float]:
+        """One unit of work. Flat metrics ``learn/...``, ``rollout/...`` and seconds ``time/...``, ``time/total``."""
+        ...
+
+    def pop_episodes(self) -> list[Episode]:
+        """Episodes that ended since the last call."""
+        ...
+
+    def initial_memory(self, num_envs: int) -> Observation:
+        """What the policy remembers at the start of an episode: further entries of the observations, all zero."""
+        ...
+
+    def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
+        """Deterministic actions as environments take them, and the memory to merge into the next observations."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
+    """The episodes that ended in a step, from the ``info["episode"]`` of the environment contract."""
+    if "episode" not in info:
+        return []
+    rows = info["_episode"].nonzero().flatten()
+    returns, lengths = info["episode"]["r"][rows].tolist(), info["episode"]["l"][rows].tolist()
+    return [Episode(steps, ret, int(length)) for ret, length in zip(returns, lengths, strict=True)]
+
+
+@torch.no_grad()
+def evaluate(trainer: Trainer, env: VectorEnv, episodes: int, seed: int) -> list[Episode]:
+    """Play ``episodes`` deterministic episodes in ``env``; every environment plays an equal share of them.
+
+    Shares are fixed beforehand, because taking the first to finish would favour short episodes.
+    """
+    share = -(-episodes // env.num_envs)
+    finished: list[list[Episode]] = [[] for _ in range(env.num_envs)]
+    observation, _ = env.reset(seed=seed)
+    memory = trainer.initial_memory(env.num_envs)
+    steps = 0
+    while min(len(played) for played in finished) < share:
+        action, memory = trainer.predict(observation | memory)
+        observation, _, terminated, truncated, info = env.step(action)
+        steps += env.num_envs
+        if "episode" in info:
+            for row in info["_episode"].nonzero().flatten().tolist():
+                finished[row].append(Episode(steps, float(info["episode"]["r"][row]), int(info["episode"]["l"][row])))
+        if memory:
+            goes_on = ~(terminated | truncated)
+            memory = {name: value * goes_on[:, None] for name, value in memory.items()}
+    return [played[i] for i in range(share) for played in finished][:episodes]
