@@ -124,7 +124,7 @@ class PolicyOptimizer:
         self.policy, self.config, self.generator = policy, config, generator
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
-        self.flat = FlatParameters(groups if config.clip_groups else [sum(groups, [])])
+        self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
         self._check_groups()
         self.inner = _make(config, self.flat.flat)
         self._pool = (
@@ -170,7 +170,7 @@ class PolicyOptimizer:
         for _ in range(self.config.workers - 1):
             replica = _replica(self.policy)
             groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
-            replicas.append((replica, self.flat.attach_gradients(sum(groups, []))))
+            replicas.append((replica, self.flat.attach_gradients([p for group in groups for p in group])))
         return replicas
 
     def _minibatches(self, batch: Batch) -> Iterator[Tensor]:
