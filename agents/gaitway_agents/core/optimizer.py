@@ -216,27 +216,30 @@ class PolicyOptimizer:
             new = policy.evaluate(batch)
         log_ratio = new.log_probs - batch.log_probs
         ratio = log_ratio.exp()
-        policy_loss = objective.masked_mean(
-            objective.clipped_surrogate(ratio, batch.advantages, cfg.clip, cfg.clip), mask, count
-        )
-        entropy = objective.masked_mean(new.entropy, mask, count)
-        loss = policy_loss - cfg.entropy_coefficient * entropy if cfg.entropy_coefficient else policy_loss
-        value_loss = policy_loss.new_zeros(())
-        if new.values is not None and batch.returns is not None:
-            if new.value_losses is not None:
-                errors = new.value_losses
-            elif cfg.clip_value_loss and batch.values is not None:
-                errors = objective.clipped_value_loss(new.values, batch.values, batch.returns, cfg.clip)
-            else:
-                errors = objective.value_loss(new.values, batch.returns)
-            value_loss = objective.masked_mean(errors, mask, count)
-            loss = loss + cfg.value_coefficient * value_loss
-        loss.backward()
+        policy_losses = objective.clipped_surrogate(ratio, batch.advantages, cfg.clip, cfg.clip)
+        losses = policy_losses
+        if cfg.entropy_coefficient:
+            losses = losses - cfg.entropy_coefficient * new.entropy
+        value_losses = self._value_losses(new, batch)
+        if value_losses is not None:
+            losses = losses + cfg.value_coefficient * value_losses
+        objective.masked_mean(losses, mask, count).backward()
         with torch.no_grad():
             kl = objective.kl_k3(log_ratio) if new.kl is None else new.kl
-            clipped = (ratio - 1.0).abs() > cfg.clip
-            means = [objective.masked_mean(x, mask, count) for x in (kl, clipped)]
-            return torch.stack([policy_loss, value_loss, entropy, *means]).float().cpu()
+            clipped = ((ratio - 1.0).abs() > cfg.clip).to(ratio.dtype)
+            errors = torch.zeros_like(kl) if value_losses is None else value_losses
+            columns = torch.stack([policy_losses, errors, new.entropy, kl, clipped])
+            return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float().cpu()
+
+    def _value_losses(self, new: Evaluation, batch: Batch) -> Tensor | None:
+        """The critic's loss of each decision; None for a policy without a critic."""
+        if new.value_losses is not None:
+            return new.value_losses
+        if new.values is None or batch.returns is None:
+            return None
+        if self.config.clip_value_loss and batch.values is not None:
+            return objective.clipped_value_loss(new.values, batch.values, batch.returns, self.config.clip)
+        return objective.value_loss(new.values, batch.returns)
 
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MIN_ROWS = 256
-"""Below this the call costs more than the multiplication."""
+MIN_SIZE = 256 * 96 * 96
+"""Rows, and rows x inputs x outputs, below which the call costs more than it saves."""
 
 
 def _has_onednn() -> bool:
@@ -51,6 +52,7 @@ class Linear(nn.Linear):
             or not ONEDNN
             or x.dim() != 2
             or len(x) < MIN_ROWS
+            or x.numel() * self.out_features < MIN_SIZE
             or x.device.type != "cpu"
             or x.dtype != torch.float32
             or torch.is_autocast_enabled("cpu")
