@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -98,7 +100,8 @@ class OnPolicyTrainer:
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
-        statistics = self.optimizer.update(batch)
+        refresh = functools.partial(self._prepare, rollout) if self.config.recompute_advantages else None
+        statistics = self.optimizer.update(batch, refresh)
         self.policy.update_normalizers(rollout.flat_observations())
         self.steps += self.config.num_steps * self.num_envs
         end = time.perf_counter()
@@ -132,7 +135,11 @@ class OnPolicyTrainer:
                     pending[i] = self._act(lane, i)
         for lane in lanes:
             self._episodes += lane.episodes
-        return join(lanes)
+        rollout = join(lanes)
+        if self.reward_scaler is None:
+            return rollout
+        scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated)
+        return replace(rollout, learnt_rewards=scaled)
 
     def _check_rows(self) -> None:
         """A rollout must fill the minibatches; checked before the first one is collected."""
@@ -178,8 +185,7 @@ class OnPolicyTrainer:
         for t, envs, final in rollout.finals:
             next_values[t, envs] = policy.value(self._canonical(final)[0])
         done = rollout.terminated | rollout.truncated
-        rewards = rollout.rewards if self.reward_scaler is None else self.reward_scaler(rollout.rewards, done)
-        advantages = gae(rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
+        advantages = gae(rollout.learnt_rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
         batch = Batch(
             observations=rollout.observations,
             actions=rollout.actions,
@@ -248,6 +254,9 @@ class OnPolicyTrainer:
             "observations": self._observations,
             "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
         }
+
+    def load_policy(self, state: dict[str, Any]) -> None:
+        self.policy.load_state_dict(state["policy"])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])

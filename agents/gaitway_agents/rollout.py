@@ -53,6 +53,8 @@ class Rollout:
     distribution: tuple[Tensor, ...]
     """Parameters of the distributions that the actions were drawn from."""
     rewards: Tensor
+    learnt_rewards: Tensor
+    """What is learnt from: the rewards, or these scaled."""
     terminated: Tensor
     truncated: Tensor
     valid: Tensor
@@ -94,6 +96,7 @@ def join(lanes: list[Lane]) -> Rollout:
             side_by_side([[d[2][i] for d in lane.decisions] for lane in lanes]) for i in range(len(distribution))
         ),
         rewards=outcome(0),
+        learnt_rewards=outcome(0),
         terminated=outcome(1),
         truncated=outcome(2),
         valid=outcome(3),

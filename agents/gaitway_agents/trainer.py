@@ -49,6 +49,10 @@ class Trainer(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
+    def load_policy(self, state: dict[str, Any]) -> None:
+        """Take from a ``state_dict`` only what ``predict`` needs; the environments may be others, and fewer."""
+        ...
+
 
 def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
     """The episodes that ended in a step, from the ``info["episode"]`` of the environment contract."""

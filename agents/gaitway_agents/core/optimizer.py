@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -139,18 +139,19 @@ class PolicyOptimizer:
             if id(parameter) not in known:
                 raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
 
-    def update(self, batch: Batch) -> dict[str, float]:
-        """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches."""
+    def update(self, batch: Batch, refresh: Callable[[], Batch] | None = None) -> dict[str, float]:
+        """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches.
+
+        ``refresh`` returns the batch for each further epoch, its advantages estimated anew by the policy of then.
+        """
         cfg = self.config
         if len(batch) < cfg.minibatches:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
-        if cfg.normalize_advantages == "batch":
-            batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
         replicas = self._replicas()
         totals = torch.zeros(len(STATISTICS))
         grad_norm, steps = 0.0, 0
-        for rows in self._minibatches(batch):
-            statistics = self._accumulate(batch[rows], replicas)
+        for minibatch in self._minibatches(batch, refresh):
+            statistics = self._accumulate(minibatch, replicas)
             kl = float(statistics[STATISTICS.index("kl")])
             totals += statistics
             steps += 1
@@ -173,11 +174,16 @@ class PolicyOptimizer:
             replicas.append((replica, self.flat.attach_gradients([p for group in groups for p in group])))
         return replicas
 
-    def _minibatches(self, batch: Batch) -> Iterator[Tensor]:
-        """Row indices of each minibatch of each epoch, in a new random order every epoch."""
-        for _ in range(self.config.epochs):
+    def _minibatches(self, batch: Batch, refresh: Callable[[], Batch] | None) -> Iterator[Batch]:
+        """The minibatches of each epoch, in a new random order every epoch."""
+        for epoch in range(self.config.epochs):
+            if epoch and refresh is not None:
+                batch = refresh()
+            if self.config.normalize_advantages == "batch" and (epoch == 0 or refresh is not None):
+                batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
             order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
-            yield from order.tensor_split(self.config.minibatches)
+            for rows in order.tensor_split(self.config.minibatches):
+                yield batch[rows]
 
     def _accumulate(self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]]) -> Tensor:
         """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics."""
