@@ -19,6 +19,8 @@ from .vector_spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 
 Arrays = dict[str, np.ndarray]
+KINDS = {"reward": "fiub", "terminated": "b", "truncated": "b"}
+"""NumPy's kinds of numbers that each result of a step may consist of."""
 
 
 def adapt(env: VectorEnv) -> VectorEnv:
@@ -62,6 +64,7 @@ class TorchVectorEnv(VectorWrapper):
     def __init__(self, env: VectorEnv):
         super().__init__(env)
         self.device = torch.device("cpu")
+        self._n = env.num_envs  # EnvPool's own attribute takes microseconds
         mode = env.metadata["autoreset_mode"]
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self._by_ids = "env_id" in inspect.signature(env.reset).parameters
@@ -109,7 +112,7 @@ class TorchVectorEnv(VectorWrapper):
             self._seed = seed
         observation, info = self.env.reset(seed=seed, options=options or None)
         parts = self._read(observation, info)
-        self._check_finite(parts, None)
+        self._check_finite(parts)
         self._returns[:], self._lengths[:], self._restarting[:] = 0.0, 0, False
         self._any_restarting, self._started, self._loaded = False, True, False
         return _tensors(parts), {}
@@ -117,38 +120,31 @@ class TorchVectorEnv(VectorWrapper):
     def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
         if not self._started:
             raise gymnasium.error.ResetNeeded("step() before reset(): call env.reset() first")
-        choice = self._actions.read(actions.detach().cpu().numpy())
+        choice = self._actions.read(actions.numpy(force=True))
         if self._loaded:
             return self._first_step_after_load()
         observation, reward, terminated, truncated, info = self.env.step(choice)
         self._steps += 1
         try:
             parts = self._read(observation, info)
-            reward = self._check_row("reward", reward, "fiub").astype(np.float32)
-            terminated = self._check_row("terminated", terminated, "b")
-            truncated = self._check_row("truncated", truncated, "b") & ~terminated
+            self._check_rows(reward=reward, terminated=terminated, truncated=truncated)
+            reward, truncated, done = reward.astype(np.float32), truncated & ~terminated, terminated | truncated
             self._check_finite(parts, reward)
             out = self._count(reward)
-            done = terminated | truncated
-            if done.any():
+            over = np.count_nonzero(done)
+            if over:
                 final, parts = self._end(parts, done, info)
-                out |= {"final_obs": _tensors(final), "_final_obs": torch.from_numpy(done)}
-                self._report(out, done, info)
-            elif "_episode" in info:
+                out["final_obs"], out["_final_obs"] = _tensors(final), torch.from_numpy(done)
+            if over or "_episode" in info:
                 self._report(out, done, info)
         except BrokenEnvironmentError as error:
             raise BrokenEnvironmentError(f"{error} (step {self._steps} of {self.env})") from None
-        return (
-            _tensors(parts),
-            torch.from_numpy(reward),
-            torch.from_numpy(terminated.copy()),
-            torch.from_numpy(truncated),
-            out,
-        )
+        flags = torch.from_numpy(terminated.copy()), torch.from_numpy(truncated)
+        return _tensors(parts), torch.from_numpy(reward), *flags, out
 
     def _first_step_after_load(self) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
         observation, self._loaded = self._loaded_observation, False
-        n = self.num_envs
+        n = self._n
         everywhere, nowhere = torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
         info = {"final_obs": observation, "_final_obs": everywhere, "valid": nowhere.clone()}
         return observation, torch.zeros(n), nowhere, everywhere.clone(), info
@@ -173,13 +169,15 @@ class TorchVectorEnv(VectorWrapper):
             returns, lengths = (np.asarray(own["episode"][name]) for name in ("r", "l"))
         else:
             over, returns, lengths = done, self._returns, self._lengths
-        if over.any():
+        if over is done or over.any():
             out["_episode"] = torch.from_numpy(over.copy())
             out["episode"] = {
                 "r": torch.from_numpy(returns.astype(np.float32)),
                 "l": torch.from_numpy(lengths.astype(np.int64)),
             }
-        self._returns[done], self._lengths[done] = 0.0, 0
+        goes_on = ~done
+        self._returns *= goes_on
+        self._lengths *= goes_on
 
     # ---- ends of episodes: what was last seen, and what is seen next -----------------------------------------------
 
@@ -192,7 +190,7 @@ class TorchVectorEnv(VectorWrapper):
         else:
             observation, new_info = self.env.reset(options={"reset_mask": done})
             first = {name: value[rows] for name, value in self._read(observation, new_info).items()}
-        self._check_finite(first, None, rows)
+        self._check_finite(first, rows=rows)
         following = {}
         for name, value in parts.items():
             following[name] = value.copy()
@@ -204,34 +202,32 @@ class TorchVectorEnv(VectorWrapper):
         return parts, {name: value.copy() for name, value in parts.items()}
 
     def _end_same_step(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
-        rows = np.flatnonzero(done)
-        given = info.get("final_obs")
-        present = np.asarray(info.get("_final_obs", np.full(self.num_envs, given is not None)), np.bool_)
-        if isinstance(given, np.ndarray) and given.dtype == object:
+        given: Any = info.get("final_obs")
+        one_by_one = isinstance(given, np.ndarray) and given.dtype == object
+        present = info.get("_final_obs", given is not None)
+        if one_by_one:
             present = present & np.array([value is not None for value in given])
-        missing = done & ~present
+        missing = done & ~np.asarray(present, np.bool_)
         if missing.any():
             row = int(np.flatnonzero(missing)[0])
             raise BrokenEnvironmentError(f'the episode of environment {row} ended, but info["final_obs"] lacks its end')
-        if isinstance(given, np.ndarray) and given.dtype == object:
+        rows = np.flatnonzero(done)
+        if one_by_one:
             last = self._entries.read_list([given[row] for row in rows])
+            final = {name: value.copy() for name, value in parts.items()}
+            for name, value in last.items():
+                final[name][rows] = value
         else:
-            last = {name: value[rows] for name, value in self._entries.read(given).items()}
-        if self._mask is not None:
-            mask = self._read_mask(info.get("final_info", {}), self.num_envs)
-            last |= {name: value[rows] for name, value in mask.items()}
-        self._check_finite(last, None, rows, "final observation")
-        final = {}
-        for name, value in parts.items():
-            final[name] = value.copy()
-            final[name][rows] = last[name]
-        return final, parts
+            final = self._entries.read(given)
+            last = {name: value[rows] for name, value in final.items()}
+        self._check_finite(last, rows=rows, what="final observation")
+        return final | self._read_mask(info.get("final_info", {}), self._n), parts
 
     # ---- reading and checking --------------------------------------------------------------------------------------
 
     def _read(self, observation: Any, info: dict[str, Any]) -> Arrays:
         parts = self._entries.read(observation)
-        return parts if self._mask is None else parts | self._read_mask(info, self.num_envs)
+        return parts if self._mask is None else parts | self._read_mask(info, self._n)
 
     def _read_mask(self, info: dict[str, Any], num_envs: int) -> Arrays:
         """The action mask; everything is allowed where the environment gave none."""
@@ -245,22 +241,25 @@ class TorchVectorEnv(VectorWrapper):
             mask[~np.asarray(given, np.bool_)] = True
         return {MASK: mask}
 
-    def _check_row(self, name: str, value: Any, kinds: str) -> np.ndarray:
-        value = value if isinstance(value, np.ndarray) else np.asarray(value)
-        if value.shape != (self.num_envs,) or value.dtype.kind not in kinds:
-            raise BrokenEnvironmentError(
-                f"{name} is {value.dtype} of shape {value.shape}, it must be one "
-                f"{'flag' if kinds == 'b' else 'number'} for each of {self.num_envs} environments"
-            )
-        return value
+    def _check_rows(self, **rows: Any) -> None:
+        for name, value in rows.items():
+            if not isinstance(value, np.ndarray) or value.shape != (self._n,) or value.dtype.kind not in KINDS[name]:
+                kind = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value)
+                raise BrokenEnvironmentError(
+                    f"{name} is {kind}, it must be an array of one {'number' if name == 'reward' else 'flag'} for each "
+                    f"of {self._n} environments"
+                )
 
     def _check_finite(
-        self, parts: Arrays, reward: np.ndarray | None, rows: np.ndarray | None = None, what: str = "observation"
+        self, parts: Arrays, reward: np.ndarray | None = None, rows: np.ndarray | None = None, what: str = "observation"
     ) -> None:
-        """One sum over everything; which number it was is looked up only if that is not finite."""
-        total = 0.0 if reward is None else float(np.add.reduce(reward))
+        """One sum of squares over everything; which number it was is looked up only if that is not finite.
+
+        ``rows`` are the environments of the rows of ``parts``, all if None.
+        """
+        total = 0.0 if reward is None else float(np.vdot(reward, reward))
         for name in self._entries.floats:
-            total += float(np.add.reduce(parts[name], axis=None))
+            total += float(np.vdot(parts[name], parts[name]))
         if math.isfinite(total):
             return
         named = {f"{what} {name!r}": parts[name] for name in self._entries.floats}

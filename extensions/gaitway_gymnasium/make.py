@@ -1,0 +1,80 @@
+"""Vector environments of Gymnasium tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from .envpool_env import EnvPoolVectorEnv, envpool_ids
+from .tasks import GymTask, check_id
+
+DIFFERENT = {"FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v3", "Blackjack-v1"}
+"""Ids that "auto" leaves to Gymnasium: EnvPool has other observations, no action masks, or no time limit."""
+
+
+class Seeded(VectorWrapper):
+    """The first ``reset`` without a seed takes the one given here."""
+
+    def __init__(self, env: VectorEnv, seed: int):
+        super().__init__(env)
+        self._first: int | None = seed
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is None:
+            seed = self._first
+        self._first = None
+        return self.env.reset(seed=seed, options=options)
+
+
+def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> VectorEnv:
+    """See :func:`gaitway_gymnasium.make_env`."""
+    if num_envs < 1:
+        raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+    check_id(task.env_id)
+    limit: dict[str, Any] = {} if task.max_episode_steps is None else {"max_episode_steps": task.max_episode_steps}
+    if uses_envpool(task):
+        return EnvPoolVectorEnv(
+            task.env_id,
+            num_envs,
+            seed=seed,
+            num_threads=num_threads,
+            observation_space=_observation_space(task.env_id),
+            **task.kwargs,
+            **limit,
+        )
+    env = gymnasium.make_vec(
+        task.env_id,
+        num_envs,
+        vectorization_mode=task.vectorization,
+        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+        disable_env_checker=True,
+        **task.kwargs,
+        **limit,
+    )
+    return Seeded(env, seed)
+
+
+def uses_envpool(task: GymTask) -> bool:
+    """Whether the task is EnvPool's; ValueError if it cannot be although it is asked to."""
+    has = task.env_id in envpool_ids()
+    if task.backend == "envpool":
+        if not has:
+            reason = "it has no such id" if envpool_ids() else 'it is not installed: pip install "gaitway[gyms]"'
+            raise ValueError(f'{task.env_id} with backend "envpool": {reason}; or use backend "gymnasium"')
+        return True
+    if task.backend == "gymnasium":
+        return False
+    if task.env_id not in gymnasium.registry:
+        return has
+    return has and not task.kwargs and task.env_id not in DIFFERENT
+
+
+def _observation_space(env_id: str) -> Any:
+    """Gymnasium's, where it has the id: EnvPool's is without sensible bounds for Box2D."""
+    if env_id not in gymnasium.registry:
+        return None
+    env = gymnasium.make(env_id, disable_env_checker=True)
+    env.close()
+    return env.observation_space

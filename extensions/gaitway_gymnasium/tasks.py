@@ -1,0 +1,105 @@
+"""Gymnasium environments as tasks, by short names or by id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaitway_tasks.registry import UnknownNameError
+
+BACKENDS = ("auto", "envpool", "gymnasium")
+VECTORIZATIONS = ("sync", "async")
+PREFIX = "gym:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GymTask:
+    """An environment by its Gymnasium id."""
+
+    name: str
+    env_id: str
+    """Id in Gymnasium's registry or among EnvPool's; ``module:Id`` imports the module that registers it."""
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the environment, as its backend names them."""
+    backend: str = "auto"
+    """"auto" is EnvPool where it has the same task, is installed and ``kwargs`` are empty; else Gymnasium."""
+    max_episode_steps: int | None = None
+    """Time limit [steps]; None is that of the id."""
+    vectorization: str = "sync"
+    """Of Gymnasium's own environments: "async" has a process for each, which only pays for slow ones (> 1 ms)."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("backend", self.backend, BACKENDS),
+            ("vectorization", self.vectorization, VECTORIZATIONS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} {value!r}: use one of {', '.join(known)}")
+        if self.max_episode_steps is not None and self.max_episode_steps < 1:
+            raise ValueError(f"max_episode_steps {self.max_episode_steps}: use 1 or more, or None for the id's own")
+
+
+IDS = {
+    "cartpole": "CartPole-v1",
+    "acrobot": "Acrobot-v1",
+    "mountain-car": "MountainCar-v0",
+    "mountain-car-continuous": "MountainCarContinuous-v0",
+    "pendulum": "Pendulum-v1",
+    "lunar-lander": "LunarLander-v3",
+    "lunar-lander-continuous": "LunarLanderContinuous-v3",
+    "bipedal-walker": "BipedalWalker-v3",
+    "hopper": "Hopper-v5",
+    "half-cheetah": "HalfCheetah-v5",
+    "walker2d": "Walker2d-v5",
+    "ant": "Ant-v5",
+    "humanoid": "Humanoid-v5",
+    "humanoid-standup": "HumanoidStandup-v5",
+    "reacher": "Reacher-v5",
+    "swimmer": "Swimmer-v5",
+    "pusher": "Pusher-v5",
+    "inverted-pendulum": "InvertedPendulum-v5",
+    "inverted-double-pendulum": "InvertedDoublePendulum-v5",
+    "frozen-lake": "FrozenLake-v1",
+    "frozen-lake-8x8": "FrozenLake8x8-v1",
+    "cliff-walking": "CliffWalking-v1",
+    "taxi": "Taxi-v4",
+    "blackjack": "Blackjack-v1",
+}
+"""Short names of the catalogue and their ids."""
+ALIASES = {"halfcheetah": "half-cheetah"}
+
+
+def task_names() -> list[str]:
+    """Short names, in the order of the catalogue."""
+    return list(IDS)
+
+
+def task_named(name: str) -> GymTask:
+    """The task of a short name, or of any id as in ``gym:LunarLander-v3``.
+
+    Raises ValueError with the nearest name for what neither the catalogue nor Gymnasium nor EnvPool knows.
+    """
+    if name.startswith(PREFIX):
+        env_id = name.removeprefix(PREFIX)
+        check_id(env_id)
+        return GymTask(name=name, env_id=env_id)
+    short = ALIASES.get(name, name)
+    if short not in IDS:
+        raise UnknownNameError("task", name, [*IDS, f"{PREFIX}<any Gymnasium id>"])
+    return GymTask(name=short, env_id=IDS[short])
+
+
+def check_id(env_id: str) -> None:
+    """Raise ValueError if neither Gymnasium nor EnvPool has the id."""
+    import gymnasium
+
+    from .envpool_env import envpool_ids
+
+    if env_id in envpool_ids():
+        return
+    try:
+        gymnasium.spec(env_id)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"environment id {env_id!r}: its module {error.name!r} is not installed") from error
+    except gymnasium.error.Error as error:
+        raise UnknownNameError("environment id", env_id, [*gymnasium.registry, *envpool_ids()]) from error
