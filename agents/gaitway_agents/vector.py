@@ -130,7 +130,7 @@ class TorchVectorEnv(VectorWrapper):
             self._check_rows(reward=reward, terminated=terminated, truncated=truncated)
             reward, truncated, done = reward.astype(np.float32), truncated & ~terminated, terminated | truncated
             self._check_finite(parts, reward)
-            out = self._count(reward)
+            out = self._count(reward, info)
             over = np.count_nonzero(done)
             if over:
                 final, parts = self._end(parts, done, info)
@@ -149,16 +149,20 @@ class TorchVectorEnv(VectorWrapper):
         info = {"final_obs": observation, "_final_obs": everywhere, "valid": nowhere.clone()}
         return observation, torch.zeros(n), nowhere, everywhere.clone(), info
 
-    def _count(self, reward: np.ndarray) -> dict[str, Any]:
-        """Add to the running episodes; the beginning of ``info``."""
-        if not self._any_restarting:
+    def _count(self, reward: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
+        """Add to the running episodes; the beginning of what is told about the step."""
+        valid = None
+        if self._any_restarting:
+            valid = ~self._restarting
+            self._restarting, self._any_restarting = np.zeros_like(valid), False
+        elif "valid" in info:
+            valid = np.array(info["valid"], np.bool_)
+        if valid is None:
             self._returns += reward
             self._lengths += 1
             return {}
-        valid = ~self._restarting
         self._returns += reward * valid
         self._lengths += valid
-        self._restarting, self._any_restarting = np.zeros_like(valid), False
         return {"valid": torch.from_numpy(valid)}
 
     def _report(self, out: dict[str, Any], done: np.ndarray, info: dict[str, Any]) -> None:

@@ -1,0 +1,96 @@
+"""Atari 2600 games as tasks, by the names of ale-py's own ROMs."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+from gaitway_tasks.registry import UnknownNameError
+
+OBSERVATIONS = ("image", "ram")
+PROTOCOLS: dict[str, dict[str, int | float | bool]] = {
+    "standard": {"noop_max": 30, "sticky": 0.0, "episodic_life": True, "fire_reset": True, "full_actions": False},
+    "machado": {"noop_max": 0, "sticky": 0.25, "episodic_life": False, "fire_reset": False, "full_actions": True},
+}
+"""Mnih et al. (2015) as the Baselines wrappers have it, and Machado et al. (2018)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtariTask:
+    """A game and how it is played. What is None is the protocol's."""
+
+    name: str
+    game: str
+    """ROM id, one of :func:`games`."""
+    protocol: str = "standard"
+    """"standard" (random no-ops at the start, a life is an episode, the game's own actions) or "machado" (sticky
+    actions, whole games, all 18 actions)."""
+    observation: str = "image"
+    """"image": grey bytes (stack, 84, 84), the two last frames' maximum; "ram": the console's 128 bytes / 255."""
+    frame_skip: int = 4
+    """Frames (60 Hz) that an action lasts."""
+    stack: int = 4
+    """Last observations that are seen together."""
+    max_frames: int = 108_000
+    """Frames after which a game is truncated: 30 minutes."""
+    reward_clip: bool = True
+    """Whether rewards are their signs; ``info["episode"]`` has the score of the game in any case."""
+    noop_max: int | None = None
+    """A game starts after fewer than this many random no-op frames."""
+    sticky: float | None = None
+    """Probability that a frame repeats the action of the one before."""
+    episodic_life: bool | None = None
+    """Whether a lost life is a termination; the game goes on."""
+    fire_reset: bool | None = None
+    """Whether FIRE is pressed at the start of a game or life, as many games wait for it."""
+    full_actions: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("protocol", self.protocol, tuple(PROTOCOLS)),
+            ("observation", self.observation, OBSERVATIONS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} {value!r}: use one of {', '.join(known)}")
+        for name in ("frame_skip", "stack", "max_frames"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)}: use 1 or more")
+        if self.noop_max is not None and self.noop_max < 0:
+            raise ValueError(f"noop_max {self.noop_max}: use 0 or more")
+        if self.sticky is not None and not 0.0 <= self.sticky < 1.0:
+            raise ValueError(f"sticky {self.sticky}: use a probability below 1")
+
+    def resolved(self) -> AtariTask:
+        """The same with the protocol's values written out."""
+        values = PROTOCOLS[self.protocol]
+        return replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})  # type: ignore[arg-type]
+
+
+@functools.cache
+def games() -> tuple[str, ...]:
+    """ROM ids that ale-py ships, in the alphabet's order. Raises ImportError, saying what to install."""
+    try:
+        from ale_py import roms
+    except ImportError as error:
+        raise ImportError('Atari games need ale-py: pip install "gaitway[atari]"') from error
+    return tuple(sorted(roms.get_all_rom_ids()))
+
+
+def task_named(name: str) -> AtariTask:
+    """The task of a game, spelt as ``space-invaders``, ``space_invaders`` or ``SpaceInvaders``.
+
+    ``-ram`` at the end asks for the console's memory instead of the screen. Raises ValueError naming the nearest game.
+    """
+    known = {_letters(game): game for game in games()}
+    stem = name[:-4] if name[-4:] in ("-ram", "_ram") else name
+    game = known.get(_letters(stem))
+    if game is None:
+        raise UnknownNameError("Atari game", name, [game.replace("_", "-") for game in games()])
+    short = game.replace("_", "-")
+    if stem != name:
+        return AtariTask(name=f"{short}-ram", game=game, observation="ram", stack=1)
+    return AtariTask(name=short, game=game)
+
+
+def _letters(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
