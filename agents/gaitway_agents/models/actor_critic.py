@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import Evaluation
+from .critics import VALUE_HEADS, DreamerTricks, follow, frozen_copy
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
@@ -41,6 +42,8 @@ class ActorCriticConfig:
     recurrent: str = "none"
     """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
     memory_size: int = 64
+    dreamer: DreamerTricks = field(default_factory=DreamerTricks)
+    """Tricks of DreamerV3 against rewards of unknown scale."""
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -86,23 +89,36 @@ class ActorCritic(nn.Module):
         self.critic_encoder = (
             self.actor_encoder if config.share_encoder else self._encoder(observation_space, critic_keys)
         )
-        self.actor = self._network(self.actor_encoder.dim, config.actor_hidden, self.head.num_outputs, 0.01)
-        self.critic = self._network(self.critic_encoder.dim, config.critic_hidden, 1, 1.0)
-        self._scale_last_layer()
+        self.value_head = VALUE_HEADS[config.dreamer.critic]()
+        self._make_networks(self.actor_encoder.dim, self.critic_encoder.dim)
 
     def _encoder(self, space: spaces.Dict, keys: list[str]) -> Encoder:
         config = self.config
-        return Encoder(space, keys, normalize=config.normalize_observations, clip=config.clip_observations)
+        return Encoder(
+            space,
+            keys,
+            normalize=config.normalize_observations,
+            clip=config.clip_observations,
+            symlog=config.dreamer.symlog_observations,
+        )
+
+    def _make_networks(self, actor_inputs: int, critic_inputs: int) -> None:
+        config = self.config
+        self.actor = self._network(actor_inputs, config.actor_hidden, self.head.num_outputs, 0.01)
+        self.critic = self._network(critic_inputs, config.critic_hidden, self.value_head.num_outputs, 1.0)
+        if config.actor_output_gain is not None:
+            last = cast(nn.Linear, self.actor[-1])
+            nn.init.orthogonal_(last.weight, config.actor_output_gain)
+            nn.init.zeros_(last.bias)
+        if config.dreamer.critic_zero_init:
+            last = cast(nn.Linear, self.critic[-1])
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+        self.slow_critic = frozen_copy(self.critic) if config.dreamer.critic_ema else None
 
     def _network(self, inputs: int, hidden: tuple[int, ...], outputs: int, gain: float) -> nn.Sequential:
         output_gain = gain if self.config.orthogonal else None
         return mlp([inputs, *hidden, outputs], self.config.activation, output_gain=output_gain)
-
-    def _scale_last_layer(self) -> None:
-        if self.config.actor_output_gain is not None:
-            last = cast(nn.Linear, self.actor[-1])
-            nn.init.orthogonal_(last.weight, self.config.actor_output_gain)
-            nn.init.zeros_(last.bias)
 
     # ---- what a collector needs ------------------------------------------------------------------------------------
 
@@ -120,7 +136,7 @@ class ActorCritic(nn.Module):
 
     def value(self, observations: Observations) -> Tensor:
         """State values, (B,)."""
-        return self._values(self.critic(self.critic_encoder(observations)))
+        return self._values(self.critic, self.critic_encoder(observations))
 
     def rows(self, x: Tensor) -> Tensor:
         """A rollout's (T, N, ...) as rows of a batch; here every step is one, (T * N, ...)."""
@@ -137,11 +153,13 @@ class ActorCritic(nn.Module):
     def evaluate(self, batch: Batch) -> Evaluation:
         features = self.actor_encoder(batch.observations)
         shared = self.critic_encoder is self.actor_encoder
-        outputs = self.critic(features if shared else self.critic_encoder(batch.observations))
-        return self._evaluation(self.head(self.actor(features), batch.observations), outputs, batch)
+        critic_features = features if shared else self.critic_encoder(batch.observations)
+        return self._evaluation(self.head(self.actor(features), batch.observations), critic_features, batch)
 
-    def _evaluation(self, parameters: Parameters, critic_outputs: Tensor, batch: Batch) -> Evaluation:
-        """What the heads say of the batch's decisions, from the outputs (..., A) and (..., 1) of the networks."""
+    def _evaluation(self, parameters: Parameters, critic_features: Tensor, batch: Batch) -> Evaluation:
+        """What the heads say of the batch's decisions (...); features are (decisions, D)."""
+        outputs = self._outputs(self.critic, critic_features)
+        shape = batch.log_probs.shape
         kl = None
         if batch.distribution:
             with torch.no_grad():
@@ -149,14 +167,34 @@ class ActorCritic(nn.Module):
         return Evaluation(
             log_probs=self.head.log_prob(parameters, batch.actions),
             entropy=self.head.entropy(parameters),
-            values=self._values(critic_outputs),
+            values=self.value_head.values(outputs).view(shape),
             distribution=parameters,
             kl=kl,
+            value_losses=self._value_losses(outputs, critic_features, batch),
         )
 
-    def _values(self, outputs: Tensor) -> Tensor:
+    def _value_losses(self, outputs: Tensor, features: Tensor, batch: Batch) -> Tensor | None:
+        """The critic's losses where they are its own; None for the squared error, which the optimiser knows."""
+        if batch.returns is None or not self.config.dreamer.own_value_losses:
+            return None
+        losses = self.value_head.losses(outputs, batch.returns.flatten())
+        if self.slow_critic is not None:
+            with torch.no_grad():
+                slow = self._values(self.slow_critic, features)
+            losses = losses + self.value_head.losses(outputs, slow)
+        return losses.view(batch.returns.shape)
+
+    def after_step(self) -> None:
+        """To be called after every step of an optimiser."""
+        if self.slow_critic is not None:
+            follow(self.slow_critic, self.critic)
+
+    def _values(self, critic: nn.Module, features: Tensor) -> Tensor:
+        return self.value_head.values(self._outputs(critic, features))
+
+    def _outputs(self, critic: nn.Module, features: Tensor) -> Tensor:
         # Undoes what reduced precision did to the type.
-        return outputs.squeeze(-1).to(next(self.critic.parameters()).dtype)
+        return critic(features).to(next(self.critic.parameters()).dtype)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Actor and critic are clipped apart, as in rsl_rl: a value explosion leaves the policy's step alone."""

@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from .critics import symlog
 from .linear import Linear
 from .normalizer import RunningNormalizer
 
@@ -16,10 +17,18 @@ from .normalizer import RunningNormalizer
 class Encoder(nn.Module):
     """Features (B, ``dim``) of the observations named ``keys``, side by side."""
 
-    def __init__(self, space: spaces.Dict, keys: Sequence[str], *, normalize: bool, clip: float | None = None):
+    def __init__(
+        self,
+        space: spaces.Dict,
+        keys: Sequence[str],
+        *,
+        normalize: bool,
+        clip: float | None = None,
+        symlog: bool = False,
+    ):
         super().__init__()
         self.keys = list(keys)
-        self.parts = nn.ModuleDict({key: _part(key, space[key], normalize, clip) for key in self.keys})
+        self.parts = nn.ModuleDict({key: _part(key, space[key], normalize, clip, symlog) for key in self.keys})
         self.dim = sum(int(part.dim) for part in self.parts.values())  # type: ignore[arg-type]
 
     def forward(self, observations: dict[str, Tensor]) -> Tensor:
@@ -40,19 +49,23 @@ def make_encoder(space: spaces.Dict, keys: Sequence[str], *, normalize: bool, cl
 
 
 class Vector(nn.Module):
-    """Numbers of any shape, flattened, with running normalisation if asked for."""
+    """Numbers of any shape, flattened, with symlog and then running normalisation if asked for."""
 
-    def __init__(self, dim: int, normalize: bool, clip: float | None):
+    def __init__(self, dim: int, normalize: bool, clip: float | None, symlog: bool):
         super().__init__()
-        self.dim = dim
+        self.dim, self.symlog = dim, symlog
         self.normalizer = RunningNormalizer(dim, clip=clip) if normalize else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.normalizer(x if x.dim() == 2 else x.flatten(1))
+        return self.normalizer(self._numbers(x))
 
     def update(self, x: Tensor) -> None:
         if isinstance(self.normalizer, RunningNormalizer):
-            self.normalizer.update(x.flatten(1))
+            self.normalizer.update(self._numbers(x))
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        flat = x if x.dim() == 2 else x.flatten(1)
+        return symlog(flat) if self.symlog else flat
 
 
 class OneHot(nn.Module):
@@ -100,7 +113,7 @@ def is_image(space: spaces.Space) -> bool:
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 
-def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None) -> nn.Module:
+def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool) -> nn.Module:
     if is_image(space):
         return NatureCNN(space.shape)  # type: ignore[arg-type]
     if isinstance(space, spaces.Discrete):
@@ -108,5 +121,5 @@ def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None) ->
     if isinstance(space, spaces.MultiDiscrete):
         return OneHot(space.start.flatten().tolist(), space.nvec.flatten().tolist())
     if isinstance(space, spaces.Box | spaces.MultiBinary):
-        return Vector(int(np.prod(space.shape)), normalize, clip)
+        return Vector(int(np.prod(space.shape)), normalize, clip, symlog)
     raise ValueError(f"observation {key!r} of space {space}: use Box, Discrete, MultiDiscrete or MultiBinary")

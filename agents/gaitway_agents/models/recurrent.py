@@ -56,10 +56,7 @@ class RecurrentActorCritic(ActorCritic):
         super().__init__(observation_space, action_space, config)
         size = config.memory_size
         self.actor_gru, self.critic_gru = GRU(self.actor_encoder.dim, size), GRU(self.critic_encoder.dim, size)
-        # The networks read memories, not features.
-        self.actor = self._network(size, config.actor_hidden, self.head.num_outputs, 0.01)
-        self.critic = self._network(size, config.critic_hidden, 1, 1.0)
-        self._scale_last_layer()
+        self._make_networks(size, size)  # they read memories, not features
 
     def initial_memory(self, num_envs: int) -> Observations:
         size = self.config.memory_size
@@ -78,7 +75,7 @@ class RecurrentActorCritic(ActorCritic):
         return self.head(self.actor(self._remember_actor(observations)), observations)
 
     def value(self, observations: Observations) -> Tensor:
-        return self._values(self.critic(self._remember_critic(observations)))
+        return self._values(self.critic, self._remember_critic(observations))
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """Sequences (B, T, ...) played again from the memories that their first steps began with."""
@@ -90,8 +87,7 @@ class RecurrentActorCritic(ActorCritic):
         features = self.critic_encoder(flat).unflatten(0, shape)
         critic = self.critic_gru.sequence(features, seen["critic_memory"][:, 0], seen[CONTINUES])
         parameters = self.head(self.actor(actor.flatten(0, 1)), flat)
-        values = self.critic(critic.flatten(0, 1)).unflatten(0, shape)
-        return self._evaluation(tuple(p.unflatten(0, shape) for p in parameters), values, batch)
+        return self._evaluation(tuple(p.unflatten(0, shape) for p in parameters), critic.flatten(0, 1), batch)
 
     def _remember_actor(self, observations: Observations) -> Tensor:
         return self.actor_gru(self.actor_encoder(observations), observations["actor_memory"])
