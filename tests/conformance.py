@@ -20,9 +20,25 @@ Factory = Callable[..., VectorEnv]
 
 
 def actions(env: VectorEnv, steps: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
-    """Random actions (steps, N, A)."""
+    """Random actions (steps, N, A), or choices (steps, N)."""
     generator = torch.Generator().manual_seed(seed)
+    if isinstance(env.single_action_space, gymnasium.spaces.Discrete):
+        return torch.randint(int(env.single_action_space.n), (steps, env.num_envs), generator=generator)
     return scale * torch.randn(steps, *env.action_space.shape, generator=generator)
+
+
+def still(env: VectorEnv) -> torch.Tensor:
+    """The action 0 for everybody."""
+    return torch.zeros_like(actions(env, 1)[0])
+
+
+def torch_type(space: gymnasium.Space[Any]) -> torch.dtype:
+    """Images are bytes, choices are whole numbers, everything else is float32."""
+    if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
+        return torch.int64
+    if isinstance(space, gymnasium.spaces.MultiBinary):
+        return torch.bool
+    return torch.uint8 if space.dtype == np.uint8 and len(space.shape) == 3 else torch.float32
 
 
 def same(a: Any, b: Any) -> bool:
@@ -54,7 +70,9 @@ def check_shapes_and_types(make: Factory) -> None:
         assert set(observation) == set(env.single_observation_space.spaces)
         for name, value in observation.items():
             single, batched = env.single_observation_space[name], env.observation_space[name]
-            assert value.dtype == torch.float32 and single.dtype == batched.dtype == np.float32
+            assert value.dtype == torch_type(single) and single.dtype == batched.dtype
+            if isinstance(single, gymnasium.spaces.Box):
+                assert value.numpy(force=True).dtype == single.dtype
             assert tuple(value.shape) == batched.shape == (5, *single.shape)
             assert batched.contains(value.cpu().numpy())
         assert env.single_action_space.shape == action.shape[1:]
@@ -81,10 +99,11 @@ def check_results_are_not_overwritten(make: Factory) -> None:
 
 def check_bad_use_is_refused(make: Factory) -> None:
     env = make(4)
-    action = torch.zeros(env.action_space.shape)
+    action = still(env)
     _raises(gymnasium.error.ResetNeeded, lambda: env.step(action))
     env.reset()
-    for bad in (action[:1], action[0], action[:, :-1], torch.zeros(5, action.shape[1])):
+    short = (action[:, :-1],) if action.dim() > 1 else ()
+    for bad in (action[:1], action[0], *short, torch.cat((action, action[:1]))):
         message = _raises(ValueError, lambda bad=bad: env.step(bad))
         assert str(tuple(bad.shape)) in message and str(tuple(action.shape)) in message
     _raises(ValueError, lambda: make(0))
@@ -95,7 +114,7 @@ def check_time_limit_is_exact(make: Factory, episode_length: int = 6) -> None:
     env = make(4, episode_length=episode_length)
     env.reset(seed=0)
     for step in range(1, 3 * episode_length + 1):
-        _, _, terminated, truncated, info = env.step(torch.zeros(env.action_space.shape))
+        _, _, terminated, truncated, info = env.step(still(env))
         assert not terminated.any()
         assert truncated.all() if step % episode_length == 0 else not truncated.any()
         assert ("final_obs" in info) == (step % episode_length == 0)
@@ -134,25 +153,59 @@ def check_endings(make: Factory, violent: float, steps: int, episode_length: int
     assert seen["terminated"] > 3 and seen["truncated"] > 3, seen
 
 
-def check_seeds(make: Factory) -> None:
-    """A seed fixes everything, whether given to the factory or to reset; another seed gives something else."""
+def check_transitions(
+    env: VectorEnv, follows: Callable[[dict, torch.Tensor, dict], torch.Tensor], script: torch.Tensor
+) -> int:
+    """Every observation, the final ones above all, follows from the one before; what the next episode starts with
+    does not follow from the last. ``follows(before, actions, after)`` says of each row whether it does (N,).
+
+    Returns how many ends were seen, and checks the account that is given of each episode.
+    """
+    observation, _ = env.reset(seed=1)
+    returns, lengths = torch.zeros(env.num_envs), torch.zeros(env.num_envs, dtype=torch.int64)
+    ends = 0
+    for action in script:
+        before = observation
+        observation, reward, terminated, truncated, info = env.step(action)
+        done = terminated | truncated
+        assert "valid" not in info and not (terminated & truncated).any()
+        assert ("final_obs" in info) == ("_final_obs" in info) == bool(done.any())
+        assert torch.equal(follows(before, action, observation), ~done)
+        returns, lengths = returns + reward, lengths + 1
+        if done.any():
+            assert torch.equal(info["_final_obs"], done)
+            assert follows(before, action, info["final_obs"])[done].all()
+            assert torch.equal(info["_episode"], done)
+            assert torch.equal(info["episode"]["l"][done], lengths[done])
+            torch.testing.assert_close(info["episode"]["r"][done], returns[done])
+            returns, lengths = returns * ~done, lengths * ~done
+            ends += int(done.sum())
+    return ends
+
+
+def check_seeds(make: Factory, num_envs: int = 6, all_differ: bool = True) -> None:
+    """A seed fixes everything, whether given to the factory or to reset; another seed gives something else.
+
+    ``all_differ`` says whether no two environments may start alike.
+    """
 
     def run(env: VectorEnv, **reset: Any) -> list[Any]:
         first = env.reset(**reset)
         return [first, *roll(env, actions(env, 12))]
 
-    by_factory = run(make(6, seed=11, episode_length=8))
-    assert same(by_factory, run(make(6, seed=11, episode_length=8)))
-    assert not same(by_factory, run(make(6, seed=12, episode_length=8)))
-    env = make(6, seed=0, episode_length=8)
+    by_factory = run(make(num_envs, seed=11, episode_length=8))
+    assert same(by_factory, run(make(num_envs, seed=11, episode_length=8)))
+    assert not same(by_factory, run(make(num_envs, seed=12, episode_length=8)))
+    env = make(num_envs, seed=0, episode_length=8)
     by_reset = run(env, seed=5)
-    assert same(by_reset, run(make(6, seed=1, episode_length=8), seed=5))
+    assert same(by_reset, run(make(num_envs, seed=1, episode_length=8), seed=5))
     roll(env, actions(env, 3, seed=9))
     assert same(by_reset, run(env, seed=5)), "an environment that was used before must forget it"
     assert not same(by_reset, run(env, seed=6))
     assert not same(run(env)[0], run(env)[0]), "a reset without a seed goes on drawing"
     rows = by_factory[0][0]["policy"]
-    assert len(torch.unique(rows, dim=0)) == len(rows), "environments must differ from each other"
+    distinct = len(torch.unique(rows, dim=0))
+    assert distinct == len(rows) if all_differ else distinct > 1, "environments must differ from each other"
 
 
 def check_state_round_trip(make: Factory, steps: int = 25, episode_length: int = 10) -> None:
@@ -171,8 +224,8 @@ def check_state_round_trip(make: Factory, steps: int = 25, episode_length: int =
     assert same(expected, roll(env, script)), "going back in the same environment"
 
 
-def check_threads_do_not_matter(make: Factory) -> None:
-    one, many = (make(7, seed=4, num_threads=n, episode_length=8) for n in (1, 3))
+def check_threads_do_not_matter(make: Factory, num_envs: int = 7) -> None:
+    one, many = (make(num_envs, seed=4, num_threads=n, episode_length=8) for n in (1, 3))
     assert same(one.reset(), many.reset())
     script = actions(one, 12)
     assert same(roll(one, script), roll(many, script))
