@@ -20,7 +20,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from .core.finite import NonFiniteError
+from .core.optimizer import NonFiniteError
 from .rsl_rl_config import RslRlConfig
 from .trainer import Episode, Observation, episodes_from
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gaitway_agents.core.finite import NonFiniteError
+from gaitway_agents.core.optimizer import NonFiniteError
 from gaitway_agents.rsl_rl_config import (
     ACTIVATIONS,
     OPTIMIZERS,
