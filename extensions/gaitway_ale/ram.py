@@ -33,8 +33,8 @@ class RamVectorEnv(VectorEnv):
         self.rom = _rom(task.game)
         for console in self.consoles:
             console.setFloat("repeat_action_probability", float(task.sticky or 0.0))
-            console.loadROM(self.rom)
-        console = self.consoles[0]
+        console, self.loaded = self.consoles[0], False
+        console.loadROM(self.rom)
         self.action_set = console.getLegalActionSet() if task.full_actions else console.getMinimalActionSet()
         self.fires = bool(task.fire_reset) and any(action.value == FIRE for action in self.action_set)
         self.frames = np.zeros(num_envs, np.int64)
@@ -51,8 +51,10 @@ class RamVectorEnv(VectorEnv):
             if seed is not None:
                 self.rngs[i] = np.random.default_rng(seed + i)
                 console.setInt("random_seed", (seed + i) % 2**31)
-                console.loadROM(self.rom)  # the console reads its seed when it is loaded
+            if seed is not None or not self.loaded:
+                console.loadROM(self.rom)  # takes a tenth of a second, and only then reads the seed
             self._restart(i)
+        self.loaded = True
         return self._observe(), {"lives": self._lives()}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
