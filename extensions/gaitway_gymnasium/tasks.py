@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,11 +97,17 @@ def check_id(env_id: str) -> None:
 
     from .envpool_env import envpool_ids
 
-    if env_id in envpool_ids():
+    module, _, rest = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"environment id {env_id!r}: its module {error.name!r} is not installed") from error
+    if rest in gymnasium.registry or env_id in envpool_ids():
         return
-    try:
-        gymnasium.spec(env_id)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"environment id {env_id!r}: its module {error.name!r} is not installed") from error
-    except gymnasium.error.Error as error:
-        raise UnknownNameError("environment id", env_id, [*gymnasium.registry, *envpool_ids()]) from error
+    near = difflib.get_close_matches(rest, [*gymnasium.registry, *sorted(envpool_ids())], n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ValueError(
+        f"unknown environment id {env_id!r}: {hint}Known are those in gymnasium.registry and envpool.list_all_envs(), "
+        "and module:Id of modules that register their own"
+    )
