@@ -89,10 +89,10 @@ class Symmetry(nn.Module):
         element = self.canonical_element(observations["policy"])
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
-    def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]]) -> Batch:
+    def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
         """The batch and its images under every element; log-probabilities, advantages and returns are shared.
 
-        ``distribution`` is the behaviour policy's mean (B, A) and standard deviation. The KL divergence is measured
+        ``distribution`` gives the parameters (B, A) of the behaviour policy. The KL divergence, if any, is measured
         from what that policy would have done in the image, so that an adaptive learning rate sees how far the policy
         has moved and not how asymmetric it is.
         """
@@ -100,12 +100,11 @@ class Symmetry(nn.Module):
         for g in range(1, self.order):
             element = torch.full((len(batch),), g, device=batch.actions.device)
             observations = {n: self.apply_to(n, x, element) for n, x in batch.observations.items()}
-            mean, std = distribution(observations)
             images.append(
                 batch.replace(
                     observations=observations,
                     actions=self.apply_to("action", batch.actions, element),
-                    distribution=(mean, std.expand_as(mean)),
+                    distribution=distribution(observations) if batch.distribution else (),
                 )
             )
         return concatenate(images)
