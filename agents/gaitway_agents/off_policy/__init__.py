@@ -1,0 +1,1 @@
+"""Companions that learn from a replay buffer: deep Q-networks and soft actor-critic."""

@@ -1,0 +1,282 @@
+"""The outer loop of agents with a replay buffer: gather some steps, update some times."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from torch import Tensor
+
+from ..core.finite import NonFiniteError
+from ..models.encoders import Encoder
+from ..trainer import Episode, Observation, episodes_from
+from .config import OffPolicyConfig
+from .learner import Learner, Target
+from .replay import ReplayBuffer, Transitions
+
+TOGETHER = 16
+"""Batches drawn at once where nothing that happens between their updates changes the draw."""
+
+
+class OffPolicyTrainer(ABC):
+    """``iterate()`` gathers ``iteration_steps`` environment steps and makes the updates that are due on the way.
+
+    The number of updates follows from the number of environment steps alone, so it is the same whatever the number of
+    environments; with one of them the order of steps and updates is Stable-Baselines3's. Actions are kept in the
+    buffer as the agent chose them and turned into the environment's by ``_to_env``.
+    """
+
+    def __init__(
+        self,
+        envs: VectorEnv | Sequence[VectorEnv],
+        config: OffPolicyConfig,
+        *,
+        seed: int,
+        total_steps: int | None = None,
+    ):
+        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+        for env in self.envs:
+            if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+                raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        space = self.envs[0].single_observation_space
+        if not isinstance(space, spaces.Dict):
+            raise ValueError(f"observation space {space}: Dict is needed")
+        if config.learning_rate_final is not None and not total_steps:
+            raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
+        self.settings, self.total_steps, self.observation_space = config, total_steps, space
+        self.generator = torch.Generator().manual_seed(seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._build(space, self.envs[0].single_action_space)
+        encoders = [module for x in self.learners.values() for module in x.network.modules()]
+        self._normalizing = [m for m in encoders if isinstance(m, Encoder) and any(True for _ in m.buffers())]
+        self.replay = self._make_replay(seed)
+        self.steps, self.updates = 0, 0
+        self._learn_after = config.learning_starts
+        self._credit = 0
+        self._observations: list[Observation] = []
+        self._episodes: list[Episode] = []
+        self._rewards: list[Tensor] = []
+        self._log: dict[str, list[float]] = {}
+        self._records: list[tuple[Tensor, ...]] = []
+
+    # ---- what each agent does its own way ----------------------------------------------------------------------------
+
+    learners: dict[str, Learner]
+    targets: dict[str, Target]
+
+    @abstractmethod
+    def _build(self, space: spaces.Dict, action_space: spaces.Space[Any]) -> None:
+        """Networks and optimisers; refuses spaces that the agent cannot handle."""
+
+    @abstractmethod
+    def _explore(self, observations: Observation) -> Tensor:
+        """Actions to gather with, (N, ...)."""
+
+    @abstractmethod
+    def _to_env(self, actions: Tensor) -> Tensor:
+        """Actions as environments take them."""
+
+    @abstractmethod
+    def _learn(self, updates: int, steps: int) -> None:
+        """Make ``updates`` after ``steps`` more steps."""
+
+    @abstractmethod
+    def _statistics(self, records: list[tuple[Tensor, ...]]) -> dict[str, float]:
+        """What to report of the updates of an iteration, from what they appended to ``_records``."""
+
+    @abstractmethod
+    def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
+        """Deterministic actions as environments take them, and no memory."""
+
+    def _make_replay(self, seed: int) -> ReplayBuffer:
+        cfg = self.settings
+        return ReplayBuffer(cfg.buffer_size, self.num_envs, gamma=cfg.gamma, n_step=cfg.n_step, seed=seed)
+
+    # ---- one iteration -----------------------------------------------------------------------------------------------
+
+    @property
+    def num_envs(self) -> int:
+        return sum(env.num_envs for env in self.envs)
+
+    def iterate(self) -> dict[str, float]:
+        """Gather and learn for a while. Returns metrics, with the seconds spent under ``time/``."""
+        cfg, start, first = self.settings, time.perf_counter(), self.steps
+        self.timing = {"environment": 0.0, "policy": 0.0, "learning": 0.0}
+        if not self._observations:
+            self._observations = [env.reset()[0] for env in self.envs]
+        until = self.steps + cfg.iteration_steps
+        if self.total_steps and self.steps < self.total_steps:
+            until = min(until, self.total_steps)
+        updates = self.updates
+        while self.steps < until:
+            self._round()
+        metrics = self._summary()
+        metrics |= {"learn/updates": self.updates - updates, "rollout/replay": len(self.replay)}
+        metrics |= {f"time/{name}": value for name, value in self.timing.items()}
+        assert self.steps > first
+        return metrics | {"time/total": time.perf_counter() - start}
+
+    def _round(self) -> None:
+        """``train_frequency`` steps and the updates that are due for them."""
+        cfg, before = self.settings, self.steps
+        for _ in range(max(1, cfg.train_frequency // self.num_envs)):
+            self._step()
+        start = time.perf_counter()
+        gathered = self.steps - before
+        due = 0
+        if self.steps > self._learn_after:
+            if cfg.gradient_steps == -1:
+                due = gathered
+            else:
+                due, self._credit = divmod(self._credit + gathered * cfg.gradient_steps, cfg.train_frequency)
+        self._anneal()
+        self._learn(due, gathered)
+        self.updates += due
+        self.timing["learning"] += time.perf_counter() - start
+
+    @torch.no_grad()
+    def _step(self) -> None:
+        """One step of every environment, into the replay buffer."""
+        start = time.perf_counter()
+        observations = _join(self._observations)
+        actions = self._explore(observations)
+        env_actions = self._to_env(actions)
+        chosen = time.perf_counter()
+        parts: list[tuple[Any, ...]] = []
+        begin = 0
+        for i, env in enumerate(self.envs):
+            result = env.step(env_actions[begin : begin + env.num_envs])
+            begin += env.num_envs
+            parts.append(result)
+            self._observations[i] = result[0]
+        stepped = time.perf_counter()
+        self.timing["policy"] += chosen - start
+        self.timing["environment"] += stepped - chosen
+        self.steps += self.num_envs
+        following = _join([_true_next(*result) for result in parts])
+        rewards, terminated, truncated = (_cat([result[k] for result in parts]) for k in (1, 2, 3))
+        infos = [result[4] for result in parts]
+        self.replay.add(observations, actions, rewards, terminated, truncated, following, _valid(infos, self.envs))
+        for info in infos:
+            self._episodes += episodes_from(info, self.steps)
+            for name, value in info.get("log", {}).items():
+                self._log.setdefault(name, []).append(value)
+        self._rewards.append(rewards)
+        self._normalize(observations)
+        self.timing["policy"] += time.perf_counter() - stepped
+
+    def _normalize(self, observations: Observation) -> None:
+        """Feed the running statistics of the networks' encoders."""
+        for encoder in self._normalizing:
+            encoder.update(observations)
+
+    def _anneal(self) -> None:
+        cfg = self.settings
+        if cfg.learning_rate_final is not None and self.total_steps:
+            done = min(1.0, self.steps / self.total_steps)
+            for learner in self.learners.values():
+                learner.set_learning_rate(cfg.learning_rate + (cfg.learning_rate_final - cfg.learning_rate) * done)
+
+    def _batches(self, updates: int, together: int = TOGETHER) -> Iterator[Transitions]:
+        """Draw the batches of ``updates`` updates, up to ``together`` of them at once."""
+        while updates > 0:
+            count = min(updates, together)
+            yield self.replay.sample(count * self.settings.batch_size)
+            updates -= count
+
+    def _summary(self) -> dict[str, float]:
+        """Metrics of an iteration; raises :class:`NonFiniteError` if it was the one in which training diverged."""
+        metrics = {"rollout/reward": float(torch.cat(self._rewards).mean())}
+        metrics |= {f"rollout/{name}": sum(values) / len(values) for name, values in self._log.items()}
+        if self._records:
+            metrics |= {f"learn/{name}": value for name, value in self._statistics(self._records).items()}
+            bad = next((name for name, value in metrics.items() if not math.isfinite(value)), None)
+            if bad:
+                raise NonFiniteError(f"training diverged after {self.steps} steps: {bad} is {metrics[bad]}")
+        self._rewards.clear()
+        self._log.clear()
+        self._records.clear()
+        return metrics
+
+    def pop_episodes(self) -> list[Episode]:
+        """Episodes that ended since the last call."""
+        episodes, self._episodes = self._episodes, []
+        return episodes
+
+    def initial_memory(self, num_envs: int) -> Observation:
+        """These policies remember nothing."""
+        return {}
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the training depends on; the replay buffer if ``checkpoint_replay``."""
+        return {
+            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
+            "targets": {name: target.network.state_dict() for name, target in self.targets.items()},
+            "replay": self.replay.state_dict() if self.settings.checkpoint_replay else None,
+            "generator": self.generator.get_state(),
+            "steps": self.steps,
+            "updates": self.updates,
+            "learn_after": self._learn_after,
+            "credit": self._credit,
+            "observations": self._observations,
+            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
+        for name, target in self.targets.items():
+            target.network.load_state_dict(state["targets"][name])
+        self.generator.set_state(state["generator"])
+        self.steps, self.updates, self._credit = state["steps"], state["updates"], state["credit"]
+        self._observations = [dict(observation) for observation in state["observations"]]
+        for env, env_state in zip(self.envs, state["envs"], strict=True):
+            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        if state["replay"] is not None:
+            self._learn_after = state["learn_after"]
+            self.replay.load_state_dict(state["replay"])
+        else:
+            self._learn_after = self.steps + self.settings.learning_starts
+
+
+def _cat(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)  # type: ignore[arg-type]
+
+
+def _join(observations: Sequence[Observation]) -> Observation:
+    """The environments' observations one below the other."""
+    if len(observations) == 1:
+        return observations[0]
+    return {name: torch.cat([part[name] for part in observations]) for name in observations[0]}
+
+
+def _true_next(
+    observation: Observation, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any]
+) -> Observation:
+    """What followed a step, which is not the first observation of the next episode."""
+    ended = terminated | truncated
+    if not bool(ended.any()):
+        return observation
+    final = info["final_obs"]
+    return {
+        name: torch.where(ended.view(-1, *[1] * (value.dim() - 1)), final[name], value)
+        for name, value in observation.items()
+    }
+
+
+def _valid(infos: Sequence[dict[str, Any]], envs: Sequence[VectorEnv]) -> Tensor | None:
+    """Which rows are transitions at all; None if all are."""
+    if not any("valid" in info for info in infos):
+        return None
+    return torch.cat(
+        [info.get("valid", torch.ones(env.num_envs, dtype=torch.bool)) for info, env in zip(infos, envs, strict=True)]
+    )
