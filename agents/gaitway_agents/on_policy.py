@@ -4,43 +4,37 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from .core.advantage import gae
+from .collector import Collector
+from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
-from .core.optimizer import NonFiniteError, PolicyOptimizer
+from .core.finite import NonFiniteError
+from .core.optimizer import OptimizerConfig, PolicyOptimizer
+from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
+from .core.vtrace import vtrace
+from .decoupled import DecoupledCollector
 from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
 from .presets import PPOConfig
-from .rollout import Lane, Rollout, join
+from .rollout import Rollout
 from .symmetry import CanonicalActor, Symmetry
 from .trainer import Episode, Observation
-
-
-@runtime_checkable
-class SplitStep(Protocol):
-    """An environment whose ``step`` is these three in a row, so that only its physics need run in the background."""
-
-    def apply_action(self, actions: Tensor) -> None: ...
-    def step_physics(self) -> None: ...
-    def evaluate(self) -> tuple[Any, ...]: ...
 
 
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
 
     Environments are ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
-    Several of them are stepped in turn as one: while the physics of one runs in the background, the terms and the
-    policy of the next are computed. With canonical symmetry the whole learner lives in the canonical domain and only
-    what enters an environment is mirrored back.
+    Several of them are stepped in turn as one. With canonical symmetry the whole learner lives in the canonical
+    domain and only what enters an environment is mirrored back.
     """
 
     def __init__(
@@ -71,15 +65,18 @@ class OnPolicyTrainer:
                 )
             kind = POLICIES[config.model.recurrent]
             self.policy = kind(observation_space, self.env.single_action_space, config.model)
-        self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
+        self.collector = (DecoupledCollector if config.decoupled else Collector)(
+            self.envs,
+            self.policy,
+            self.generator,
+            num_steps=config.num_steps,
+            random_episode_start=config.random_episode_start,
+            symmetry=symmetry if config.symmetry == "canonical" else None,
+        )
+        self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
         self.reward_scaler = RewardScaler(self.num_envs, config.gamma) if config.scale_rewards else None
         self.steps = 0
-        self.timing: dict[str, float] = {}
         self._episodes: list[Episode] = []
-        self._observations: list[Observation] | None = None
-        # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
-        alone = len(self.envs) == 1 and not isinstance(self.env, SplitStep)
-        self._background = None if alone else ThreadPoolExecutor(1, "physics")
 
     @property
     def env(self) -> VectorEnv:
@@ -94,52 +91,30 @@ class OnPolicyTrainer:
 
     def iterate(self) -> dict[str, float]:
         """One rollout and one update. Returns metrics, with the seconds spent under ``time/``."""
-        self.timing = {"environment": 0.0, "policy": 0.0}
+        if self.collector.observations is None:
+            self._check_rows()
         start = time.perf_counter()
-        rollout = self._collect()
+        steps = self.steps + self.config.num_steps * self.num_envs
+        rollout = self.collector.rollout(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
+        if self.reward_scaler is not None:
+            scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated)
+            rollout = replace(rollout, learnt_rewards=scaled)
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
         refresh = functools.partial(self._prepare, rollout) if self.config.recompute_advantages else None
         statistics = self.optimizer.update(batch, refresh)
         self.policy.update_normalizers(rollout.flat_observations())
-        self.steps += self.config.num_steps * self.num_envs
+        self.steps = steps
+        self._episodes += rollout.episodes
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
         metrics |= {f"learn/{name}": value for name, value in self.policy.head.spread().items()}
         metrics["learn/explained_variance"] = _explained_variance(batch)
         metrics["rollout/reward"] = float(rollout.rewards.mean())
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
-        metrics |= {f"time/{name}": value for name, value in self.timing.items()}
+        metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
         return metrics | {"time/learning": end - collected, "time/total": end - start}
-
-    @torch.no_grad()
-    def _collect(self) -> Rollout:
-        """``num_steps`` steps of every environment; the environments take turns."""
-        if self._observations is None:
-            self._check_rows()
-            options = {"random_episode_step": True} if self.config.random_episode_start else None
-            self._observations = [
-                env.reset(options=options)[0] | self.policy.initial_memory(env.num_envs) for env in self.envs
-            ]
-        lanes = [Lane() for _ in self.envs]
-        pending = [self._act(lane, i) for i, lane in enumerate(lanes)]
-        for t in range(self.config.num_steps):
-            for i, lane in enumerate(lanes):
-                start = time.perf_counter()
-                observation, *outcome = pending[i]()
-                lane.add_outcome(*outcome, steps=self.steps + (t + 1) * self.num_envs)
-                self._observations[i] = observation | lane.memory
-                self.timing["environment"] += time.perf_counter() - start
-                if t + 1 < self.config.num_steps:
-                    pending[i] = self._act(lane, i)
-        for lane in lanes:
-            self._episodes += lane.episodes
-        rollout = join(lanes)
-        if self.reward_scaler is None:
-            return rollout
-        scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated)
-        return replace(rollout, learnt_rewards=scaled)
 
     def _check_rows(self) -> None:
         """A rollout must fill the minibatches; checked before the first one is collected."""
@@ -152,48 +127,36 @@ class OnPolicyTrainer:
                 "fewer minibatches or more environments"
             )
 
-    def _act(self, lane: Lane, i: int) -> Callable[[], tuple[Any, ...]]:
-        """Choose actions for environment ``i`` and start its step; the result returns what ``step`` does.
-
-        Where a step can be split, only its physics runs in the background.
-        """
-        start = time.perf_counter()
-        observation, element = self._canonical(self._observations[i])  # type: ignore[index]
-        distribution, lane.memory = self.policy.act(observation)
-        action = self.policy.head.sample(distribution, self.generator)
-        lane.decisions.append((observation, action, distribution))
-        if element is not None:
-            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
-        action = self.policy.head.to_env(action)
-        self.timing["policy"] += time.perf_counter() - start
-        env = self.envs[i]
-        if self._background is None:
-            return lambda: env.step(action)
-        if isinstance(env, SplitStep):
-            env.apply_action(action)
-            physics = self._background.submit(env.step_physics)
-            return lambda: (physics.result(), env.evaluate())[1]
-        return self._background.submit(env.step, action).result
-
     @torch.no_grad()
     def _prepare(self, rollout: Rollout) -> Batch:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
-        last = [policy.value(self._canonical(observation)[0]) for observation in self._observations or ()]
-        next_values = torch.cat((values[1:], torch.cat(last)[None]))
+        next_values = torch.cat((values[1:], policy.value(rollout.following)[None]))
         for t, envs, final in rollout.finals:
-            next_values[t, envs] = policy.value(self._canonical(final)[0])
+            next_values[t, envs] = policy.value(self.collector.canonical(final)[0])
         done = rollout.terminated | rollout.truncated
-        advantages = gae(rollout.learnt_rewards, values, next_values, rollout.terminated, done, cfg.gamma, cfg.lam)
+        rewards, terminated, distribution = rollout.learnt_rewards, rollout.terminated, rollout.distribution
+        log_probs = policy.head.log_prob(distribution, rollout.actions)
+        if cfg.advantage == "monte_carlo":
+            advantages = returns = monte_carlo(rewards, next_values, terminated, done, cfg.gamma)
+        elif cfg.advantage == "vtrace":
+            # V-trace's weights lead from the behaviour to the policy as it is now; the surrogate's ratio starts there.
+            behaviour, distribution = log_probs, self._current(rollout)
+            log_probs = policy.head.log_prob(distribution, rollout.actions)
+            ratios = (log_probs - behaviour).exp()
+            advantages, returns = vtrace(rewards, values, next_values, terminated, done, ratios, cfg.gamma, cfg.lam)
+        else:
+            advantages = gae(rewards, values, next_values, terminated, done, cfg.gamma, cfg.lam)
+            returns = advantages + values
         batch = Batch(
             observations=rollout.observations,
             actions=rollout.actions,
-            log_probs=policy.head.log_prob(rollout.distribution, rollout.actions),
+            log_probs=log_probs,
             advantages=advantages,
             values=values,
-            returns=advantages + values,
-            distribution=rollout.distribution if cfg.optimizer.needs_distribution else (),
+            returns=returns,
+            distribution=distribution if cfg.optimizer.needs_distribution else (),
             mask=None if rollout.valid.all() else rollout.valid.to(values.dtype),
         ).map(policy.rows)
         if not torch.isfinite(batch.advantages).all():
@@ -203,10 +166,10 @@ class OnPolicyTrainer:
             return self.symmetry.augment(batch, policy.distribution)
         return batch
 
-    def _canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
-        if self.config.symmetry != "canonical":
-            return observation, None
-        return self.symmetry.canonicalize(observation)  # type: ignore[union-attr]
+    def _current(self, rollout: Rollout) -> tuple[Tensor, ...]:
+        """Parameters (T, N, ...) of the distributions that the policy would draw the rollout's actions from now."""
+        flat = self.policy.distribution(rollout.flat_observations())
+        return tuple(parameter.unflatten(0, rollout.rewards.shape) for parameter in flat)
 
     def _anneal(self) -> None:
         final = self.config.learning_rate_final
@@ -236,12 +199,9 @@ class OnPolicyTrainer:
     @torch.no_grad()
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The most likely actions, as environments take them, and the policy's memory."""
-        seen, element = self._canonical(observations)
+        seen, element = self.collector.canonical(observations)
         distribution, memory = self.policy.act(seen)
-        action = self.policy.head.mode(distribution)
-        if element is not None:
-            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
-        return self.policy.head.to_env(action), memory
+        return self.collector.to_env(self.policy.head.mode(distribution), element), memory
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
@@ -251,9 +211,7 @@ class OnPolicyTrainer:
             "generator": self.generator.get_state(),
             "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
             "steps": self.steps,
-            "observations": self._observations,
-            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
-        }
+        } | self.collector.state_dict()
 
     def load_policy(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
@@ -265,9 +223,16 @@ class OnPolicyTrainer:
         if self.reward_scaler is not None:
             self.reward_scaler.load_state_dict(state["reward_scaler"])
         self.steps = state["steps"]
-        self._observations = state["observations"]
-        for env, env_state in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        self.collector.load_state_dict(state)
+
+
+def make_optimizer(
+    policy: nn.Module, config: OptimizerConfig | TrustRegionConfig, generator: torch.Generator
+) -> PolicyOptimizer | TrustRegionOptimizer:
+    """The optimiser that goes with the class of its settings."""
+    if isinstance(config, TrustRegionConfig):
+        return TrustRegionOptimizer(policy, config, generator)
+    return PolicyOptimizer(policy, config, generator)
 
 
 def _explained_variance(batch: Batch) -> float:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from .core.critic import CriticConfig
 from .core.optimizer import OptimizerConfig
+from .core.trust_region import TrustRegionConfig
 from .models.actor_critic import ActorCriticConfig
 
 
@@ -18,6 +20,8 @@ class PPOConfig:
     """Environment steps per rollout."""
     gamma: float = 0.99
     lam: float = 0.95
+    advantage: str = "gae"
+    """"gae"; "vtrace", which corrects for rollouts of an older policy; or "monte_carlo", returns without a baseline."""
     scale_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
     recompute_advantages: bool = False
@@ -29,13 +33,19 @@ class PPOConfig:
     learning_rate_final: float | None = None
     """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    decoupled: bool = False
+    """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
+    optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
+        if self.advantage not in ("gae", "vtrace", "monte_carlo"):
+            raise ValueError(f"advantage {self.advantage!r}: use 'gae', 'vtrace' or 'monte_carlo'")
+        if isinstance(self.optimizer, TrustRegionConfig):
+            self._check_trust_region()
+        elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
+            raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry not in ("none", "canonical", "augment"):
             raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
-        if self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
-            raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry != "none" and self.model.recurrent != "none":
             raise ValueError(
                 f"symmetry {self.symmetry!r} with model.recurrent {self.model.recurrent!r}: use only one of them"
@@ -46,11 +56,31 @@ class PPOConfig:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
 
+    def _check_trust_region(self) -> None:
+        if self.model.share_encoder:
+            raise ValueError("model.share_encoder with a trust region: the critic would move the policy; set it false")
+        if self.recompute_advantages:
+            raise ValueError("recompute_advantages with a trust region: its policy takes one step only; set it false")
+
 
 def cpu_has_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
+
+_BASELINES = OptimizerConfig(
+    epochs=10,
+    minibatches=4,
+    learning_rate=3e-4,
+    schedule="constant",
+    clip_value_loss=False,
+    value_coefficient=0.5,
+    entropy_coefficient=0.0,
+    normalize_advantages="minibatch",
+    max_grad_norm=0.5,
+    clip_groups=False,
+    eps=1e-5,
+)
 
 PPO_CLASSIC = PPOConfig(
     num_steps=128,
@@ -59,19 +89,7 @@ PPO_CLASSIC = PPOConfig(
     model=ActorCriticConfig(
         actor_hidden=(64, 64), critic_hidden=(64, 64), activation="tanh", orthogonal=True, normalize_observations=True
     ),
-    optimizer=OptimizerConfig(
-        epochs=10,
-        minibatches=4,
-        learning_rate=3e-4,
-        schedule="constant",
-        clip_value_loss=False,
-        value_coefficient=0.5,
-        entropy_coefficient=0.0,
-        normalize_advantages="minibatch",
-        max_grad_norm=0.5,
-        clip_groups=False,
-        eps=1e-5,
-    ),
+    optimizer=_BASELINES,
 )
 """Classic control and whatever else has vectors: Stable-Baselines3's defaults, on 8 environments."""
 
@@ -81,7 +99,7 @@ PPO_CARTPOLE = replace(
     gamma=0.98,
     lam=0.8,
     model=replace(PPO_CLASSIC.model, normalize_observations=False),
-    optimizer=replace(PPO_CLASSIC.optimizer, epochs=20, minibatches=1, learning_rate=1e-3),
+    optimizer=replace(_BASELINES, epochs=20, minibatches=1, learning_rate=1e-3),
 )
 """rl-baselines3-zoo's settings of CartPole-v1: 8 environments, 100,000 steps."""
 
@@ -91,9 +109,64 @@ PPO_MUJOCO = replace(
     recompute_advantages=True,
     scale_rewards=True,
     model=replace(PPO_CLASSIC.model, clip_observations=10.0, init_std=0.6065, log_std=True),
-    optimizer=replace(PPO_CLASSIC.optimizer, minibatches=32, value_coefficient=0.25),
+    optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25),
 )
 """Gymnasium's MuJoCo tasks on 64 environments, after Tianshou's benchmark (Weng et al. 2022)."""
+
+TRPO = replace(
+    PPO_MUJOCO,
+    num_steps=64,
+    recompute_advantages=False,
+    optimizer=TrustRegionConfig(critic=CriticConfig(epochs=20, learning_rate=1e-3)),
+)
+"""Trust-region policy optimisation (Schulman et al. 2015) on 16 environments, after Tianshou's benchmark."""
+
+VPG = PPOConfig(
+    num_steps=500,
+    lam=0.97,
+    random_episode_start=False,
+    model=ActorCriticConfig(
+        actor_hidden=(64, 64), critic_hidden=(64, 64), activation="tanh", init_std=0.6065, log_std=True,
+        normalize_observations=False,
+    ),
+    optimizer=OptimizerConfig(
+        epochs=1,
+        minibatches=1,
+        learning_rate=3e-4,
+        schedule="constant",
+        clip_value_loss=False,
+        value_coefficient=0.0,
+        entropy_coefficient=0.0,
+        max_grad_norm=1e3,
+        critic=CriticConfig(epochs=80, learning_rate=1e-3),
+    ),
+)  # fmt: skip
+"""The policy gradient with a learnt baseline: Spinning Up's settings (Achiam 2018) on 8 environments. One step a
+rollout, so the surrogate's ratio is 1 and its gradient that of the log-probabilities; the critic takes 80."""
+
+REINFORCE = replace(VPG, advantage="monte_carlo")
+"""Williams (1992): returns as they came, less their mean. The critic only closes returns that a rollout cuts off."""
+
+IMPALA = replace(
+    PPO_CLASSIC,
+    num_steps=20,
+    lam=1.0,
+    advantage="vtrace",
+    decoupled=True,
+    optimizer=replace(
+        _BASELINES,
+        epochs=1,
+        minibatches=1,
+        algorithm="rmsprop",
+        learning_rate=6e-4,
+        betas=(0.9, 0.99),
+        eps=0.01,
+        entropy_coefficient=0.01,
+        normalize_advantages="none",
+    ),
+)
+"""V-trace (Espeholt et al. 2018) on rollouts one update old, gathered while learning as Cleanba does (Huang et al.
+2023). With one minibatch the surrogate's ratio is 1 and V-trace's weights are those of the policy gradient."""
 
 PPO_ATARI = PPOConfig(
     num_steps=128,

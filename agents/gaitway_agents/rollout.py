@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,7 @@ class Lane:
     """What the policy remembers for the next step; nothing if it is feed-forward."""
 
     def add_outcome(
-        self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any], steps: int
+        self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any], *, steps: int
     ) -> None:
         """``steps`` counts those of the whole training, this one included."""
         if bool(truncated.any()):
@@ -61,16 +62,21 @@ class Rollout:
     """False where nothing happened: a step in which an environment only began its next episode."""
     finals: list[tuple[int, Tensor, Observation]]
     """Step, environments and last observations of the episodes that were truncated."""
+    following: Observation
+    """What was observed after the last step, (N, ...)."""
+    episodes: list[Episode]
     log: dict[str, float]
     """Means of the scalars that the environments logged."""
+    timing: dict[str, float]
+    """Seconds spent on the "environment" and on the "policy"."""
 
     def flat_observations(self) -> Observation:
         """Observations as (T * N, ...)."""
         return {name: value.flatten(0, 1) for name, value in self.observations.items()}
 
 
-def join(lanes: list[Lane]) -> Rollout:
-    """The lanes' environments side by side."""
+def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> Rollout:
+    """The lanes' environments side by side; each lane has the observation that followed its last step."""
 
     def side_by_side(parts: list[list[Tensor]]) -> Tensor:
         stacked = [torch.stack(part) for part in parts]
@@ -105,5 +111,18 @@ def join(lanes: list[Lane]) -> Rollout:
             for lane, offset in zip(lanes, offsets, strict=True)
             for t, rows, final in lane.finals
         ],
+        following={name: torch.cat([lane[name] for lane in following]) for name in following[0]},
+        episodes=[episode for lane in lanes for episode in lane.episodes],
+        timing=timing,
         log={name: sum(values) / len(values) for name, values in entries.items()},
     )
+
+
+def rollout_state(rollout: Rollout) -> dict[str, Any]:
+    """A rollout as tensors, numbers, mappings and lists, for a checkpoint."""
+    fields = {field.name: getattr(rollout, field.name) for field in dataclasses.fields(rollout)}
+    return fields | {"episodes": [dataclasses.astuple(episode) for episode in rollout.episodes]}
+
+
+def rollout_from_state(state: dict[str, Any]) -> Rollout:
+    return Rollout(**state | {"episodes": [Episode(*episode) for episode in state["episodes"]]})

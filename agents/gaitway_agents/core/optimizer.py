@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from . import objective
 from .advantage import normalise
 from .batch import Batch
+from .critic import CriticConfig, CriticOptimizer, decisions, squared_errors
+from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 
 
@@ -76,6 +78,8 @@ class OptimizerConfig:
     """Threads that share each minibatch, each with a replica of the policy."""
     precision: str = "float32"
     """"bfloat16" runs the networks' forward and backward passes in bfloat16."""
+    critic: CriticConfig | None = None
+    """Fit the critic further after the policy's epochs, by itself and at a rate of its own."""
 
     @property
     def needs_distribution(self) -> bool:
@@ -106,10 +110,6 @@ class OptimizerConfig:
             raise ValueError(f"betas {self.betas}: must lie in [0, 1)")
 
 
-class NonFiniteError(RuntimeError):
-    """A tensor became NaN or infinite; the message names the first one."""
-
-
 STATISTICS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
 
 
@@ -127,6 +127,7 @@ class PolicyOptimizer:
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
         self._check_groups()
         self.inner = _make(config, self.flat.flat)
+        self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
         self._pool = (
             ThreadPoolExecutor(config.workers - 1, "learner", initializer=torch.set_num_threads, initargs=(1,))
             if config.workers > 1
@@ -161,7 +162,8 @@ class PolicyOptimizer:
                 self._adapt(kl)
             grad_norm += self._step(batch)
         result = dict(zip(STATISTICS, (totals / steps).tolist(), strict=True))
-        return result | {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
+        result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
+        return result if self.critic is None else result | self.critic.update(batch)
 
     def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
         """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
@@ -190,7 +192,7 @@ class PolicyOptimizer:
         workers, size = len(replicas), self.config.chunk_size
         if self.config.normalize_advantages == "minibatch":
             batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
-        count = float(batch.log_probs.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)
+        count = decisions(batch)
         for _, gradient in replicas:
             gradient.zero_()
         if workers == 1 and len(batch) <= size:
@@ -239,13 +241,10 @@ class PolicyOptimizer:
 
     def _value_losses(self, new: Evaluation, batch: Batch) -> Tensor | None:
         """The critic's loss of each decision; None for a policy without a critic."""
-        if new.value_losses is not None:
-            return new.value_losses
-        if new.values is None or batch.returns is None:
-            return None
-        if self.config.clip_value_loss and batch.values is not None:
+        clip = self.config.clip_value_loss and new.value_losses is None
+        if clip and new.values is not None and batch.values is not None and batch.returns is not None:
             return objective.clipped_value_loss(new.values, batch.values, batch.returns, self.config.clip)
-        return objective.value_loss(new.values, batch.returns)
+        return squared_errors(new, batch)
 
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""
@@ -258,25 +257,20 @@ class PolicyOptimizer:
     def _step(self, batch: Batch) -> float:
         norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
         if not norm < float("inf"):
-            raise NonFiniteError(f"training diverged: {self._first_bad(batch)} is not finite")
+            raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         self.inner.step()
         return norm
 
-    def _first_bad(self, batch: Batch) -> str:
-        """Name the first non-finite tensor, from the data through the parameters to the gradients."""
-        named = {f"batch.{name}": value for name, value in batch.named_tensors().items()}
-        named |= {f"policy.{name}": value for name, value in self.policy.state_dict().items()}
-        gradients = {name: p.grad for name, p in self.policy.named_parameters() if p.grad is not None}
-        named |= {f"gradient of policy.{name}": value for name, value in gradients.items()}
-        return next((name for name, value in named.items() if not torch.isfinite(value).all()), "the gradient norm")
-
     def state_dict(self) -> dict[str, Any]:
-        return {"inner": self.inner.state_dict(), "learning_rate": self.learning_rate}
+        critic = None if self.critic is None else self.critic.state_dict()
+        return {"inner": self.inner.state_dict(), "learning_rate": self.learning_rate, "critic": critic}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.inner.load_state_dict(state["inner"])
         self.learning_rate = state["learning_rate"]
+        if self.critic is not None:
+            self.critic.load_state_dict(state["critic"])
 
 
 def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:

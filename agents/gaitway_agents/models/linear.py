@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 MIN_ROWS = 256
 MIN_SIZE = 256 * 96 * 96
@@ -32,11 +31,12 @@ class _OneDnnLinear(torch.autograd.Function):
         return _product(x, weight, bias)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        grad_x = _product(grad, weight.t()) if ctx.needs_input_grad[0] else None
-        return grad_x, _product(grad.t(), x.t()), grad.sum(0)
+        # Gradients are recorded in here only when they will be differentiated again, which oneDNN's products cannot.
+        product = nn.functional.linear if torch.is_grad_enabled() else _product
+        grad_x = product(grad, weight.t()) if ctx.needs_input_grad[0] else None
+        return grad_x, product(grad.t(), x.t()), grad.sum(0)
 
 
 class Linear(nn.Linear):

@@ -1,0 +1,120 @@
+"""Step vector environments with a policy, and record what they go through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from .models.actor_critic import ActorCritic
+from .rollout import Lane, Rollout, join
+from .symmetry import Symmetry
+from .trainer import Observation
+
+
+@runtime_checkable
+class SplitStep(Protocol):
+    """An environment whose ``step`` is these three in a row, so that only its physics need run in the background."""
+
+    def apply_action(self, actions: Tensor) -> None: ...
+    def step_physics(self) -> None: ...
+    def evaluate(self) -> tuple[Any, ...]: ...
+
+
+class Collector:
+    """Rollouts of ``num_steps`` steps; the environments take turns.
+
+    While the physics of one runs in the background, the terms and the policy of the next are computed. With a
+    ``symmetry`` the policy sees canonical observations only, and what enters an environment is mirrored back.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[VectorEnv],
+        policy: ActorCritic,
+        generator: torch.Generator,
+        *,
+        num_steps: int,
+        random_episode_start: bool,
+        symmetry: Symmetry | None,
+    ):
+        self.envs, self.policy, self.generator, self.symmetry = envs, policy, generator, symmetry
+        self.num_steps, self.random_episode_start = num_steps, random_episode_start
+        self.num_envs = sum(env.num_envs for env in envs)
+        self.observations: list[Observation] | None = None
+        # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
+        alone = len(envs) == 1 and not isinstance(envs[0], SplitStep)
+        self._background = None if alone else ThreadPoolExecutor(1, "physics")
+
+    def rollout(self, steps: int, *, last: bool) -> Rollout:
+        """The next rollout, ``steps`` steps into the training; ``last`` if no further one will be asked for."""
+        return self.collect(steps)
+
+    @torch.no_grad()
+    def collect(self, steps: int) -> Rollout:
+        """Play the environments on from where they are; ``steps`` are those before."""
+        if self.observations is None:
+            options = {"random_episode_step": True} if self.random_episode_start else None
+            self.observations = [
+                env.reset(options=options)[0] | self.policy.initial_memory(env.num_envs) for env in self.envs
+            ]
+        timing = {"environment": 0.0, "policy": 0.0}
+        lanes = [Lane() for _ in self.envs]
+        pending = [self._act(lane, i, timing) for i, lane in enumerate(lanes)]
+        for t in range(self.num_steps):
+            for i, lane in enumerate(lanes):
+                start = time.perf_counter()
+                observation, *outcome = pending[i]()
+                lane.add_outcome(*outcome, steps=steps + (t + 1) * self.num_envs)
+                self.observations[i] = observation | lane.memory
+                timing["environment"] += time.perf_counter() - start
+                if t + 1 < self.num_steps:
+                    pending[i] = self._act(lane, i, timing)
+        return join(lanes, [self.canonical(observation)[0] for observation in self.observations], timing)
+
+    def _act(self, lane: Lane, i: int, timing: dict[str, float]) -> Callable[[], tuple[Any, ...]]:
+        """Choose actions for environment ``i`` and start its step; the result returns what ``step`` does.
+
+        Where a step can be split, only its physics runs in the background.
+        """
+        start = time.perf_counter()
+        observation, element = self.canonical(self.observations[i])  # type: ignore[index]
+        distribution, lane.memory = self.policy.act(observation)
+        action = self.policy.head.sample(distribution, self.generator)
+        lane.decisions.append((observation, action, distribution))
+        action = self.to_env(action, element)
+        timing["policy"] += time.perf_counter() - start
+        env = self.envs[i]
+        if self._background is None:
+            return lambda: env.step(action)
+        if isinstance(env, SplitStep):
+            env.apply_action(action)
+            physics = self._background.submit(env.step_physics)
+            return lambda: (physics.result(), env.evaluate())[1]
+        return self._background.submit(env.step, action).result
+
+    def canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
+        """The observation as the policy sees it, and the mirror element that took it there."""
+        return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation)
+
+    def to_env(self, action: Tensor, element: Tensor | None) -> Tensor:
+        """The policy's action as environments take it."""
+        if element is not None:
+            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
+        return self.policy.head.to_env(action)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "observations": self.observations,
+            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.observations = state["observations"]
+        for env, env_state in zip(self.envs, state["envs"], strict=True):
+            env.load_state_dict(env_state)  # type: ignore[attr-defined]

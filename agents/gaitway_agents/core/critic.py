@@ -1,0 +1,108 @@
+"""Regression of a critic by itself, apart from the policy's updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import objective
+from .batch import Batch
+from .finite import NonFiniteError, first_bad
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """Epochs of Adam on the squared error of the values. Defaults are those of Spinning Up's policy gradients."""
+
+    epochs: int = 80
+    minibatches: int = 1
+    learning_rate: float = 1e-3
+    chunk_size: int = 4096
+    """Rows per forward pass: small enough for activations to stay in the cache."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "minibatches", "chunk_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"critic.{name} {getattr(self, name)}: must be at least 1")
+        if not self.learning_rate > 0.0:
+            raise ValueError(f"critic.learning_rate {self.learning_rate}: must be positive")
+
+
+class CriticOptimizer:
+    """``update(batch)`` fits the critic of ``policy`` to the batch's returns; the actor stays bit for bit.
+
+    ``groups`` are the policy's parameter groups, the actor's first.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        groups: Sequence[Sequence[nn.Parameter]],
+        config: CriticConfig,
+        generator: torch.Generator | None = None,
+    ):
+        if len(groups) != 2:
+            raise ValueError(
+                f"the policy has {len(groups)} parameter group(s), but actor and critic are to be trained apart: "
+                "set model.share_encoder to false"
+            )
+        self.policy, self.config, self.generator = policy, config, generator
+        self.learning_rate = config.learning_rate
+        self.inner = torch.optim.Adam(groups[1], config.learning_rate, fused=True)
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """The mean loss over all minibatches, by name."""
+        cfg, total = self.config, 0.0
+        if len(batch) < cfg.minibatches:
+            raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
+        self.inner.param_groups[0]["lr"] = self.learning_rate
+        for _ in range(cfg.epochs):
+            order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
+            for rows in order.tensor_split(cfg.minibatches):
+                loss = self._accumulate(batch[rows])
+                if not math.isfinite(loss):
+                    raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
+                self.inner.step()
+                total += loss
+        return {"value_loss": total / (cfg.epochs * cfg.minibatches)}
+
+    def _accumulate(self, batch: Batch) -> float:
+        """Leave the gradient of a minibatch's mean loss in the critic; return the loss."""
+        count = decisions(batch)
+        self.inner.zero_grad(set_to_none=False)  # gradients may be views of a larger buffer
+        total = 0.0
+        for start in range(0, len(batch), self.config.chunk_size):
+            chunk = batch[start : start + self.config.chunk_size]
+            losses = squared_errors(self.policy.evaluate(chunk), chunk)  # type: ignore[operator]
+            if losses is None:
+                raise ValueError("the batch has no returns or the policy no values: there is no critic to train")
+            loss = objective.masked_mean(losses, chunk.mask, count)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        return total
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inner": self.inner.state_dict(), "learning_rate": self.learning_rate}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.inner.load_state_dict(state["inner"])
+        self.learning_rate = state["learning_rate"]
+
+
+def squared_errors(new: Any, batch: Batch) -> Tensor | None:
+    """The critic's loss of each decision, from the policy's ``Evaluation``; None for a policy without a critic."""
+    if new.value_losses is not None:
+        return new.value_losses  # type: ignore[no-any-return]
+    if new.values is None or batch.returns is None:
+        return None
+    return objective.value_loss(new.values, batch.returns)
+
+
+def decisions(batch: Batch) -> Tensor | float:
+    """How many decisions of a batch count: what sums are divided by for means."""
+    return float(batch.log_probs.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)

@@ -1,0 +1,60 @@
+"""Act and learn at the same time, with the same result every time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import torch
+from gymnasium.vector import VectorEnv
+
+from .collector import Collector
+from .models.actor_critic import ActorCritic
+from .rollout import Rollout, rollout_from_state, rollout_state
+
+
+class DecoupledCollector(Collector):
+    """Plays the next rollout in a background thread while the learner works on the last (Cleanba, Huang et al. 2023).
+
+    When a rollout is handed out the next begins, with a copy of the policy as it is then: before it learns from the
+    one handed out. So every rollout but the first is one update old, and what is in it does not depend on which
+    thread is faster. Between two calls of :meth:`rollout` the environments and the generator belong to the thread.
+    """
+
+    def __init__(self, envs: Sequence[VectorEnv], policy: ActorCritic, generator: torch.Generator, **settings: Any):
+        seed = int(torch.randint(2**62, (), generator=generator))
+        super().__init__(envs, copy.deepcopy(policy), torch.Generator().manual_seed(seed), **settings)
+        self.learner = policy
+        self._thread = ThreadPoolExecutor(1, "actor", torch.set_num_threads, (torch.get_num_threads(),))
+        self._next: Future[Rollout] | None = None
+
+    def rollout(self, steps: int, *, last: bool) -> Rollout:
+        if self._next is None:
+            self._begin(steps)
+        assert self._next is not None
+        rollout = self._next.result()
+        self._next = None
+        if not last:
+            self._begin(steps + self.num_steps * self.num_envs)
+        return rollout
+
+    def _begin(self, steps: int) -> None:
+        self.policy.load_state_dict(self.learner.state_dict())
+        self._next = self._thread.submit(self.collect, steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Waits for the rollout under way, which is part of the state."""
+        rollout = None if self._next is None else rollout_state(self._next.result())
+        return super().state_dict() | {"actor_generator": self.generator.get_state(), "rollout": rollout}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._next is not None:
+            self._next.result()  # the environments are the thread's until then
+        super().load_state_dict(state)
+        self.generator.set_state(state["actor_generator"])
+        self._next = None
+        if state["rollout"] is not None:
+            self._next = Future()
+            self._next.set_result(rollout_from_state(state["rollout"]))
