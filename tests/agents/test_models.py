@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from box_spaces import box, boxes
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.models.linear import MIN_ROWS, Linear
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob, mlp
+from gaitway_agents.models.mlp import mlp
 from torch import nn
 
 
@@ -41,10 +44,9 @@ def test_log_prob_equals_torchs():
     torch.testing.assert_close(gaussian_log_prob(mean, std, actions), expected)
 
 
-def make_policy(**config: object) -> ActorCritic:
-    return ActorCritic(
-        {"policy": 6, "critic": 9}, 2, ActorCriticConfig(actor_hidden=(32,), critic_hidden=(16,), **config)
-    )
+def make_policy(**settings: object) -> ActorCritic:
+    config = ActorCriticConfig(actor_hidden=(32,), critic_hidden=(16,), **settings)
+    return ActorCritic(boxes(policy=6, critic=9), box(2), config)
 
 
 def test_the_exported_actor_is_the_mean_of_the_policy_with_its_normaliser():
@@ -72,14 +74,15 @@ def test_the_critic_sees_its_own_group_and_the_actor_only_the_policys():
     assert torch.equal(policy.distribution(a)[0], policy.distribution(other_critic)[0])
     assert torch.equal(policy.value(a), policy.value(other_policy))
     assert not torch.equal(policy.value(a), policy.value(other_critic))
-    alone = ActorCritic({"policy": 6}, 2, ActorCriticConfig())
+    alone = ActorCritic(boxes(policy=6), box(2), ActorCriticConfig())
     assert alone.value({"policy": torch.randn(4, 6)}).shape == (4,)
 
 
 def test_the_standard_deviation_keeps_above_its_floor():
     policy = make_policy(init_std=0.5, min_std=0.1)
-    policy.std.data.fill_(-3.0)
-    assert policy.distribution({"policy": torch.zeros(1, 6)})[1].tolist() == pytest.approx([0.1, 0.1])
+    policy.head.raw_std.data.fill_(-3.0)
+    _, std = policy.distribution({"policy": torch.zeros(1, 6)})
+    assert std.flatten().tolist() == pytest.approx([0.1, 0.1])
 
 
 def test_a_small_output_gain_starts_near_zero():

@@ -8,7 +8,7 @@ import io
 import pytest
 import torch
 from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig
-from gaitway_agents.models.mlp import ActorCriticConfig
+from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.symmetry import Symmetry
@@ -19,7 +19,9 @@ from torch import Tensor
 CONFIG = PPOConfig(
     num_steps=8,
     gamma=0.9,
-    model=ActorCriticConfig(actor_hidden=(16,), critic_hidden=(16,), normalize_observations=False, init_std=0.5),
+    model=ActorCriticConfig(
+        actor_hidden=(16,), critic_hidden=(16,), normalize_observations=False, init_std=0.5, min_std=0.1
+    ),
     optimizer=OptimizerConfig(
         epochs=4, minibatches=2, learning_rate=1e-2, schedule="constant", clip_value_loss=False, entropy_coefficient=0.0
     ),
@@ -229,7 +231,7 @@ def test_environments_that_take_turns_are_one_batch():
     trainer = OnPolicyTrainer(worlds, FULL, seed=0)
     metrics = trainer.iterate()
     assert trainer.steps == 8 * 32
-    assert trainer.policy.actor_normalizer.count.item() == 8 * 32
+    assert trainer.policy.actor_encoder.parts["policy"].normalizer.count.item() == 8 * 32
     not_numbers = {name: value for name, value in metrics.items() if not isinstance(value, float | int)}
     assert not not_numbers
 

@@ -6,10 +6,12 @@ import dataclasses
 
 import pytest
 import torch
+from box_spaces import box, boxes
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.objective import gaussian_kl
 from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig, PolicyOptimizer
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from torch import Tensor
 
 SMALL = ActorCriticConfig(actor_hidden=(16, 8), critic_hidden=(16,), init_std=0.7)
@@ -17,7 +19,7 @@ SMALL = ActorCriticConfig(actor_hidden=(16, 8), critic_hidden=(16,), init_std=0.
 
 def make_policy(seed: int = 0) -> ActorCritic:
     torch.manual_seed(seed)
-    return ActorCritic({"policy": 5, "critic": 7}, 3, SMALL)
+    return ActorCritic(boxes(policy=5, critic=7), box(3), SMALL)
 
 
 @torch.no_grad()
@@ -51,7 +53,7 @@ def updated(config: OptimizerConfig, batch: Batch | None = None, seed: int = 7) 
     return parameters(policy), statistics
 
 
-CONFIG = OptimizerConfig(epochs=3, minibatches=4, learning_rate=1e-3, schedule="constant")
+CONFIG = OptimizerConfig(epochs=3, minibatches=4, learning_rate=1e-3, schedule="constant", normalize_advantages="none")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,7 @@ class SequencePolicy(torch.nn.Module):
         flat = batch.replace(
             observations={k: v.flatten(0, 1) for k, v in batch.observations.items()},
             actions=batch.actions.flatten(0, 1),
+            distribution=tuple(p.flatten(0, 1) for p in batch.distribution),
         )
         new = self.inner.evaluate(flat)
         return dataclasses.replace(
@@ -125,7 +128,7 @@ class SequencePolicy(torch.nn.Module):
             log_probs=new.log_probs.reshape(rows, steps),
             entropy=new.entropy.reshape(rows, steps),
             values=new.values.reshape(rows, steps),
-            distribution=tuple(p.reshape(rows, steps, -1) for p in new.distribution),
+            kl=new.kl.reshape(rows, steps),
         )
 
     def parameter_groups(self):
@@ -219,7 +222,7 @@ def test_the_adaptive_rate_follows_the_kl(shift, factor):
     assert statistics["kl"] == pytest.approx(3 * shift**2 / (2 * 0.7**2), abs=1e-6)
     if shift:
         assert statistics["learning_rate"] == pytest.approx(1e-3 * factor)
-    assert optimizer.adam.param_groups[0]["lr"] == optimizer.learning_rate  # the rate of this very step
+    assert optimizer.inner.param_groups[0]["lr"] == optimizer.learning_rate  # the rate of this very step
 
 
 @pytest.mark.parametrize(("shift", "bound"), [(3.0, 5e-7), (0.01, 2e-6)])
@@ -323,7 +326,7 @@ def test_the_first_bad_tensor_is_named_and_nothing_is_stepped(change, culprit):
         {"desired_kl": 0.0},
         {"clip": 0.0},
         {"max_grad_norm": 0.0},
-        {"adam_eps": 0.0},
+        {"eps": 0.0},
         {"learning_rate_range": (1e-2, 1e-5)},
         {"betas": (0.9, 1.0)},
         {"max_kl": 0.0},
@@ -348,7 +351,9 @@ def test_a_saved_optimizer_continues_bit_for_bit():
     optimizer = PolicyOptimizer(policy, dataclasses.replace(CONFIG, schedule="adaptive"), generator)
     optimizer.update(make_batch(policy))
     saved = {k: v.clone() for k, v in policy.state_dict().items()}, optimizer.state_dict(), generator.get_state()
-    saved[1]["adam"]["state"] = {k: {n: t.clone() for n, t in v.items()} for k, v in saved[1]["adam"]["state"].items()}
+    saved[1]["inner"]["state"] = {
+        k: {n: t.clone() for n, t in v.items()} for k, v in saved[1]["inner"]["state"].items()
+    }
     batch = make_batch(policy, seed=5)
     optimizer.update(batch)
 

@@ -7,8 +7,9 @@ import io
 
 import pytest
 import torch
+from box_spaces import box, boxes
 from gaitway_agents.core.optimizer import OptimizerConfig
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.recurrent import GRU, RecurrentActorCritic
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
@@ -127,7 +128,7 @@ def test_a_truncated_episode_is_bootstrapped_with_what_was_remembered():
     with torch.no_grad():
         observation = {"policy": cue} | trainer.policy.initial_memory(2)
         assert trainer.policy.value(observation).tolist() == pytest.approx([-1 / 0.3, 1 / 0.3], rel=0.1)
-        *_, memory = trainer.policy.act(observation)
+        _, memory = trainer.policy.act(observation)
         later = {"policy": torch.zeros(2, 1)} | memory
         assert trainer.policy.value(later).tolist() == pytest.approx([-1 / 0.3, 1 / 0.3], rel=0.1)
 
@@ -160,14 +161,13 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
 
 
 def test_the_exported_step_is_the_policys():
-    policy = RecurrentActorCritic(
-        {"policy": 4, "critic": 6}, 2, dataclasses.replace(MODEL, normalize_observations=True)
-    )
+    model = dataclasses.replace(MODEL, normalize_observations=True)
+    policy = RecurrentActorCritic(boxes(policy=4, critic=6), box(2), model)
     policy.update_normalizers({"policy": torch.randn(50, 4) * 3, "critic": torch.randn(50, 6)})
     seen = {"policy": torch.randn(3, 4), "critic": torch.randn(3, 6)} | policy.initial_memory(3)
     actor, memory = policy.export_actor(), torch.zeros(3, MODEL.memory_size)
     for _ in range(3):
-        mean, _, remembered = policy.act(seen)
+        (mean, _), remembered = policy.act(seen)
         action, memory = actor(seen["policy"], memory)
         torch.testing.assert_close(action, mean)
         torch.testing.assert_close(memory, remembered["actor_memory"])
@@ -176,7 +176,7 @@ def test_the_exported_step_is_the_policys():
 
 def test_every_parameter_belongs_to_one_gradient_group():
     for kind in (ActorCritic, RecurrentActorCritic):
-        policy = kind({"policy": 4}, 2, MODEL)
+        policy = kind(boxes(policy=4), box(2), MODEL)
         grouped = [id(p) for group in policy.parameter_groups() for p in group]
         assert sorted(grouped) == sorted(id(p) for p in policy.parameters())
 

@@ -7,9 +7,11 @@ import itertools
 
 import pytest
 import torch
+from box_spaces import box, boxes
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.symmetry import CanonicalActor, Symmetry
 from torch import Tensor, nn
 
@@ -108,7 +110,7 @@ class Averaged(nn.Module):
 
 def make_policy(symmetry: Symmetry | None = None) -> ActorCritic:
     config = ActorCriticConfig(actor_hidden=(16,), critic_hidden=(16,), normalize_observations=False)
-    policy = ActorCritic({"policy": 6, "critic": 7}, 4, config)
+    policy = ActorCritic(boxes(policy=6, critic=7), box(4), config)
     if symmetry is not None:
         policy.actor = Averaged(policy.actor, symmetry)
     return policy
@@ -172,7 +174,14 @@ def test_learning_from_images_makes_a_policy_symmetric():
             return (image - symmetry.apply_to("action", policy.actor(x), elements(64, 1))).square().mean().item()
 
     before = asymmetry()
-    config = OptimizerConfig(epochs=2, minibatches=2, learning_rate=3e-3, schedule="constant", entropy_coefficient=0.0)
+    config = OptimizerConfig(
+        epochs=2,
+        minibatches=2,
+        learning_rate=3e-3,
+        schedule="constant",
+        entropy_coefficient=0.0,
+        normalize_advantages="none",
+    )
     optimizer = PolicyOptimizer(policy, config, torch.Generator().manual_seed(0))
     for _ in range(30):
         batch = make_batch(policy, 256)

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from box_spaces import box, boxes
 from gaitway_agents.core.advantage import gae, normalise
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.models.normalizer import RunningNormalizer
 from gaitway_agents.symmetry import Symmetry
 from torch import Tensor
@@ -39,7 +41,7 @@ def make_policy() -> ActorCritic:
     config = ActorCriticConfig(
         actor_hidden=tuple(HIDDEN), critic_hidden=tuple(HIDDEN), init_std=0.6, normalize_observations=False
     )
-    return ActorCritic({"policy": OBS}, ACTIONS, config)
+    return ActorCritic(boxes(policy=OBS), box(ACTIONS), config)
 
 
 def make_rsl_rl(policy: ActorCritic, **settings: Any) -> PPO:
@@ -83,7 +85,7 @@ def our_values(policy: ActorCritic, observations: Tensor) -> Tensor:
 
 @torch.no_grad()
 def make_batch(policy: ActorCritic, ppo: PPO) -> Batch:
-    """rsl_rl's recorded rollout in our form."""
+    """rsl_rl's recorded rollout in our form. Advantages are left for the optimiser to normalise."""
     st = ppo.storage
     observations = {"policy": st.observations["policy"].flatten(0, 1)}
     mean, std = policy.distribution(observations)
@@ -92,7 +94,7 @@ def make_batch(policy: ActorCritic, ppo: PPO) -> Batch:
         observations=observations,
         actions=actions,
         log_probs=gaussian_log_prob(mean, std, actions),
-        advantages=st.advantages.flatten(),
+        advantages=(st.returns - st.values).flatten(),
         values=policy.value(observations),
         returns=st.returns.flatten(),
         distribution=(mean, std.expand_as(mean)),
@@ -153,7 +155,7 @@ def compare(policy: ActorCritic, ppo: PPO, tolerance: float = 1e-9) -> None:
     pairs = [
         (policy.actor.state_dict(), ppo.actor.mlp.state_dict()),
         (policy.critic.state_dict(), ppo.critic.mlp.state_dict()),
-        ({"std": policy.std.data}, {"std": ppo.actor.distribution.std_param.data}),
+        ({"std": policy.head.raw_std.data}, {"std": ppo.actor.distribution.std_param.data}),
     ]
     for ours, theirs in pairs:
         assert ours.keys() == theirs.keys()
@@ -235,9 +237,11 @@ def test_parameters_after_an_update_with_mirrored_data(monkeypatch):
     ppo = make_rsl_rl(policy, entropy_coef=0.005, schedule="fixed", num_mini_batches=1, symmetry_cfg=symmetry_cfg)
     collect(ppo, rollout)
     symmetry = Symmetry({"policy": (PERM, SIGN)}, (ACTION_PERM, ACTION_SIGN), selectors=(4,)).double()
-    with torch.no_grad():
-        batch = symmetry.augment(make_batch(policy, ppo), policy.distribution)
-    optimizer = PolicyOptimizer(policy, OptimizerConfig(schedule="constant", minibatches=1))
+    original = make_batch(policy, ppo)
+    with torch.no_grad():  # rsl_rl normalises before it mirrors
+        batch = symmetry.augment(original.replace(advantages=normalise(original.advantages)), policy.distribution)
+    config = OptimizerConfig(schedule="constant", minibatches=1, normalize_advantages="none")
+    optimizer = PolicyOptimizer(policy, config)
     statistics = optimizer.update(batch)
     losses = ppo.update()
     compare(policy, ppo)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
+from box_spaces import box, boxes
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.objective import gaussian_kl
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Independent, Normal, kl_divergence
@@ -22,7 +24,9 @@ def test_kl_and_log_probability(seed, rows, dim):
 
 
 def test_evaluation_of_a_policy():
-    policy = ActorCritic({"policy": 4}, 3, ActorCriticConfig(actor_hidden=(8,), critic_hidden=(8,), init_std=0.4))
+    policy = ActorCritic(
+        boxes(policy=4), box(3), ActorCriticConfig(actor_hidden=(8,), critic_hidden=(8,), init_std=0.4)
+    )
     observations, actions = {"policy": torch.randn(10, 4)}, torch.randn(10, 3)
     batch = Batch(observations=observations, actions=actions, log_probs=torch.zeros(10), advantages=torch.zeros(10))
     new = policy.evaluate(batch)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gaitway_agents.models.mlp import ActorCriticConfig
+from box_spaces import box, boxes
+from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.recurrent import RecurrentActorCritic
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.export import export_bundle
@@ -23,7 +24,7 @@ MEMORY = 16
 def make_actor(observation_dim: int) -> nn.Module:
     torch.manual_seed(4)
     config = ActorCriticConfig(actor_hidden=(32,), critic_hidden=(8,), recurrent="gru", memory_size=MEMORY)
-    policy = RecurrentActorCritic({"policy": observation_dim}, 12, config)
+    policy = RecurrentActorCritic(boxes(policy=observation_dim), box(12), config)
     policy.update_normalizers({"policy": torch.randn(100, observation_dim)})
     return policy.export_actor().eval()
 
