@@ -134,6 +134,9 @@ class SACConfig(OffPolicyConfig):
     policy_frequency: int = 1
     """Updates of the critics for each one of actor and temperature."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
+    """Of the policy's standard deviation before squashing."""
+    smooth_log_std: bool = False
+    """Press it into the range by tanh instead of clipping, so that its gradient never ends. Needed if 0 is a bound."""
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
     max_grad_norm: float | None = None

@@ -84,16 +84,26 @@ class TwinCritic(nn.Module):
 class SquashedGaussian(nn.Module):
     """A normal distribution pressed into [-1, 1] by tanh, with a standard deviation for every state."""
 
-    def __init__(self, space: spaces.Dict, action_dim: int, config: NetworkConfig, log_std_range: tuple[float, float]):
+    def __init__(
+        self,
+        space: spaces.Dict,
+        action_dim: int,
+        config: NetworkConfig,
+        log_std_range: tuple[float, float],
+        smooth: bool = False,
+    ):
         super().__init__()
         self.encoder = make_encoder(space, actor_keys(space), normalize=config.normalize_observations)
         self.outputs = network(self.encoder.dim, config.hidden, 2 * action_dim, config)
-        self.log_std_range = log_std_range
+        self.log_std_range, self.smooth = log_std_range, smooth
 
     def forward(self, observations: Observation) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the standard deviation before squashing, (B, A) each."""
         mean, log_std = self.outputs(self.encoder(observations)).chunk(2, 1)
-        return mean, log_std.clamp(*self.log_std_range)
+        low, high = self.log_std_range
+        if self.smooth:
+            return mean, low + 0.5 * (high - low) * (log_std.tanh() + 1.0)
+        return mean, log_std.clamp(low, high)
 
     def sample(self, observations: Observation, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions (B, A) made of standard normal ``noise`` (B, A), and their log-density (B,)."""

@@ -90,6 +90,7 @@ FAST_SAC = SACConfig(
     clipped_double=False,
     policy_frequency=2,
     log_std_range=(-5.0, 0.0),
+    smooth_log_std=True,
     betas=(0.9, 0.95),
     weight_decay=0.001,
     iteration_steps=2560,

@@ -61,7 +61,7 @@ class SACTrainer(OffPolicyTrainer):
         self.action_dim = spaces.flatdim(action_space)
         cfg = self.config
         self.target_entropy = -float(self.action_dim) if cfg.target_entropy is None else cfg.target_entropy
-        self.policy = SquashedGaussian(space, self.action_dim, cfg.actor, cfg.log_std_range)
+        self.policy = SquashedGaussian(space, self.action_dim, cfg.actor, cfg.log_std_range, cfg.smooth_log_std)
         self.critic = TwinCritic(space, self.action_dim, cfg.critic)
         self.temperature = Temperature(cfg.initial_temperature)
         self.actor_learner, self.critic_learner = self._learner(self.policy), self._learner(self.critic)

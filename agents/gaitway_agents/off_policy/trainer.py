@@ -63,6 +63,7 @@ class OffPolicyTrainer(ABC):
         self._observations: list[Observation] = []
         self._episodes: list[Episode] = []
         self._rewards: list[Tensor] = []
+        self._unchecked: list[Tensor] = []
         self._log: dict[str, list[float]] = {}
         self._records: list[tuple[Tensor, ...]] = []
 
@@ -129,6 +130,7 @@ class OffPolicyTrainer(ABC):
         for _ in range(max(1, cfg.train_frequency // self.num_envs)):
             self._step()
         start = time.perf_counter()
+        self._check_rewards()
         gathered = self.steps - before
         due = 0
         if self.steps > self._learn_after:
@@ -140,6 +142,15 @@ class OffPolicyTrainer(ABC):
         self._learn(due, gathered)
         self.updates += due
         self.timing["learning"] += time.perf_counter() - start
+
+    def _check_rewards(self) -> None:
+        """Stop before anything is learnt from a reward that is no number."""
+        for rewards in self._unchecked:
+            if not math.isfinite(float(rewards.sum())):
+                row = int((~rewards.isfinite()).nonzero()[0])
+                raise NonFiniteError(f"the reward of environment {row} is {float(rewards[row])}")
+        self._rewards += self._unchecked
+        self._unchecked.clear()
 
     @torch.no_grad()
     def _step(self) -> None:
@@ -168,7 +179,7 @@ class OffPolicyTrainer(ABC):
             self._episodes += episodes_from(info, self.steps)
             for name, value in info.get("log", {}).items():
                 self._log.setdefault(name, []).append(value)
-        self._rewards.append(rewards)
+        self._unchecked.append(rewards)
         self._normalize(observations)
         self.timing["policy"] += time.perf_counter() - stepped
 

@@ -404,7 +404,7 @@ def test_several_environments_are_one():
 
 def test_a_reward_that_is_not_finite_stops_the_run():
     world = Choices(zeros, lambda s, a, t: (s, torch.full((len(s),), float("nan")), never(len(s))))
-    with pytest.raises(NonFiniteError, match=r"after 1024 steps: rollout/reward is nan"):
+    with pytest.raises(NonFiniteError, match=r"the reward of environment 0 is nan"):
         DQNTrainer(world, CONFIG, seed=0, total_steps=10_000).iterate()
 
 

@@ -146,12 +146,23 @@ def test_a_saturated_action_keeps_a_finite_log_density_and_gradient():
     assert policy.outputs[-1].bias.grad.isfinite().all()
 
 
-def test_the_standard_deviation_stays_in_its_range():
-    policy = SquashedGaussian(VECTOR, 2, NetworkConfig(hidden=()), (-2.0, 0.5))
+@pytest.mark.parametrize("smooth", [False, True])
+def test_the_standard_deviation_stays_in_its_range(smooth):
+    policy = SquashedGaussian(VECTOR, 2, NetworkConfig(hidden=()), (-2.0, 0.5), smooth)
     with torch.no_grad():
         policy.outputs[-1].weight.mul_(100.0)
     _, log_std = policy({"policy": torch.randn(100, 5)})
-    assert (log_std.min().item(), log_std.max().item()) == (-2.0, 0.5)
+    assert (log_std.min().item(), log_std.max().item()) == pytest.approx((-2.0, 0.5))
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_only_a_smooth_range_lets_go_of_what_is_beyond_it(smooth):
+    policy = SquashedGaussian(VECTOR, 1, NetworkConfig(hidden=()), (-5.0, 0.0), smooth)
+    with torch.no_grad():
+        policy.outputs[-1].weight.zero_()
+        policy.outputs[-1].bias.copy_(torch.tensor([0.0, 0.5]))
+    policy({"policy": torch.zeros(1, 5)})[1].sum().backward()
+    assert (policy.outputs[-1].bias.grad[1].item() > 0.1) == smooth
 
 
 def test_twin_critics_are_two():
