@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from typing import Any
 
 import gymnasium
@@ -19,8 +18,7 @@ from .vector_spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 
 Arrays = dict[str, np.ndarray]
-KINDS = {"reward": "fiub", "terminated": "b", "truncated": "b"}
-"""NumPy's kinds of numbers that each result of a step may consist of."""
+Info = dict[str, Any]
 
 
 def adapt(env: VectorEnv) -> VectorEnv:
@@ -65,6 +63,7 @@ class TorchVectorEnv(VectorWrapper):
         super().__init__(env)
         self.device = torch.device("cpu")
         self._n = env.num_envs  # EnvPool's own attribute takes microseconds
+        self._row = (self._n,)
         mode = env.metadata["autoreset_mode"]
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self._by_ids = "env_id" in inspect.signature(env.reset).parameters
@@ -112,7 +111,7 @@ class TorchVectorEnv(VectorWrapper):
             self._seed = seed
         observation, info = self.env.reset(seed=seed, options=options or None)
         parts = self._read(observation, info)
-        self._check_finite(parts)
+        self._entries.check_finite(parts)
         self._returns[:], self._lengths[:], self._restarting[:] = 0.0, 0, False
         self._any_restarting, self._started, self._loaded = False, True, False
         return _tensors(parts), {}
@@ -127,19 +126,21 @@ class TorchVectorEnv(VectorWrapper):
         self._steps += 1
         try:
             parts = self._read(observation, info)
-            self._check_rows(reward=reward, terminated=terminated, truncated=truncated)
-            reward, truncated, done = reward.astype(np.float32), truncated & ~terminated, terminated | truncated
-            self._check_finite(parts, reward)
+            self._check_rows(reward, terminated, truncated)
+            reward = reward.astype(np.float32)
+            self._entries.check_finite(parts, reward)
             out = self._count(reward, info)
-            over = np.count_nonzero(done)
-            if over:
+            # Most steps end nothing, and an operation on a short array takes as long as one on a long one.
+            if np.count_nonzero(terminated) or np.count_nonzero(truncated):
+                done, truncated = terminated | truncated, truncated & ~terminated
                 final, parts = self._end(parts, done, info)
                 out["final_obs"], out["_final_obs"] = _tensors(final), torch.from_numpy(done)
-            if over or "_episode" in info:
                 self._report(out, done, info)
+            elif "_episode" in info:
+                self._report(out, None, info)
         except BrokenEnvironmentError as error:
             raise BrokenEnvironmentError(f"{error} (step {self._steps} of {self.env})") from None
-        flags = torch.from_numpy(terminated.copy()), torch.from_numpy(truncated)
+        flags = torch.from_numpy(terminated.copy()), torch.from_numpy(truncated.copy())
         return _tensors(parts), torch.from_numpy(reward), *flags, out
 
     def _first_step_after_load(self) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
@@ -151,41 +152,36 @@ class TorchVectorEnv(VectorWrapper):
 
     def _count(self, reward: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
         """Add to the running episodes; the beginning of what is told about the step."""
-        valid = None
-        if self._any_restarting:
-            valid = ~self._restarting
-            self._restarting, self._any_restarting = np.zeros_like(valid), False
-        elif "valid" in info:
-            valid = np.array(info["valid"], np.bool_)
-        if valid is None:
+        if not self._any_restarting and "valid" not in info:
             self._returns += reward
             self._lengths += 1
             return {}
+        valid = ~self._restarting if self._any_restarting else np.array(info["valid"], np.bool_)
+        self._restarting, self._any_restarting = np.zeros_like(valid), False
         self._returns += reward * valid
         self._lengths += valid
         return {"valid": torch.from_numpy(valid)}
 
-    def _report(self, out: dict[str, Any], done: np.ndarray, info: dict[str, Any]) -> None:
+    def _report(self, out: dict[str, Any], done: np.ndarray | None, info: dict[str, Any]) -> None:
         """Returns and lengths of what is over: the environment's own account, wherever it keeps it, or ours."""
-        own = info if "episode" in info else info.get("final_info", {})
-        if "episode" in own and "_episode" in own:
+        own = info if "_episode" in info else info.get("final_info", {})
+        over, returns, lengths = done, self._returns, self._lengths
+        if "_episode" in own:
             over = np.asarray(own["_episode"], np.bool_)
             returns, lengths = (np.asarray(own["episode"][name]) for name in ("r", "l"))
-        else:
-            over, returns, lengths = done, self._returns, self._lengths
-        if over is done or over.any():
+        if over is not None and np.count_nonzero(over):
             out["_episode"] = torch.from_numpy(over.copy())
             out["episode"] = {
                 "r": torch.from_numpy(returns.astype(np.float32)),
                 "l": torch.from_numpy(lengths.astype(np.int64)),
             }
-        goes_on = ~done
-        self._returns *= goes_on
-        self._lengths *= goes_on
+        if done is not None:
+            self._returns[done] = 0.0
+            self._lengths[done] = 0
 
     # ---- ends of episodes: what was last seen, and what is seen next -----------------------------------------------
 
-    def _end_partial_reset(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    def _end_partial_reset(self, parts: Arrays, done: np.ndarray, info: Info) -> tuple[Arrays, Arrays]:
         rows = np.flatnonzero(done)
         if self._by_ids:
             observation, new_info = self.env.reset(rows)  # type: ignore[arg-type, call-arg]
@@ -194,38 +190,32 @@ class TorchVectorEnv(VectorWrapper):
         else:
             observation, new_info = self.env.reset(options={"reset_mask": done})
             first = {name: value[rows] for name, value in self._read(observation, new_info).items()}
-        self._check_finite(first, rows=rows)
-        following = {}
-        for name, value in parts.items():
-            following[name] = value.copy()
-            following[name][rows] = first[name]
-        return parts, following
+        self._entries.check_finite(first, rows=rows)
+        return parts, _with_rows(parts, rows, first)
 
-    def _end_next_step(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
-        self._restarting, self._any_restarting = done, True
+    def _end_next_step(self, parts: Arrays, done: np.ndarray, info: Info) -> tuple[Arrays, Arrays]:
+        self._restarting, self._any_restarting = done.copy(), True
         return parts, {name: value.copy() for name, value in parts.items()}
 
-    def _end_same_step(self, parts: Arrays, done: np.ndarray, info: dict[str, Any]) -> tuple[Arrays, Arrays]:
+    def _end_same_step(self, parts: Arrays, done: np.ndarray, info: Info) -> tuple[Arrays, Arrays]:
         given: Any = info.get("final_obs")
         one_by_one = isinstance(given, np.ndarray) and given.dtype == object
-        present = info.get("_final_obs", given is not None)
+        present = info["_final_obs"] if "_final_obs" in info else np.full(self._n, given is not None)
         if one_by_one:
             present = present & np.array([value is not None for value in given])
-        missing = done & ~np.asarray(present, np.bool_)
-        if missing.any():
-            row = int(np.flatnonzero(missing)[0])
+        if np.count_nonzero(done > present):
+            row = int(np.flatnonzero(done > present)[0])
             raise BrokenEnvironmentError(f'the episode of environment {row} ended, but info["final_obs"] lacks its end')
-        rows = np.flatnonzero(done)
         if one_by_one:
-            last = self._entries.read_list([given[row] for row in rows])
-            final = {name: value.copy() for name, value in parts.items()}
-            for name, value in last.items():
-                final[name][rows] = value
+            rows = np.flatnonzero(done)
+            final = _with_rows(parts, rows, self._entries.read_list([given[row] for row in rows]))
         else:
             final = self._entries.read(given)
-            last = {name: value[rows] for name, value in final.items()}
-        self._check_finite(last, rows=rows, what="final observation")
-        return final | self._read_mask(info.get("final_info", {}), self._n), parts
+        if not self._entries.finite(final):  # which may be due to the other rows
+            rows = np.flatnonzero(done)
+            last = {name: final[name][rows] for name in self._entries.floats}
+            self._entries.check_finite(last, rows=rows, what="final observation")
+        return final if self._mask is None else final | self._read_mask(info.get("final_info", {}), self._n), parts
 
     # ---- reading and checking --------------------------------------------------------------------------------------
 
@@ -245,37 +235,18 @@ class TorchVectorEnv(VectorWrapper):
             mask[~np.asarray(given, np.bool_)] = True
         return {MASK: mask}
 
-    def _check_rows(self, **rows: Any) -> None:
-        for name, value in rows.items():
-            if not isinstance(value, np.ndarray) or value.shape != (self._n,) or value.dtype.kind not in KINDS[name]:
+    def _check_rows(self, reward: Any, terminated: Any, truncated: Any) -> None:
+        for name, value, kinds in (
+            ("reward", reward, "fiub"),
+            ("terminated", terminated, "b"),
+            ("truncated", truncated, "b"),
+        ):
+            if not isinstance(value, np.ndarray) or value.shape != self._row or value.dtype.kind not in kinds:
                 kind = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value)
                 raise BrokenEnvironmentError(
-                    f"{name} is {kind}, it must be an array of one {'number' if name == 'reward' else 'flag'} for each "
-                    f"of {self._n} environments"
+                    f"{name} is {kind}, it must be an array of one {'flag' if kinds == 'b' else 'number'} for each of "
+                    f"{self._n} environments"
                 )
-
-    def _check_finite(
-        self, parts: Arrays, reward: np.ndarray | None = None, rows: np.ndarray | None = None, what: str = "observation"
-    ) -> None:
-        """One sum of squares over everything; which number it was is looked up only if that is not finite.
-
-        ``rows`` are the environments of the rows of ``parts``, all if None.
-        """
-        total = 0.0 if reward is None else float(np.vdot(reward, reward))
-        for name in self._entries.floats:
-            total += float(np.vdot(parts[name], parts[name]))
-        if math.isfinite(total):
-            return
-        named = {f"{what} {name!r}": parts[name] for name in self._entries.floats}
-        if reward is not None:
-            named["reward"] = reward
-        for name, value in named.items():
-            bad = np.argwhere(~np.isfinite(value))
-            if len(bad):
-                place = tuple(int(i) for i in bad[0])
-                row = place[0] if rows is None else int(rows[place[0]])
-                entry = f" at index {place[1:]}" if place[1:] else ""
-                raise BrokenEnvironmentError(f"{name} of environment {row} is {value[place]}{entry}")
 
     # ---- state -----------------------------------------------------------------------------------------------------
 
@@ -309,3 +280,11 @@ class TorchVectorEnv(VectorWrapper):
 
 def _tensors(parts: Arrays) -> dict[str, Tensor]:
     return {name: torch.from_numpy(value) for name, value in parts.items()}
+
+
+def _with_rows(parts: Arrays, rows: np.ndarray, new: Arrays) -> Arrays:
+    """Copies of ``parts`` with ``new`` in the given rows."""
+    result = {name: value.copy() for name, value in parts.items()}
+    for name, value in new.items():
+        result[name][rows] = value
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ class Entries:
     def __init__(self, space: spaces.Space[Any], num_envs: int):
         self.num_envs = num_envs
         self.by_name = isinstance(space, spaces.Dict)
-        self.in_tuple = len(space.spaces) if isinstance(space, spaces.Tuple) else 0
+        self.in_tuple = isinstance(space, spaces.Tuple)
         if isinstance(space, spaces.Tuple):
             space = _joined(space)
         named = space.spaces if isinstance(space, spaces.Dict) else {"policy": space}
@@ -79,16 +80,16 @@ class Entries:
     def read(self, observation: Any, num_envs: int | None = None) -> dict[str, np.ndarray]:
         """New arrays (N, ...) of a batch of observations."""
         n = self.num_envs if num_envs is None else num_envs
-        if self.by_name:
-            if not isinstance(observation, Mapping):
-                raise BrokenEnvironmentError(f"observation is a {type(observation).__name__}, its space is a Dict")
-            missing = [entry.name for entry in self.entries if entry.name not in observation]
-            if missing:
-                raise BrokenEnvironmentError(f"observation has no {missing[0]!r}, its space promises one")
-            return {entry.name: entry.read(observation[entry.name], n) for entry in self.entries}
-        if self.in_tuple and isinstance(observation, tuple):
-            observation = np.stack(observation, axis=-1)
-        return {"policy": self.entries[0].read(observation, n)}
+        if not self.by_name:
+            if self.in_tuple and isinstance(observation, tuple):
+                observation = np.stack(observation, axis=-1)
+            return {"policy": self.entries[0].read(observation, n)}
+        if not isinstance(observation, Mapping):
+            raise BrokenEnvironmentError(f"observation is a {type(observation).__name__}, its space is a Dict")
+        missing = [entry.name for entry in self.entries if entry.name not in observation]
+        if missing:
+            raise BrokenEnvironmentError(f"observation has no {missing[0]!r}, its space promises one")
+        return {entry.name: entry.read(observation[entry.name], n) for entry in self.entries}
 
     def read_list(self, observations: list[Any]) -> dict[str, np.ndarray]:
         """The same for single observations, one for each environment."""
@@ -96,6 +97,34 @@ class Entries:
             batch = {entry.name: np.stack([o[entry.name] for o in observations]) for entry in self.entries}
             return self.read(batch, len(observations))
         return self.read(np.stack([np.asarray(o) for o in observations]), len(observations))
+
+    def finite(self, parts: dict[str, np.ndarray]) -> bool:
+        """Whether a sum of squares is; squares of numbers above 1e19 are not either."""
+        return all(math.isfinite(np.vdot(parts[name], parts[name])) for name in self.floats)
+
+    def check_finite(
+        self,
+        parts: dict[str, np.ndarray],
+        reward: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+        what: str = "observation",
+    ) -> None:
+        """Raise :class:`BrokenEnvironmentError` for the first number that is not finite.
+
+        ``rows`` are the environments of the rows of ``parts``, all if None.
+        """
+        if self.finite(parts) and (reward is None or math.isfinite(np.dot(reward, reward))):
+            return
+        named = {f"{what} {name!r}": parts[name] for name in self.floats}
+        if reward is not None:
+            named["reward"] = reward
+        for name, value in named.items():
+            bad = np.argwhere(~np.isfinite(value))
+            if len(bad):
+                place = tuple(int(i) for i in bad[0])
+                row = place[0] if rows is None else int(rows[place[0]])
+                entry = f" at index {place[1:]}" if place[1:] else ""
+                raise BrokenEnvironmentError(f"{name} of environment {row} is {value[place]}{entry}")
 
 
 def _conversion(name: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any], Convert]:
@@ -169,7 +198,7 @@ class ActionReader:
             if actions.dtype.kind not in "iu":
                 raise ValueError(f"actions are {actions.dtype}, this environment takes whole numbers: {self.space}")
             return actions if self.numbered_from_zero else actions + self.start
-        if not np.isfinite(np.add.reduce(actions, axis=None)) and not np.isfinite(actions).all():
+        if not math.isfinite(np.vdot(actions, actions)) and not np.isfinite(actions).all():
             row = int(np.argwhere(~np.isfinite(actions))[0, 0])
             raise ValueError(f"the action for environment {row} is {actions[row]}: the policy is broken")
         if self.bounded:
