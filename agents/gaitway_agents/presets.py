@@ -113,6 +113,24 @@ PPO_MUJOCO = replace(
 )
 """Gymnasium's MuJoCo tasks on 64 environments, after Tianshou's benchmark (Weng et al. 2022)."""
 
+A2C = PPOConfig(
+    num_steps=5,
+    lam=1.0,
+    random_episode_start=False,
+    model=replace(PPO_CLASSIC.model, log_std=True, normalize_observations=False),
+    optimizer=replace(
+        _BASELINES,
+        epochs=1,
+        minibatches=1,
+        algorithm="rmsprop",
+        learning_rate=7e-4,
+        betas=(0.9, 0.99),
+        normalize_advantages="none",
+    ),
+)
+"""Advantage actor-critic (Mnih et al. 2016): Stable-Baselines3's defaults. One step on the whole rollout, so the
+surrogate's ratio is 1, nothing is clipped, and its gradient is that of the log-probabilities (Huang et al. 2022)."""
+
 TRPO = replace(
     PPO_MUJOCO,
     num_steps=64,
