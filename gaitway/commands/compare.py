@@ -1,0 +1,165 @@
+"""``gaitway compare``: which of several runs is better, and how sure is that?"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import Entry
+from ..errors import UserError
+from . import common
+
+if TYPE_CHECKING:
+    from ..compare.comparison import Comparison
+    from ..compare.gate import Gate
+
+FIGURES = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("mujoco",))
+
+WIDTH = 200  # of tables in a file or pipe, which have no width of their own
+DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
+
+DESCRIPTION = """\
+Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM, median, mean, optimality gap),
+performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
+wall time, and in what settings, versions and machines the runs differ. The protocol stands beside every number.
+
+Folders are searched for runs. Unfinished, failed and damaged ones are named and left out. With several tasks, scores
+are put on one scale for each task before they are averaged.
+
+--baseline with --min-prob-improvement makes a gate: the exit code is 1 if on any task the probability that a new run is
+better than one of the baseline (ties count half) is below the bound. Failed new runs count as worse than all others.
+
+The exit code is 0 if there is something to compare and the gate, if any, is passed, 1 if not, 2 for bad input.
+
+examples:
+  gaitway compare runs/cartpole
+  gaitway compare runs --where task=hopper --group agent --html hopper.html
+  gaitway compare runs/sweep --group agent.optimizer.learning_rate --out report
+  gaitway compare runs/new --baseline runs/old --min-prob-improvement 0.05
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "compare", "compare runs, with intervals, curves and a gate", DESCRIPTION)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN|FOLDER", help="runs, or folders of runs")
+    parser.add_argument(
+        "--group",
+        default=DEFAULTS["group"],
+        metavar="KEY[,KEY]",
+        help="what makes a group: agent, preset, seed, world or a key of config.yaml (default agent)",
+    )
+    parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="only such runs; repeatable")
+    parser.add_argument("--label", action="append", default=[], metavar="OLD=NEW", help="rename a group; repeatable")
+    parser.add_argument(
+        "--metric",
+        default=DEFAULTS["metric"],
+        help="return (training, default), length, evaluation, evaluation-max, or a key of metrics.jsonl",
+    )
+    parser.add_argument(
+        "--normalize",
+        metavar="HOW",
+        help="none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
+    )
+    parser.add_argument("--reps", type=int, default=DEFAULTS["reps"], help="bootstrap resamples (default 2000)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write compare.md, compare.csv, compare.html, and figures as PNG and SVG",
+    )
+    parser.add_argument("--baseline", type=Path, metavar="DIR", help="runs to hold the others against")
+    parser.add_argument(
+        "--min-prob-improvement", type=float, metavar="P", help="bound of the gate, from 0 to 1, for example 0.05"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    if args.html or args.out:
+        common.require("writing figures", FIGURES)
+    from rich.console import Console
+
+    from ..compare.gate import judge
+    from ..compare.text import show
+
+    comparison = _comparison(args)
+    gate = judge(comparison, args.min_prob_improvement) if args.min_prob_improvement is not None else None
+    console = Console()
+    show(comparison, console if console.is_terminal else Console(width=WIDTH))
+    for text in comparison.warnings:
+        print(f"gaitway: warning: {text}", file=sys.stderr)
+    if args.html or args.out:
+        _write(args, comparison, gate)
+    if gate is None:
+        return 0
+    print(gate.line())
+    return 0 if gate.passed else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    bound = args.min_prob_improvement
+    if bound is not None and not 0.0 <= bound <= 1.0:
+        raise UserError(f"--min-prob-improvement {bound}: a probability lies between 0 and 1")
+    if bound is not None and args.baseline is None:
+        raise UserError("--min-prob-improvement needs runs to improve upon: name them with --baseline")
+    if args.reps < 1:
+        raise UserError(f"--reps {args.reps}: at least one resample is needed")
+    if args.html is not None and args.html.is_dir():
+        raise UserError(f"--html {args.html} is a folder: name a file such as {args.html / 'compare.html'}")
+
+
+def _comparison(args: argparse.Namespace) -> Comparison:
+    from ..compare import gather
+    from ..compare.comparison import compare
+
+    new = gather.find_runs(args.folders)
+    old = gather.find_runs([args.baseline]) if args.baseline else []
+    both = {path.resolve() for path in new} & {path.resolve() for path in old}
+    if both and len(both) < len(new):
+        raise UserError(f"{args.baseline} lies among the new runs: name only folders of new runs")
+    headers, left_out = gather.read_headers(new)
+    base, base_left_out = gather.read_headers(old, baseline=True)
+    chosen = gather.choose([*headers, *base], args.where)
+    runs, unusable = gather.read_runs(gather.put_into_groups(chosen, args.group, args.label), args.metric)
+    left_out = [*left_out, *base_left_out, *unusable]
+    return compare(runs, left_out, grouped_by=args.group, normalise=args.normalize, reps=args.reps)
+
+
+def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) -> None:
+    from ..compare.figures import draw
+    from ..compare.page import render_page
+    from ..compare.text import comma_separated, markdown
+    from ..files import make_folder, write_atomically, write_text_atomically
+
+    for folder in filter(None, (args.out, args.html and args.html.absolute().parent)):
+        make_folder(folder)
+    drawings = draw(comparison)
+    page = render_page(comparison, drawings, gate, shlex.join(_typed(args)))
+    if args.html is not None:
+        write_text_atomically(args.html, page)
+        print(f"page: {args.html}")
+    if args.out is not None:
+        write_text_atomically(args.out / "compare.html", page)
+        write_text_atomically(args.out / "compare.md", markdown(comparison, gate))
+        write_text_atomically(args.out / "compare.csv", comma_separated(comparison))
+        for drawing in drawings:
+            write_text_atomically(args.out / f"{drawing.name}.svg", drawing.svg)
+            png = drawing.png()
+            write_atomically(args.out / f"{drawing.name}.png", lambda file, png=png: file.write(png))  # type: ignore[misc]
+        print(f"report: {args.out}")
+
+
+def _typed(args: argparse.Namespace) -> list[str]:
+    """The command that gives the same numbers: what was typed, less the places to write to."""
+    words = ["gaitway", "compare", *map(str, args.folders)]
+    for name in ("group", "where", "label", "metric", "normalize", "reps", "baseline", "min_prob_improvement"):
+        value = getattr(args, name)
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and one != DEFAULTS.get(name):
+                words += [f"--{name.replace('_', '-')}", str(one)]
+    return words

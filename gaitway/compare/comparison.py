@@ -1,0 +1,214 @@
+"""Runs side by side: scores, aggregates and curves of groups. Pure computation; tables and figures only show it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import UserError
+from . import statistics
+from .differences import mixed_settings
+from .gather import LeftOut, Run
+from .normalise import POINTS, Normalisation, make_normalisation
+from .series import Axis
+from .statistics import Array, Estimate, Scores
+
+AGGREGATES = {
+    "IQM": statistics.iqm,
+    "Median": statistics.median,
+    "Mean": statistics.mean,
+    "Optimality gap": statistics.optimality_gap,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One group: each run's own curve, and the interquartile mean over runs as far as all of them go."""
+
+    group: str
+    runs: list[tuple[Array, Array]]
+    x: Array
+    estimate: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Improvement:
+    """How probable it is that a run of ``better`` beats one of ``than``."""
+
+    better: str
+    than: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Everything that is compared. Order of groups and tasks is that of the runs."""
+
+    runs: Sequence[Run]
+    left_out: Sequence[LeftOut]
+    grouped_by: str
+    normalisation: Normalisation
+    reps: int
+
+    @cached_property
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys(run.group for run in self.runs))
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(run.task for run in self.runs))
+
+    @cached_property
+    def shared_tasks(self) -> list[str]:
+        """Tasks on which every group has runs: only over those are groups comparable as a whole."""
+        return [task for task in self.tasks if all(self.of(group, task) for group in self.groups)]
+
+    def of(self, group: str, task: str) -> list[Run]:
+        return [run for run in self.runs if (run.group, run.task) == (group, task)]
+
+    @property
+    def metric(self) -> str:
+        return ", ".join(dict.fromkeys(run.series.name for run in self.runs))
+
+    @property
+    def protocol(self) -> str:
+        return "; ".join(dict.fromkeys(run.series.protocol for run in self.runs))
+
+    def scores(self, group: str) -> Scores:
+        """Normalised scores of a group, one array for each shared task."""
+        return [
+            self.normalisation(task, np.array([run.series.score for run in self.of(group, task)]))
+            for task in self.shared_tasks
+        ]
+
+    @cached_property
+    def aggregates(self) -> dict[str, dict[str, Estimate]]:
+        """Group to name of aggregate to estimate. The optimality gap needs a scale on which 1 is the goal."""
+        names = [name for name in AGGREGATES if self.normalisation.scales or name != "Optimality gap"]
+        if not self.shared_tasks:
+            return {}
+        return {
+            group: {name: statistics.estimate(AGGREGATES[name], self.scores(group), reps=self.reps) for name in names}
+            for group in self.groups
+        }
+
+    @cached_property
+    def improvements(self) -> list[Improvement]:
+        """Every pair of groups once; a baseline stands second."""
+        if not self.shared_tasks:
+            return []
+        pairs = itertools.combinations(self.groups, 2)
+        return [Improvement(better=a, than=b, estimate=self._improvement(a, b)) for a, b in pairs]
+
+    def _improvement(self, a: str, b: str) -> Estimate:
+        x, y = self.scores(a), self.scores(b)
+        return statistics.estimate(statistics.probability_of_improvement, x, y, reps=self.reps)
+
+    def profiles(self) -> tuple[Array, dict[str, Estimate]]:
+        """Thresholds, and for each group the share of runs above them."""
+        if not self.shared_tasks:
+            return np.zeros(0), {}
+        scores = {group: self.scores(group) for group in self.groups}
+        everything = np.concatenate([x for tasks in scores.values() for x in tasks])
+        low, high = everything.min(), everything.max()
+        margin = 0.05 * (high - low) or 1.0
+        thresholds = np.linspace(low - margin, high + margin, POINTS + 1)
+        return thresholds, {
+            group: statistics.estimate(
+                lambda x: statistics.performance_profile(x, thresholds), scores[group], reps=self.reps
+            )
+            for group in self.groups
+        }
+
+    def curves(self, task: str, axis: Axis) -> list[Curve]:
+        """Curves of each group that ran the task; ``x`` in environment steps or seconds."""
+        return [self._curve(group, task, axis) for group in self.groups if self.of(group, task)]
+
+    def _curve(self, group: str, task: str, axis: Axis) -> Curve:
+        series = [run.series for run in self.of(group, task)]
+        grids = [_grid(one.end(axis)) for one in series]
+        x = _grid(min(one.end(axis) for one in series))
+        values = np.stack([one.curve(x, axis) for one in series], -1)
+        x, values = x[known := np.isfinite(values).all(-1)], values[known]
+        own = [(grid, one.curve(grid, axis)) for grid, one in zip(grids, series, strict=True)]
+        estimate = statistics.estimate(statistics.iqm, [values], reps=self.reps)
+        return Curve(group=group, runs=own, x=x, estimate=estimate)
+
+    def efficiency(self) -> list[Curve]:
+        """Interquartile mean of the normalised curves of all shared tasks over the share of each run's steps."""
+        return [self._efficiency(group) for group in self.groups]
+
+    def _efficiency(self, group: str) -> Curve:
+        share = _grid(1.0)
+        scores = []
+        for task in self.shared_tasks:
+            series = [run.series for run in self.of(group, task)]
+            curves = [self.normalisation(task, one.curve(share * one.end("steps"), "steps")) for one in series]
+            scores.append(np.stack(curves, -1))
+        known = np.isfinite(np.concatenate(scores, -1)).all(-1)
+        estimate = statistics.estimate(statistics.iqm, [x[known] for x in scores], reps=self.reps)
+        return Curve(group=group, runs=[], x=100.0 * share[known], estimate=estimate)
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """One sentence for each thing that a reader must know before trusting the numbers."""
+        return [
+            *(str(one) for one in self.left_out),
+            *self._warn_of_tasks(),
+            *self._warn_of_runs(),
+            *mixed_settings(self.runs),
+        ]
+
+    def _warn_of_tasks(self) -> list[str]:
+        found = []
+        if len(self.groups) > 1 and not self.shared_tasks:
+            found.append("no task was run by every group: there are no aggregates, only tables for each task")
+        elif outside := [task for task in self.tasks if task not in self.shared_tasks]:
+            found.append(f"aggregates leave out {', '.join(outside)}, which not every group has run")
+        return found
+
+    def _warn_of_runs(self) -> list[str]:
+        found = []
+        for task in self.tasks:
+            lengths = {group: {run.record["steps"] for run in self.of(group, task)} for group in self.groups}
+            if len(set().union(*lengths.values())) > 1:
+                said = ", ".join(f"{group} {_span(steps)}" for group, steps in lengths.items() if steps)
+                found.append(f"runs of {task} differ in length: {said} steps; each score is from its run's own end")
+            for group in self.groups:
+                runs = self.of(group, task)
+                seeds = Counter(run.header.seed for run in runs)
+                if twice := [str(seed) for seed, count in seeds.items() if count > 1]:
+                    found.append(f"{group} on {task} has seed {', '.join(twice)} more than once")
+                if len(runs) == 1:
+                    found.append(f"{group} on {task} is a single run: nothing can be said about chance")
+        return found
+
+
+def compare(
+    runs: Sequence[Run], left_out: Sequence[LeftOut], *, grouped_by: str, normalise: str | None, reps: int
+) -> Comparison:
+    """Refuses to compare nothing."""
+    if not runs:
+        reasons = "".join(f"\n  {one}" for one in left_out)
+        raise UserError(f"there is no finished run to compare{reasons}")
+    return Comparison(
+        runs=runs,
+        left_out=left_out,
+        grouped_by=grouped_by,
+        normalisation=make_normalisation(normalise, runs),
+        reps=reps,
+    )
+
+
+def _grid(end: float) -> Array:
+    return np.linspace(0.0, end, POINTS + 1)[1:]
+
+
+def _span(steps: set[int]) -> str:
+    low, high = min(steps), max(steps)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

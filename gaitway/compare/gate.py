@@ -1,0 +1,87 @@
+"""May the new runs replace the baseline? One answer for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UserError
+from . import statistics
+from .comparison import Comparison
+from .gather import BASELINE
+from .statistics import Estimate
+from .tables import interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One group on one task against its baseline."""
+
+    group: str
+    task: str
+    estimate: Estimate
+    new: int
+    baseline: int
+    failed: int
+    """How many of the new runs failed; they count as worse than any other."""
+
+    def sentence(self) -> str:
+        failed = f" ({self.failed} failed)" if self.failed else ""
+        return (
+            f"{self.group} on {self.task}: probability of improvement over the baseline {interval(self.estimate, 3)}, "
+            f"{self.new} runs{failed} against {self.baseline}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """Passed if the probability of improvement reaches ``bound`` on every task."""
+
+    bound: float
+    checks: Sequence[Check]
+
+    @property
+    def failures(self) -> list[Check]:
+        return [check for check in self.checks if not float(check.estimate.value) >= self.bound]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    @property
+    def word(self) -> str:
+        return "PASS" if self.passed else "FAIL"
+
+    def line(self) -> str:
+        """The verdict in one line; of several tasks the worst is told."""
+        worst = min(self.checks, key=lambda check: float(check.estimate.value))
+        count = len(self.failures)
+        relation = "below" if count else "not below"
+        others = f" (the worst of {len(self.checks)}; {count} below)" if len(self.checks) > 1 else ""
+        return f"{self.word}: {worst.sentence()}; {relation} {self.bound:g}{others}"
+
+
+def judge(comparison: Comparison, bound: float) -> Gate:
+    """Each group of the new runs against the group of the same name in the baseline, task by task."""
+    checks = []
+    failed = [one.header for one in comparison.left_out if one.failed and one.header and not one.header.baseline]
+    fresh = [run.group for run in comparison.runs if not run.header.baseline]
+    for group in dict.fromkeys([*fresh, *(header.group for header in failed)]):
+        for task in dict.fromkeys([*comparison.tasks, *(header.task for header in failed)]):
+            old = [run.series.score for run in comparison.of(group + BASELINE, task)]
+            lost = sum((header.group, header.task) == (group, task) for header in failed)
+            new = [run.series.score for run in comparison.of(group, task)] + lost * [-np.inf]
+            if old and new:
+                estimate = statistics.estimate(
+                    statistics.probability_of_improvement, [np.array(new)], [np.array(old)], reps=comparison.reps
+                )
+                check = Check(group=group, task=task, estimate=estimate, new=len(new), baseline=len(old), failed=lost)
+                checks.append(check)
+    if not checks:
+        raise UserError(
+            f"no new run has a counterpart in the baseline: groups are {', '.join(comparison.groups)}; they meet by "
+            "task and by the name of their group, which --group and --label change"
+        )
+    return Gate(bound=bound, checks=checks)

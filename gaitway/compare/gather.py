@@ -1,0 +1,237 @@
+"""Which runs are compared: folders found, read, chosen and put into groups. What cannot be compared is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import RunError, UserError, nearest
+from ..runs import RECORD, RunFolder, is_run
+from .series import ROBOT_RETURN, Evaluation, NothingToCompare, Series, read_evaluations, read_series
+
+CONFIG = "config.yaml"
+RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
+"""Names of what ``run.json`` says about a run, and its words for them."""
+BASELINE = " (baseline)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a run says about itself, before its numbers are read."""
+
+    path: Path
+    record: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
+    """Dotted keys of config.yaml."""
+    baseline: bool = False
+    group: str = ""
+
+    @property
+    def task(self) -> str:
+        return str(self.record["task"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.record["seed"])
+
+    def has(self, key: str) -> bool:
+        return key in RECORDED or key in self.config
+
+    def get(self, key: str) -> Any:
+        return self.record.get(RECORDED[key]) if key in RECORDED else self.config.get(key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run with its numbers."""
+
+    header: Header
+    series: Series
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def task(self) -> str:
+        return self.header.task
+
+    @property
+    def group(self) -> str:
+        return self.header.group
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        return self.header.record
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A run that is not compared, and why. ``failed``: its training itself came to nothing."""
+
+    path: Path
+    reason: str
+    header: Header | None = None
+    failed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} is left out: {self.reason}"
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Run folders at and below ``paths``, each once, in order."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"no file or folder {path}")
+        runs = [path] if is_run(path) else sorted(file.parent for file in path.rglob(RECORD))
+        if not runs:
+            raise UserError(f"no run folder at or below {path}: a run folder holds a {RECORD}")
+        for run in runs:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
+
+
+def read_headers(paths: Iterable[Path], *, baseline: bool = False) -> tuple[list[Header], list[LeftOut]]:
+    """Records and configurations; a damaged run is left out, one of another format refused by its reader too."""
+    headers, left_out = [], []
+    for path in paths:
+        try:
+            record = RunFolder.open(path).record
+            if missing := [key for key in ("task", "algorithm", "seed", "status") if key not in record]:
+                raise RunError(f"{RECORD} has no {missing[0]}")
+            headers.append(Header(path=path, record=record, config=_read_config(path), baseline=baseline))
+        except RunError as error:
+            reason = str(error).replace(f"{path}/", "").replace(f"{path} ", "it ")
+            left_out.append(LeftOut(path, reason))
+    return headers, left_out
+
+
+def choose(headers: list[Header], conditions: Sequence[str]) -> list[Header]:
+    """Runs for which every ``key=value`` holds."""
+    for text in conditions:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise UserError(f"--where {text}: write key=value, for example --where task=hopper")
+        _check_key(headers, key, "--where")
+        kept = [header for header in headers if text_of(header.get(key)) == text_of(_parse(value))]
+        if headers and not kept:
+            there = ", ".join(sorted({text_of(header.get(key)) for header in headers}))
+            raise UserError(f"--where {text}: no run has it; {key} is {there}")
+        headers = kept
+    return headers
+
+
+def put_into_groups(headers: list[Header], keys: str, labels: Sequence[str]) -> list[Header]:
+    """Headers with the name of their group: the values of ``keys`` (comma-separated), renamed by ``old=new``."""
+    names = [key.strip() for key in keys.split(",")]
+    for key in names:
+        _check_key(headers, key, "--group")
+    renamed = {}
+    groups = {_group_name(header, names) for header in headers}
+    for text in labels:
+        old, separator, new = text.rpartition("=")
+        if not separator or old not in groups or not new:
+            raise UserError(f"--label {text}: write old=new, where old is one of {', '.join(sorted(groups))}")
+        renamed[old] = new
+    named = []
+    for header in headers:
+        name = _group_name(header, names)
+        suffix = BASELINE if header.baseline else ""
+        named.append(replace(header, group=renamed.get(name, name) + suffix))
+    return named
+
+
+def read_runs(headers: Iterable[Header], metric: str) -> tuple[list[Run], list[LeftOut]]:
+    """The finished runs with their numbers, and the others."""
+    runs: list[Run] = []
+    left_out: list[LeftOut] = []
+    for header in headers:
+        status = header.record["status"]
+        if status != "finished":
+            left_out.append(_unfinished(header, status))
+            continue
+        try:
+            evaluations = read_evaluations(header.path)
+            series = read_series(header.path, metric, evaluations)
+        except RunError as error:
+            left_out.append(LeftOut(header.path, str(error), header))
+        else:
+            runs.append(Run(header=header, series=series, evaluations=evaluations))
+    return _same_measure(runs, left_out)
+
+
+def flatten(tree: Any, path: str = "") -> dict[str, Any]:
+    """Dotted keys of nested mappings; lists are values."""
+    if not isinstance(tree, Mapping) or not tree:
+        return {path: tree}
+    return {k: v for key, item in tree.items() for k, v in flatten(item, f"{path}.{key}" if path else str(key)).items()}
+
+
+def _unfinished(header: Header, status: str) -> LeftOut:
+    if status == "failed":
+        error = header.record.get("error", "it does not say why")
+        return LeftOut(header.path, f"its training failed: {error}", header, failed=True)
+    done, total = header.record.get("steps", 0), header.record.get("total_steps", 0)
+    state = "is unfinished (running, or killed)" if status == "running" else f"was {status}"
+    return LeftOut(header.path, f"it {state} at {done:,} of {total:,} steps", header)
+
+
+def _same_measure(runs: list[Run], left_out: list[LeftOut]) -> tuple[list[Run], list[LeftOut]]:
+    """On one task, returns of episodes and rewards of steps must not stand side by side."""
+    kept = []
+    for run in runs:
+        others = {other.series.name for other in runs if other.task == run.task} - {run.series.name}
+        if others and run.series.name == ROBOT_RETURN:
+            reason = f"it records no episodes, as other runs of {run.task} do; --metric {run.series.name} compares all"
+            left_out.append(LeftOut(run.header.path, reason, run.header))
+        else:
+            kept.append(run)
+    return kept, left_out
+
+
+def _read_config(run: Path) -> dict[str, Any]:
+    path = run / CONFIG
+    try:
+        tree = yaml.load(path.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except FileNotFoundError:
+        raise NothingToCompare(f"it has no {CONFIG}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RunError(f"{CONFIG} cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(tree, dict):
+        raise RunError(f"{CONFIG} is damaged: it is not a mapping")
+    return flatten(tree)
+
+
+def _group_name(header: Header, keys: list[str]) -> str:
+    """The values themselves where they speak (an agent, a preset); key=value where they are bare numbers."""
+    return ", ".join(
+        text_of(header.get(key)) if key in ("agent", "preset", "task", "world") else f"{key}={text_of(header.get(key))}"
+        for key in keys
+    )
+
+
+def _check_key(headers: list[Header], key: str, option: str) -> None:
+    if headers and not any(header.has(key) for header in headers):
+        near = nearest(key, [*RECORDED, *{k for header in headers for k in header.config}])
+        hint = f": did you mean {near}?" if near else f"; known are {', '.join(RECORDED)} and every key of {CONFIG}"
+        raise UserError(f"{option} {key}: no run has such a setting{hint}")
+
+
+def _parse(value: str) -> Any:
+    for read in (int, float, yaml.safe_load):  # YAML 1.1 takes 1e-3 for text
+        try:
+            return read(value)
+        except (ValueError, yaml.YAMLError):
+            continue
+    return value
+
+
+def text_of(value: Any) -> str:
+    """How a setting reads on a page and in a condition."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,0 +1,192 @@
+"""What is compared: one number after another over a run, and the protocol that makes a score of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import RunError
+from ..runs import EPISODES, EVALUATIONS, METRICS
+from .statistics import Array
+
+LAST_EPISODES = 100
+LAST_SHARE = 0.1
+ROBOT_RETURN = "rollout/reward"
+EVALUATION, EVALUATION_MAX = "evaluation", "evaluation-max"
+Axis = Literal["steps", "wall_s"]
+
+
+class NothingToCompare(RunError):
+    """A run without the numbers asked for; the message says which are missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Rows of one metric of a run in the order they were written, all arrays of shape (n,).
+
+    A point of the curve is the mean of the last ``window`` values until then, or the largest so far for window 0, and
+    the score is the last point: the right end of a curve is the number in the table.
+    """
+
+    steps: Array
+    wall_s: Array
+    values: Array
+    window: int
+    name: str
+    protocol: str
+
+    @property
+    def score(self) -> float:
+        return float(self._until(len(self.values)))
+
+    def end(self, axis: Axis) -> float:
+        return float(getattr(self, axis)[-1])
+
+    def curve(self, x: Array, axis: Axis) -> Array:
+        """The curve at positions ``x``, NaN before the first row."""
+        counts = np.searchsorted(getattr(self, axis), x, side="right")
+        return np.array([self._until(int(n)) if n else math.nan for n in counts])
+
+    def _until(self, count: int) -> np.floating[Any]:
+        first = max(count - self.window, 0) if self.window else 0
+        values = self.values[first:count]
+        return values.mean() if self.window else values.max()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One evaluation during or after a run."""
+
+    steps: int
+    wall_s: float
+    deterministic: bool
+    returns: Array
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean())
+
+
+def read_series(run: Path, metric: str, evaluations: tuple[Evaluation, ...]) -> Series:
+    """The rows of ``metric``; ``return`` falls back on the mean reward of a step for runs that record no episodes."""
+    if metric in (EVALUATION, EVALUATION_MAX):
+        return _evaluation_series(evaluations, best=metric == EVALUATION_MAX)
+    if metric not in ("return", "length"):
+        return _metric_series(run, metric, "")
+    if metric == "return" and not (run / EPISODES).exists():
+        try:
+            return _metric_series(run, ROBOT_RETURN, ", mean reward of a step: these runs record no episodes")
+        except NothingToCompare:
+            what = f"neither training episodes nor {ROBOT_RETURN}"
+            raise NothingToCompare(f"it records {what}; --metric evaluation compares evaluations") from None
+    rows = read_rows(run / EPISODES)
+    if not rows:
+        raise NothingToCompare("no training episode was finished")
+    return _series(
+        run / EPISODES,
+        rows,
+        metric,
+        window=LAST_EPISODES,
+        name={"return": "training return", "length": "training episode length"}[metric],
+        protocol=f"mean of the last {LAST_EPISODES} training episodes",
+    )
+
+
+def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
+    """All evaluations of a run; none if it made none."""
+    path = run / EVALUATIONS
+    try:
+        return tuple(
+            Evaluation(
+                steps=int(row["steps"]),
+                wall_s=float(row["wall_s"]),
+                deterministic=bool(row["deterministic"]),
+                returns=np.array(row["returns"], dtype=np.float64),
+            )
+            for row in (read_rows(path) if path.exists() else [])
+            if row["returns"]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Rows of a JSON-lines file. The last one may have been cut short by a crash; any other must be whole."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        raise NothingToCompare(f"there is no {path.name}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path.name} cannot be read: {error}") from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        elif number < len(lines):
+            raise RunError(f"{path.name} is damaged: line {number} is not a row")
+    return rows
+
+
+def _evaluation_series(evaluations: tuple[Evaluation, ...], *, best: bool) -> Series:
+    if not evaluations:
+        raise NothingToCompare("no evaluation on record: train with evaluation_episodes=100")
+    return Series(
+        steps=np.array([e.steps for e in evaluations], float),
+        wall_s=np.array([e.wall_s for e in evaluations], float),
+        values=_finite(EVALUATION, [e.mean for e in evaluations]),
+        window=0 if best else 1,
+        name="evaluation return",
+        protocol=f"largest evaluation of a run, {evaluation_kind(evaluations)}"
+        if best
+        else f"last evaluation of a run, {evaluation_kind(evaluations[-1:])}",
+    )
+
+
+def evaluation_kind(evaluations: Sequence[Evaluation]) -> str:
+    """How these evaluations were made, for example "deterministic, 100 episodes"."""
+    kinds = dict.fromkeys("deterministic" if e.deterministic else "stochastic" for e in evaluations)
+    counts = sorted({len(e.returns) for e in evaluations})
+    span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{' and '.join(kinds)}, {span} episode{'s' if counts[-1] > 1 else ''}"
+
+
+def _metric_series(run: Path, key: str, about: str) -> Series:
+    rows = [row for row in read_rows(run / METRICS) if key in row]
+    if not rows:
+        raise NothingToCompare(f"{METRICS} has no {key}")
+    return _series(
+        run / METRICS,
+        rows,
+        key,
+        window=max(1, round(LAST_SHARE * len(rows))),
+        name=key,
+        protocol=f"mean of {key} over the last {LAST_SHARE:.0%} of the iterations{about}",
+    )
+
+
+def _series(path: Path, rows: list[dict[str, Any]], key: str, *, window: int, name: str, protocol: str) -> Series:
+    try:
+        steps, wall = (np.array([float(row[name]) for row in rows]) for name in ("steps", "wall_s"))
+        values = _finite(key, [float(row[key]) for row in rows])
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
+    return Series(steps=steps, wall_s=wall, values=values, window=window, name=name, protocol=protocol)
+
+
+def _finite(key: str, values: list[float]) -> Array:
+    array = np.array(values)
+    if not np.isfinite(array).all():
+        raise RunError(f"{key} is not finite in {int((~np.isfinite(array)).sum())} of {len(array)} rows")
+    return array

@@ -1,0 +1,271 @@
+"""The tables of a comparison, once, for the terminal, Markdown and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .comparison import Comparison
+from .differences import config_differences, origin
+from .gather import Run
+from .series import evaluation_kind
+from .statistics import Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Cells are text as shown; ``words`` are the columns that hold no numbers; ``note`` says the protocol."""
+
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[str]
+    folded: bool = False
+    """Long and rarely asked for: the page opens it on demand, the terminal leaves it out."""
+    details: Sequence[str] = ()
+    """Columns that the terminal leaves out too."""
+
+
+def results(comparison: Comparison) -> list[Table]:
+    """What came out."""
+    tables = [scores(comparison), evaluations(comparison), aggregates(comparison), improvements(comparison)]
+    return [table for table in [*tables, runtime(comparison)] if table is not None]
+
+
+def circumstances(comparison: Comparison) -> list[Table]:
+    """In what the runs differ besides."""
+    return [settings(comparison), *origins(comparison)]
+
+
+def headline(comparison: Comparison) -> str:
+    """The result in a sentence or two."""
+    found = comparison.aggregates
+    if not found:
+        return "No task was run by every group, so there is no overall result."
+    order = sorted(found, key=lambda group: -float(found[group]["IQM"].value))
+    best = interval(found[order[0]]["IQM"], _places(comparison))
+    if len(order) == 1:
+        return f"{order[0]} has an IQM of {best}."
+    pair = next(one for one in comparison.improvements if {one.better, one.than} == set(order[:2]))
+    value, low, high = (float(x) for x in (pair.estimate.value, pair.estimate.low, pair.estimate.high))
+    if pair.better != order[0]:
+        value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
+    chance = f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+    return f"{order[0]} has the highest IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
+
+
+def scores(comparison: Comparison) -> Table:
+    seeds = sorted({run.header.seed for run in comparison.runs})
+    rows = []
+    for task, group, runs in _cells(comparison):
+        per_seed = [
+            ", ".join(number(run.series.score) for run in runs if run.header.seed == seed) or "—" for seed in seeds
+        ]
+        rows.append([task, group, str(len(runs)), spread([run.series.score for run in runs]), *per_seed])
+    return Table(
+        title=f"Scores: {comparison.metric}",
+        note=f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs.",
+        columns=["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)],
+        rows=rows,
+        words=["task", "group"],
+    )
+
+
+def evaluations(comparison: Comparison) -> Table | None:
+    rows = []
+    for task, group, runs in _cells(comparison):
+        having = [run for run in runs if run.evaluations]
+        if having:
+            last = [run.evaluations[-1].mean for run in having]
+            best = [max(e.mean for e in run.evaluations) for run in having]
+            rows.append(
+                [
+                    task,
+                    group,
+                    str(len(having)),
+                    spread(last),
+                    _last_protocol(having),
+                    spread(best),
+                    _all_protocol(having),
+                ]
+            )
+    if not rows:
+        return None
+    return Table(
+        title="Evaluation",
+        note="Last: mean return of a run's last evaluation. Max over run: that of its best evaluation, which flatters "
+        "and grows with their number. Mean ± sample standard deviation over runs.",
+        columns=["task", "group", "runs", "last", "which is", "max over run", "which is over"],
+        rows=rows,
+        words=["task", "group", "which is", "which is over"],
+        details=["runs"],
+    )
+
+
+def aggregates(comparison: Comparison) -> Table | None:
+    found = comparison.aggregates
+    if not found:
+        return None
+    names = list(next(iter(found.values())))
+    tasks = comparison.shared_tasks
+    where = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
+    scaled = comparison.normalisation.scales
+    note = (
+        f"Over {where}; {comparison.protocol}; {comparison.normalisation.about}. 95 % intervals "
+        f"from {comparison.reps:,} stratified bootstrap resamples of the runs."
+    )
+    if len(tasks) == 1:
+        note += " With one task, median and mean over tasks are both its mean."
+    if scaled:
+        note += " Optimality gap: how far below 1 on average, smaller is better."
+    return Table(
+        title="Aggregates",
+        note=note,
+        columns=["group", *names],
+        rows=[
+            [group, *(interval(one, _places(comparison)) for one in by_name.values())]
+            for group, by_name in found.items()
+        ],
+        words=["group"],
+    )
+
+
+def improvements(comparison: Comparison) -> Table | None:
+    rows = [[f"{one.better} over {one.than}", interval(one.estimate, 3)] for one in comparison.improvements]
+    if not rows:
+        return None
+    return Table(
+        title="Probability of improvement",
+        note="Chance that a random run of the first beats a random run of the second on the same task, ties counted "
+        "half, mean over tasks. 0.5: no difference.",
+        columns=["comparison", "probability"],
+        rows=rows,
+        words=["comparison"],
+    )
+
+
+def runtime(comparison: Comparison) -> Table:
+    rows = []
+    for task, group, runs in _cells(comparison):
+        wall = [float(run.record["wall_time_s"]) for run in runs]
+        speed = [speed_of(run) for run in runs]
+        steps = sorted({int(run.record["steps"]) for run in runs})
+        rows.append([task, group, _time_shares(runs), str(len(runs)), _range(steps), spread(wall), spread(speed)])
+    return Table(
+        title="Runtime",
+        note="Wall time of training, mean ± sample standard deviation over runs. It depends on the machine and on what "
+        "ran beside.",
+        columns=["task", "group", "time spent in", "runs", "steps", "wall time [s]", "steps/s"],
+        rows=rows,
+        words=["task", "group", "time spent in"],
+        details=["time spent in", "runs"],
+    )
+
+
+def settings(comparison: Comparison) -> Table:
+    found = config_differences(comparison.runs, comparison.groups)
+    return Table(
+        title="Settings that differ between groups",
+        note="From config.yaml, on the tasks that groups share; the seed is left out."
+        if found
+        else "None on the tasks that groups share, the seed aside."
+        if len(comparison.groups) > 1
+        else "There is one group only.",
+        columns=["setting", *comparison.groups],
+        rows=[[key, *values.values()] for key, values in found.items()],
+        words=["setting", *comparison.groups],
+    )
+
+
+def origins(comparison: Comparison) -> list[Table]:
+    """Versions, machines and commits that differ, and those all runs share."""
+    found = origin(comparison.runs, comparison.groups)
+    everywhere = {key: sorted({v for values in by_group.values() for v in values}) for key, by_group in found.items()}
+    differ = [key for key, values in everywhere.items() if len(values) > 1]
+    return [
+        Table(
+            title="Versions, machines and commits that differ",
+            note="" if differ else "None: every run comes from the same versions, machine and commit.",
+            columns=["from run.json", *comparison.groups],
+            rows=[[key, *(", ".join(values) for values in found[key].values())] for key in differ],
+            words=["from run.json", *comparison.groups],
+        ),
+        Table(
+            title="Versions, machine and commit of all runs",
+            note="",
+            columns=["from run.json", "all groups"],
+            rows=[[key, values[0]] for key, values in everywhere.items() if key not in differ],
+            words=["from run.json", "all groups"],
+            folded=True,
+        ),
+    ]
+
+
+def speed_of(run: Run) -> float:
+    """Environment steps for each second of wall time."""
+    return float(run.record["steps"]) / max(float(run.record["wall_time_s"]), 1e-9)
+
+
+def number(value: float, places: int | None = None) -> str:
+    """Four significant digits, or so many decimal places; thousands separated, a true minus sign."""
+    if not math.isfinite(value):
+        return "—"
+    if places is None:
+        places = min(max(3 - math.floor(math.log10(abs(value))), 0), 6) if value else 1
+    text = f"{value:,.{places}f}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.removeprefix("-")
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± sample standard deviation, which a single value does not have."""
+    center = number(float(np.mean(values)))
+    return f"{center} ± {number(float(np.std(values, ddof=1)))}" if len(values) > 1 else center
+
+
+def interval(estimate: Estimate, places: int | None = None) -> str:
+    value = number(float(estimate.value), places)
+    if not math.isfinite(float(estimate.low)):
+        return value
+    return f"{value} [{number(float(estimate.low), places)}, {number(float(estimate.high), places)}]"
+
+
+def _last_protocol(runs: Sequence[Run]) -> str:
+    kinds = dict.fromkeys(evaluation_kind(run.evaluations[-1:]) for run in runs)
+    return f"{' or '.join(kinds)}, at step {_range(sorted({run.evaluations[-1].steps for run in runs}))}"
+
+
+def _all_protocol(runs: Sequence[Run]) -> str:
+    kinds = dict.fromkeys(evaluation_kind(run.evaluations) for run in runs)
+    return f"{_range(sorted({len(run.evaluations) for run in runs}))} evaluations, {' or '.join(kinds)}"
+
+
+def _places(comparison: Comparison) -> int | None:
+    return 3 if comparison.normalisation.scales else None
+
+
+def _cells(comparison: Comparison) -> Iterable[tuple[str, str, list[Run]]]:
+    for task in comparison.tasks:
+        for group in comparison.groups:
+            if runs := comparison.of(group, task):
+                yield task, group, runs
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _time_shares(runs: Sequence[Run]) -> str:
+    """Where the time goes, largest part first."""
+    parts: dict[str, float] = {}
+    for run in runs:
+        for name, seconds in (run.record.get("time_s") or {}).items():
+            if name != "total":
+                parts[name] = parts.get(name, 0.0) + float(seconds)
+    whole = sum(parts.values())
+    if whole <= 0.0:
+        return "—"
+    return ", ".join(f"{name} {parts[name] / whole:.0%}" for name in sorted(parts, key=lambda n: -parts[n]))

@@ -1,0 +1,83 @@
+"""A comparison as Markdown, as CSV and on the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from .comparison import Comparison
+from .gate import Gate
+from .tables import Table, circumstances, headline, results, speed_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CSV_COLUMNS = (
+    "task", "group", "agent", "preset", "seed", "steps", "wall_time_s", "steps_per_s", "metric", "score", "protocol",
+    "evaluation_last", "evaluation_max", "evaluations", "run",
+)  # fmt: skip
+
+
+def markdown(comparison: Comparison, gate: Gate | None) -> str:
+    """The page without its figures."""
+    parts = [f"# Comparison by {comparison.grouped_by}", headline(comparison)]
+    if gate is not None:
+        parts.append(f"**Regression gate: {gate.line()}.**")
+    if comparison.warnings:
+        parts.append("\n".join(f"- {_plain(text)}" for text in comparison.warnings))
+    for table in [*results(comparison), *circumstances(comparison)]:
+        parts.append(f"## {table.title}")
+        parts += [part for part in (table.note, _markdown_table(table)) if part]
+    return "\n\n".join(parts) + "\n"
+
+
+def comma_separated(comparison: Comparison) -> str:
+    """One row for each run, numbers in full."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for run in comparison.runs:
+        means = [evaluation.mean for evaluation in run.evaluations]
+        record = run.record
+        last, best = (means[-1], max(means)) if means else ("", "")
+        writer.writerow([
+            run.task, run.group, record["algorithm"], record.get("preset") or "", run.header.seed, record["steps"],
+            record["wall_time_s"], speed_of(run), run.series.name, run.series.score, run.series.protocol,
+            last, best, len(means), run.header.path,
+        ])  # fmt: skip
+    return buffer.getvalue()
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Tables on the terminal; what is long and rarely asked for stays out."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    for table in [*results(comparison), *circumstances(comparison)]:
+        if table.folded or not table.rows:
+            continue
+        shown = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+        kept = [number for number, column in enumerate(table.columns) if column not in table.details]
+        for number in kept:
+            shown.add_column(
+                Text(table.columns[number]), justify="left" if table.columns[number] in table.words else "right"
+            )
+        for row in table.rows:
+            shown.add_row(*(Text(row[number]) for number in kept))
+        console.print(Text(table.title, "bold"), Text(table.note, "dim"), shown, sep="\n")
+    console.print(Text(headline(comparison)))
+
+
+def _markdown_table(table: Table) -> str:
+    if not table.rows:
+        return ""
+    rule = ["---" if column in table.words else "---:" for column in table.columns]
+    lines = [table.columns, rule, *table.rows]
+    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Text that breaks no Markdown table or line."""
+    return text.replace("|", "\\|").replace("\n", " ")

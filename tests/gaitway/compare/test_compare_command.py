@@ -1,0 +1,320 @@
+"""``gaitway compare``: what it prints, what it writes, and the exit codes that scripts rely on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gaitway.cli import main
+from gaitway.commands import compare as command
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+def ours(argv, capsys):
+    code = main(["compare", *(str(word) for word in argv)])
+    return code, *capsys.readouterr()
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects ids, references and the cells of tables."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.cells: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value)
+        if tag in ("td", "th"):
+            self.cells.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes <{self.open[-1:]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text += data
+        if self.open and ("td" in self.open or "th" in self.open):
+            self.cells[-1] += data
+
+
+@pytest.fixture(scope="module")
+def report(three_by_two, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "new" / "folder"
+    assert main(["compare", str(three_by_two), "--reps", "100", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(report) -> Page:
+    return Page((report / "compare.html").read_text("utf-8"))
+
+
+def markdown_cells(text: str) -> list[str]:
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not set(line) <= set("| -:")]
+    return [cell.strip() for row in rows for cell in row.strip("|").split("|")]
+
+
+def test_everything_is_written(report):
+    figures = {"curves-steps", "curves-time", "efficiency", "aggregates", "improvement", "profile"}
+    names = {"compare.md", "compare.csv", "compare.html", *(f"{f}.{kind}" for f in figures for kind in ("png", "svg"))}
+    assert {path.name for path in report.iterdir()} == names
+    for figure in figures:
+        assert (report / f"{figure}.png").read_bytes().startswith(b"\x89PNG\r\n")
+        assert ET.parse(report / f"{figure}.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_page_is_well_formed(page):
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids)) > 50
+
+
+def test_the_page_needs_no_network(report, page):
+    text = (report / "compare.html").read_text("utf-8")
+    assert not re.search(r"https?:|//[a-z]|@import|<script|<link", text)
+    assert page.links and all(link.startswith("#") for link in page.links)
+    used = {link[1:] for link in page.links} | set(re.findall(r"url\(#([^)]+)\)", text))
+    assert used <= set(page.ids)
+
+
+def test_the_page_is_coloured_by_its_style_sheet(report):
+    body = (report / "compare.html").read_text("utf-8").partition("</style>")[2]
+    assert "var(--g0)" in body and "var(--g1)" in body and "var(--ink)" in body
+    assert not re.search(r"#[0-9a-f]{6}\b", body), "a fixed colour would be wrong in dark mode"
+
+
+def test_the_page_has_every_cell_of_every_table(report, page):
+    cells = markdown_cells((report / "compare.md").read_text("utf-8"))
+    assert len(cells) > 100
+    assert set(cells) <= set(page.cells)
+
+
+@pytest.mark.parametrize("agent", ["ppo", "vpg"])
+def test_numbers_of_the_page_are_those_of_the_files(three_by_two, page, agent):
+    means = []
+    for seed in range(3):
+        lines = (three_by_two / f"hopper-{agent}" / f"seed{seed}" / "episodes.jsonl").read_text().splitlines()
+        means.append(np.mean([json.loads(line)["return"] for line in lines][-100:]))
+    row = next(k for k in range(len(page.cells)) if page.cells[k : k + 3] == ["hopper", agent, "3"])
+    center, spread = (float(word) for word in page.cells[row + 3].split(" ± "))
+    assert (center, spread) == pytest.approx((np.mean(means), np.std(means, ddof=1)), rel=1e-3)
+    assert [float(cell) for cell in page.cells[row + 4 : row + 7]] == pytest.approx(means, rel=1e-3)
+
+
+def test_the_csv_is_lossless(three_by_two, report):
+    with open(report / "compare.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    for row in rows:
+        lines = (Path(row["run"]) / "episodes.jsonl").read_text().splitlines()
+        assert float(row["score"]) == np.mean([json.loads(line)["return"] for line in lines][-100:])
+        assert (float(row["steps_per_s"]), row["evaluations"]) == (500.0, "3")
+    assert {row["group"] for row in rows} == {"ppo", "vpg"}
+
+
+def test_the_same_runs_give_the_same_page_byte_for_byte(make_run, tmp_path):
+    for agent in ("ppo", "vpg"):
+        for seed in range(2):
+            make_run(tmp_path / "runs" / agent / str(seed), agent=agent, seed=seed)
+    pages = [tmp_path / "page.html", tmp_path / "again.html"]
+    for page in pages:
+        assert main(["compare", str(tmp_path / "runs"), "--reps", "50", "--html", str(page)]) == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_the_terminal_shows_the_tables(three_by_two, capsys):
+    code, out, err = ours([three_by_two, "--reps", "100"], capsys)
+    assert code == 0 and err == ""
+    for word in (
+        "Scores: training return",
+        "mean of the last 100 training episodes",
+        "wall time [s]",
+        "IQM",
+        "ppo over vpg",
+    ):
+        assert word in out
+    assert "agent.learning_rate   0.0003   0.001" in out
+    assert "ppo has the highest IQM" in out
+
+
+def test_html_alone(three_by_two, tmp_path, capsys):
+    where = ["--where", "task=hopper", "--label", "ppo=<PPO> & co|x"]
+    code, out, _ = ours([three_by_two, *where, "--reps", "50", "--html", tmp_path / "a" / "page.html"], capsys)
+    assert code == 0 and f"page: {tmp_path / 'a' / 'page.html'}" in out
+    page = Page((tmp_path / "a" / "page.html").read_text("utf-8"))
+    assert page.open == [] and "<PPO> & co|x" in page.cells
+    assert "--label 'ppo=<PPO> & co|x'" in page.text
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["page.html"]
+
+
+def test_a_single_run_can_be_looked_at(make_run, tmp_path, capsys):
+    make_run(tmp_path / "run", evaluations=0)
+    code, out, err = ours([tmp_path / "run", "--html", tmp_path / "page.html"], capsys)
+    assert code == 0
+    assert "ppo has an IQM of" in out
+    assert "nothing can be said about chance" in err
+    assert Page((tmp_path / "page.html").read_text("utf-8")).open == []
+
+
+def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, capsys):
+    make_run(tmp_path / "runs" / "a")
+    make_run(tmp_path / "runs" / "b", seed=1)
+    make_run(tmp_path / "runs" / "c", seed=2, status="running")
+    (make_run(tmp_path / "runs" / "d", seed=3).path / "run.json").write_text("{")
+    code, _, err = ours([tmp_path / "runs", "--out", tmp_path / "out", "--reps", "50"], capsys)
+    assert code == 0
+    written = (tmp_path / "out" / "compare.md").read_text(), Page((tmp_path / "out" / "compare.html").read_text()).text
+    for text in (err, *written):
+        assert f"{tmp_path / 'runs' / 'c'} is left out: it is unfinished" in text
+        assert f"{tmp_path / 'runs' / 'd'} is left out: run.json is damaged" in text
+    assert err.count("gaitway: warning: ") == 2
+
+
+def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, capsys):
+    for seed in range(2):
+        make_run(tmp_path / str(seed), task="velocity-flat-anymal-c", seed=seed, episodes=False)
+    code, out, _ = ours([tmp_path, "--reps", "50"], capsys)
+    assert code == 0
+    assert "Scores: rollout/reward" in out and "these runs record no episodes" in out
+
+
+# ---- the gate --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def versions(make_run, tmp_path_factory) -> Path:
+    """The same training, unchanged and broken, four seeds each."""
+    root = tmp_path_factory.mktemp("versions")
+    for name, level, first in (("old", 100.0, 0), ("same", 100.0, 10), ("broken", 40.0, 20), ("better", 200.0, 30)):
+        for seed in range(first, first + 4):
+            make_run(root / name / str(seed), seed=seed, level=level)
+    return root
+
+
+@pytest.mark.parametrize(("new", "code", "word"), [("same", 0, "PASS"), ("broken", 1, "FAIL"), ("better", 0, "PASS")])
+def test_the_gate(versions, capsys, new, code, word):
+    gate = ["--baseline", versions / "old", "--min-prob-improvement", "0.05", "--reps", "200"]
+    found, out, _ = ours([versions / new, *gate], capsys)
+    assert found == code
+    line = out.splitlines()[-1]
+    assert line.startswith(f"{word}: ppo on hopper: probability of improvement over the baseline ")
+    assert "4 runs against 4; " in line and line.endswith("below 0.05")
+    assert "ppo (baseline)" in out
+
+
+def test_identical_runs_improve_with_probability_one_half(versions, capsys):
+    for bound, code in (("0.5", 0), ("0.51", 1)):
+        gate = ["--baseline", versions / "old", "--min-prob-improvement", bound, "--reps", "50"]
+        found, out, _ = ours([versions / "old", *gate], capsys)
+        assert found == code and "probability of improvement over the baseline 0.500 [" in out
+
+
+def test_a_failed_training_counts_as_the_worst_run(make_run, versions, tmp_path, capsys):
+    """One good run of four that were asked for is no pass."""
+    make_run(tmp_path / "0", seed=0, level=200.0)
+    for seed in (1, 2, 3):
+        make_run(tmp_path / str(seed), seed=seed, status="failed", error="TrainingFailed: nan")
+    gate = ["--baseline", versions / "old", "--min-prob-improvement", "0.3", "--reps", "50"]
+    code, out, _ = ours([tmp_path, *gate], capsys)
+    assert code == 1
+    assert "0.250" in out.splitlines()[-1] and "4 runs (3 failed) against 4" in out.splitlines()[-1]
+
+
+def test_if_every_new_training_failed_the_gate_fails(make_run, versions, tmp_path, capsys):
+    make_run(tmp_path / "0", status="failed")
+    code, out, _ = ours([tmp_path, "--baseline", versions / "old", "--min-prob-improvement", "0.05"], capsys)
+    assert code == 1 and out.splitlines()[-1].startswith("FAIL")
+
+
+def test_one_broken_task_fails_the_gate_whatever_the_others_do(make_run, tmp_path, capsys):
+    for name, levels in (("old", {"ant": 100.0, "hopper": 100.0}), ("new", {"ant": 300.0, "hopper": 10.0})):
+        for task, level in levels.items():
+            for seed in range(3):
+                make_run(tmp_path / name / task / str(seed), task=task, seed=seed, level=level)
+    gate = ["--baseline", tmp_path / "old", "--min-prob-improvement", "0.05", "--reps", "50"]
+    code, out, _ = ours([tmp_path / "new", *gate, "--html", tmp_path / "gate.html"], capsys)
+    assert code == 1
+    assert "FAIL: ppo on hopper" in out.splitlines()[-1] and "(the worst of 2; 1 below)" in out.splitlines()[-1]
+    text = Page((tmp_path / "gate.html").read_text("utf-8")).text
+    assert "FAIL" in text and "ppo on ant: probability of improvement over the baseline 1.000" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--min-prob-improvement", "0.05"], "name them with --baseline"),
+        (
+            ["--baseline", "OLD", "--min-prob-improvement", "5"],
+            "--min-prob-improvement 5.0: a probability lies between",
+        ),
+        (
+            ["--baseline", "OLD", "--min-prob-improvement", "0.05", "--label", "ppo=x", "--where", "seed=99"],
+            "no run has it",
+        ),
+        (["--baseline", "NONE", "--min-prob-improvement", "0.05"], "no file or folder"),
+        (["--baseline", "OLD", "--min-prob-improvement", "0.05", "--group", "seed"], "no new run has a counterpart"),
+        (["--reps", "0"], "--reps 0: at least one"),
+        (["--metric", "learn/nothing"], "metrics.jsonl has no learn/nothing"),
+        (["--normalize", "atari-human"], "hopper is none of the 57 games"),
+        (["--html", "OLD"], "is a folder: name a file"),
+        (["--out", "OLD/0/run.json"], "a file is in the way"),
+    ],
+)
+def test_bad_input_is_exit_code_2(versions, capsys, options, message):
+    words = [word.replace("OLD", str(versions / "old")).replace("NONE", str(versions / "none")) for word in options]
+    code, _, err = ours([versions / "same", *words], capsys)
+    assert code == 2
+    assert message in err and "Traceback" not in err
+
+
+def test_a_baseline_among_the_new_runs_is_refused(versions, capsys):
+    code, _, err = ours([versions, "--baseline", versions / "old", "--min-prob-improvement", "0.05"], capsys)
+    assert code == 2 and "lies among the new runs" in err
+
+
+def test_nothing_found_is_exit_code_2(tmp_path, capsys):
+    assert ours([tmp_path], capsys)[0] == 2
+    assert ours([tmp_path / "none"], capsys)[0] == 2
+
+
+def test_without_matplotlib_tables_are_shown_and_figures_refused(versions, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gaitway.catalogue.Entry.missing", lambda entry: ["matplotlib"])
+    assert ours([versions / "old", "--reps", "50"], capsys)[0] == 0
+    code, _, err = ours([versions / "old", "--html", tmp_path / "page.html"], capsys)
+    assert code == 2 and "writing figures needs matplotlib" in err
+    assert command.FIGURES.modules == ("matplotlib",)
+
+
+def test_comparing_loads_no_torch(versions, tmp_path):
+    code = (
+        "import sys; from gaitway.cli import main\n"
+        f"assert main(['compare', {str(versions / 'old')!r}, '--reps', '20']) == 0\n"
+        "assert not {'torch', 'gymnasium', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
