@@ -24,14 +24,38 @@ WORLDS = {
         modules=("torch", "gymnasium", "mujoco"),
         extras=("train", "mujoco"),
     ),
+    "gymnasium": Entry(
+        summary="any Gymnasium id; EnvPool, where it has the id, is several times faster",
+        modules=("torch", "gymnasium"),
+        extras=("train", "gyms"),
+    ),
+    "ale": Entry(summary="Atari 2600 games", modules=("torch", "gymnasium", "ale_py"), extras=("train", "atari")),
 }
 
+LEARNING = ("torch", "gymnasium", "tensorboard")
+
+
+def _agent(summary: str) -> Entry:
+    return Entry(summary=summary, modules=LEARNING, extras=("train",))
+
+
 AGENTS = {
-    "ppo": Entry(
-        summary="proximal policy optimisation with an adaptive-KL learning rate",
-        modules=("torch", "gymnasium", "tensorboard"),
-        extras=("train",),
-    ),
+    "ppo": _agent("proximal policy optimisation: robots, games, classic control"),
+    "a2c": _agent("advantage actor-critic: PPO with one epoch of the whole batch, and RMSprop"),
+    "vpg": _agent("vanilla policy gradient with a value baseline"),
+    "reinforce": _agent("policy gradient of Monte-Carlo returns"),
+    "trpo": _agent("trust-region policy optimisation: natural gradient and line search"),
+    "impala": _agent("V-trace with actors one update behind the learner"),
+    "ppo-dreamer": _agent("PPO with DreamerV3's tricks: any scale of rewards"),
+    "rsl_rl": Entry(summary="rsl-rl-lib's own PPO", modules=(*LEARNING, "rsl_rl"), extras=("train", "rsl-rl")),
+    "dqn": _agent("deep Q-network: double, duelling, n-step, prioritised as switches; discrete actions"),
+    "sac": _agent("soft actor-critic; continuous actions"),
+    "fast-sac": _agent("soft actor-critic for many environments at once"),
+    "q-learning": _agent("Watkins' Q-learning on a table"),
+    "sarsa": _agent("SARSA on a table"),
+    "expected-sarsa": _agent("expected SARSA on a table"),
+    "value-iteration": _agent("exact planning in a known model, by value iteration"),
+    "policy-iteration": _agent("exact planning in a known model, by policy iteration"),
 }
 
 EXPORT = Entry(

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
-from .commands import doctor, export, list_, play, run, train, validate
+from .commands import bench, compare, doctor, export, list_, play, run, train, validate
 from .errors import UserError
 from .files import DISK_ERRORS, disk_error
 
-COMMANDS = (list_, train, play, validate, export, run, doctor)
+COMMANDS = (list_, train, bench, compare, play, validate, export, run, doctor)
 
 DESCRIPTION = """\
-Train legged robots in simulation, check what they learnt, and take it to hardware.
+Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
 
 The usual path:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
@@ -29,6 +29,11 @@ The usual path:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway validate runs/walk/bundle
   gaitway run runs/walk/bundle --world twin --seconds 20
+
+Games and classic control, and how agents compare on them:
+  gaitway train cartpole
+  gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
+  gaitway compare runs/bench --group agent --html compare.html
 """
 
 

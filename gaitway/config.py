@@ -10,13 +10,15 @@ from typing import Any
 import yaml
 from gaitway_agents.presets import PPOConfig
 from gaitway_mujoco.model import PhysicsOptions
-from gaitway_tasks.registry import UnknownNameError, get_task
+from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
+from .agents import AgentConfig
 from .catalogue import AGENTS, WORLDS
 from .errors import ConfigError
 from .presets import training_settings
 from .tree import KIND, from_tree, join, to_tree, unknown_key
+from .worlds import AnyTask, find_task, world_of
 
 CONFIG_FILE = "config.yaml"
 
@@ -26,7 +28,7 @@ class TrainConfig:
     """Everything a training run depends on."""
 
     preset: str | None = None
-    world: str = "mujoco"
+    world: str
     algorithm: str = "ppo"
     seed: int = 0
     num_envs: int = 4096
@@ -35,55 +37,83 @@ class TrainConfig:
     total_steps: int = 29_491_200
     """Environment steps, all environments together."""
     num_threads: int = 0
-    """Threads that step physics; 0 uses every core."""
+    """Threads that step environments; 0 uses every core."""
+    evaluation_episodes: int = 0
+    """Deterministic episodes to play when the training is over; 0 plays none."""
+    evaluation_interval: int = 0
+    """Environment steps between further evaluations, of a tenth as many episodes; 0 has none."""
     checkpoint_interval: int = 25
     """Iterations between checkpoints."""
     keep_checkpoints: int = 3
-    agent: PPOConfig = field(default_factory=PPOConfig)
-    physics: PhysicsOptions = field(default_factory=PhysicsOptions)
-    task: Task
+    agent: AgentConfig = field(default_factory=PPOConfig)
+    physics: PhysicsOptions | None = None
+    """How MuJoCo simulates a robot; None in other worlds."""
+    task: AnyTask
 
     def __post_init__(self) -> None:
         if self.world not in WORLDS:
             raise UnknownNameError("world", self.world, WORLDS)
         if self.algorithm not in AGENTS:
             raise UnknownNameError("agent", self.algorithm, AGENTS)
+        if self.world != world_of(self.task):
+            raise ConfigError(f"world={self.world!r}: {self.task.name} is a task of {world_of(self.task)}")
+        if (self.physics is not None) != isinstance(self.task, Task):
+            raise ConfigError(
+                f"physics: needed for a robot's task and for no other; {self.task.name} is one of {self.world}"
+            )
         for name, low in (
             ("num_envs", 1),
             ("env_groups", 1),
             ("num_threads", 0),
+            ("total_steps", 1),
+            ("evaluation_episodes", 0),
+            ("evaluation_interval", 0),
             ("checkpoint_interval", 1),
             ("keep_checkpoints", 1),
         ):
             if (value := getattr(self, name)) < low:
                 raise ConfigError(f"{name}={value}: must be at least {low}")
-        self._check_batch()
-        self._check_task()
-
-    def _check_batch(self) -> None:
         if self.num_envs % self.env_groups:
             raise ConfigError(
                 f"num_envs={self.num_envs} cannot be split into env_groups={self.env_groups} equal groups"
             )
-        rollout = self.num_envs * self.agent.num_steps
-        if self.agent.num_steps < 1:
-            raise ConfigError(f"agent.num_steps={self.agent.num_steps}: must be at least 1")
+        if self.evaluation_interval and not self.evaluation_episodes:
+            raise ConfigError("evaluation_interval needs evaluation_episodes: how many episodes to play")
+        if isinstance(self.agent, PPOConfig):
+            self._check_rollout(self.agent)
+        if isinstance(self.task, Task):
+            self._check_robot_task(self.task)
+
+    @property
+    def robot_task(self) -> Task:
+        """The task, which must be a robot's: others cannot be exported, validated or steered."""
+        if not isinstance(self.task, Task):
+            raise ConfigError(f"{self.task.name} is no robot's task: it cannot be exported, validated or steered")
+        return self.task
+
+    def _check_rollout(self, agent: PPOConfig) -> None:
+        rollout = self.num_envs * agent.num_steps
         if self.total_steps < rollout:
             raise ConfigError(
                 f"total_steps={self.total_steps} is less than one rollout, num_envs={self.num_envs} x "
-                f"agent.num_steps={self.agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
+                f"agent.num_steps={agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
             )
         rows, unit, remedy = rollout, "steps", "num_envs or agent.num_steps"
-        if self.agent.model.recurrent != "none":
+        if agent.model.recurrent != "none":
             rows, unit, remedy = self.num_envs, "sequences", "num_envs"
-        if rows < self.agent.optimizer.minibatches:
+        if rows < agent.optimizer.minibatches:
             raise ConfigError(
                 f"a rollout of {rows} {unit} cannot be split into "
-                f"agent.optimizer.minibatches={self.agent.optimizer.minibatches}: raise {remedy}"
+                f"agent.optimizer.minibatches={agent.optimizer.minibatches}: raise {remedy}"
+            )
+        if agent.symmetry != "none" and not (isinstance(self.task, Task) and self.task.robot.mirrors):
+            raise ConfigError(
+                f"agent.symmetry={agent.symmetry!r} needs a robot with mirrors, and {self.task.name} has none: "
+                "use agent.symmetry=none"
             )
 
-    def _check_task(self) -> None:
-        task = self.task
+    @staticmethod
+    def _check_robot_task(task: Task) -> None:
         if task.timing.physics_dt <= 0.0 or task.timing.decimation < 1:
             raise ConfigError(
                 f"task.timing: physics_dt={task.timing.physics_dt} must be positive and "
@@ -103,24 +133,22 @@ class TrainConfig:
                 low, high = getattr(command, axis)
                 if low > high:
                     raise ConfigError(f"task.commands.{name}.{axis}=[{low}, {high}]: the lower end comes first")
-        if self.agent.symmetry != "none" and not task.robot.mirrors:
-            raise ConfigError(
-                f"agent.symmetry={self.agent.symmetry!r} needs a robot with mirrors, and {task.robot.name} declares "
-                "none: use agent.symmetry=none"
-            )
 
 
 def resolve(
     task_name: str,
     *,
+    agent: str = "ppo",
     preset: str | None = None,
     config_file: Path | None = None,
     overrides: Sequence[str] = (),
     **given: Any,
 ) -> TrainConfig:
     """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset."""
-    settings = training_settings(preset) | {key: value for key, value in given.items() if value is not None}
-    base = TrainConfig(task=get_task(task_name, preset), preset=preset, **settings)
+    task = find_task(task_name, preset)
+    settings = training_settings(task, agent, preset)
+    settings = settings | {key: value for key, value in given.items() if value is not None}
+    base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)
     return merge(base, config_file, overrides)
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gaitway_agents import presets as agents
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
+from gaitway_agents.off_policy.config import DQNConfig, SACConfig
+from gaitway_agents.off_policy.presets import FAST_SAC
 from gaitway_agents.presets import PPOConfig, cpu_has_bfloat16
+from gaitway_agents.rsl_rl_config import RslRlConfig
+from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
+from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
 from gaitway_mujoco.model import PhysicsOptions
+from gaitway_tasks.registry import UnknownNameError
+from gaitway_tasks.spec import Task
+
+from .agents import AgentConfig
+from .gym_presets import gym_settings
+from .worlds import AnyTask
 
 ISAAC_LAB: dict[str, Any] = {
     "num_envs": 4096,
@@ -49,10 +61,39 @@ SPRINT: dict[str, Any] = CPU | {
 }
 
 
-def training_settings(preset: str | None) -> dict[str, Any]:
-    """Fields of :class:`gaitway.config.TrainConfig` that go with ``preset``, in the precision this CPU is best at."""
+AGENT_DEFAULTS: dict[str, AgentConfig] = {
+    "ppo": PPOConfig(),
+    "a2c": agents.A2C,
+    "vpg": agents.VPG,
+    "reinforce": agents.REINFORCE,
+    "trpo": agents.TRPO,
+    "impala": agents.IMPALA,
+    "rsl_rl": RslRlConfig(),
+    "dqn": DQNConfig(),
+    "sac": SACConfig(),
+    "fast-sac": FAST_SAC,
+    "q-learning": QLearningConfig(),
+    "sarsa": SarsaConfig(),
+    "expected-sarsa": SarsaConfig(expected=True),
+    "value-iteration": ValueIterationConfig(),
+    "policy-iteration": PolicyIterationConfig(),
+}
+"""Every agent's settings where a task has none of its own."""
+
+
+def training_settings(task: AnyTask, agent: str, preset: str | None) -> dict[str, Any]:
+    """Fields of :class:`gaitway.config.TrainConfig` for a task, agent and preset."""
+    if agent not in AGENT_DEFAULTS:
+        raise UnknownNameError("agent", agent, AGENT_DEFAULTS)
+    if not isinstance(task, Task):
+        return gym_settings(task, agent, AGENT_DEFAULTS[agent])
     settings = {None: ISAAC_LAB, "cpu": CPU, "sprint": SPRINT}[preset]
-    if preset is None or not cpu_has_bfloat16():
-        return settings
+    if agent != "ppo":
+        return settings | {"agent": AGENT_DEFAULTS[agent]}
+    return settings if preset is None or not cpu_has_bfloat16() else _in_bfloat16(settings)
+
+
+def _in_bfloat16(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same in the precision that this CPU is best at."""
     agent = settings["agent"]
     return settings | {"agent": replace(agent, optimizer=replace(agent.optimizer, precision="bfloat16"))}

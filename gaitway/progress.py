@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 LINE_INTERVAL_S = 10.0
 SMOOTHING = 0.9  # weight of the past in the numbers shown
-SHARES = ("physics", "terms", "policy", "learning")
 
 
 class Progress:
@@ -22,7 +21,7 @@ class Progress:
 
     def __exit__(self, *error: object) -> None: ...
 
-    def show(self, steps: int, metrics: dict[str, float]) -> None: ...
+    def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None: ...
 
 
 def make_progress(config: TrainConfig, steps: int, *, quiet: bool = False) -> Progress:
@@ -49,25 +48,50 @@ class Summary:
     def shares(self) -> dict[str, float]:
         """Share of the time of an iteration spent in each part."""
         total = max(self.values.get("time/total", 0.0), 1e-9)
-        return {name: self.values.get(f"time/{name}", 0.0) / total for name in SHARES}
+        parts = {k.removeprefix("time/"): v for k, v in self.values.items() if k.startswith("time/")}
+        return {name: seconds / total for name, seconds in parts.items() if name != "total"}
 
-    def tracking(self) -> tuple[float, float]:
-        """Linear [m/s] and yaw [rad/s] error of the first command."""
-        linear = next((v for k, v in self.values.items() if k.startswith("tracking/") and k.endswith("/linear")), 0.0)
-        yaw = next((v for k, v in self.values.items() if k.startswith("tracking/") and k.endswith("/yaw")), 0.0)
-        return linear, yaw
+    def tracking(self) -> tuple[float, float] | None:
+        """Linear [m/s] and yaw [rad/s] error of a robot's first command; None where nothing is commanded."""
+        linear = next((v for k, v in self.values.items() if k.startswith("tracking/") and k.endswith("/linear")), None)
+        yaw = next((v for k, v in self.values.items() if k.startswith("tracking/") and k.endswith("/yaw")), None)
+        return None if linear is None or yaw is None else (linear, yaw)
 
     def falls(self) -> float | None:
-        """Share of the episodes ended lately that did not end by time."""
+        """Share of a robot's episodes ended lately that did not end by time."""
         ended = {k: v for k, v in self.values.items() if k.startswith("rollout/termination/")}
-        in_time = {f"rollout/termination/{name}" for name, t in self.config.task.terminations.items() if t.time_out}
+        terminations = getattr(self.config.task, "terminations", {})
+        in_time = {f"rollout/termination/{name}" for name, t in terminations.items() if t.time_out}
         total = sum(ended.values())
         return sum(v for k, v in ended.items() if k not in in_time) / total if total else None
 
     def rewards(self) -> dict[str, float]:
-        """Reward per second of each term, of the episodes ended lately."""
-        names = (f"rollout/{name}" for name in self.config.task.rewards)
+        """Reward per second of each of a robot's terms, of the episodes ended lately."""
+        names = (f"rollout/{name}" for name in getattr(self.config.task, "rewards", {}))
         return {key.removeprefix("rollout/"): self.values[key] for key in names if key in self.values}
+
+    def facts(self) -> dict[str, str]:
+        """What tells how well the training goes, by name."""
+        facts = {}
+        if (errors := self.tracking()) is not None:
+            facts["tracking error"] = f"{errors[0]:.3f} m/s, {errors[1]:.3f} rad/s"
+            falls = self.falls()
+            facts["falls"] = "-" if falls is None else f"{falls:.1%} of the episodes ended"
+        if "episodes/return" in self.values:
+            facts["return"] = f"{self.values['episodes/return']:.1f}"
+            facts["episode length"] = f"{self.values['episodes/length']:.0f}"
+        for name, label, form in (
+            ("rollout/reward", "reward", ".4f"),
+            ("learn/learning_rate", "learning rate", ".1e"),
+            ("learn/std", "action std", ".3f"),
+            ("learn/entropy", "entropy", ".3f"),
+            ("learn/epsilon", "epsilon", ".3f"),
+            ("learn/value_start", "value of the start", ".6f"),
+            ("learn/residual", "residual", ".1e"),
+        ):
+            if name in self.values:
+                facts[label] = f"{self.values[name]:{form}}"
+        return facts
 
     def eta_s(self) -> float:
         return (self.config.total_steps - self.steps) / max(self.speed, 1e-9)
@@ -79,20 +103,17 @@ class Lines(Progress):
     def __init__(self, config: TrainConfig, steps: int):
         self.summary, self.last = Summary(config, steps), -LINE_INTERVAL_S
 
-    def show(self, steps: int, metrics: dict[str, float]) -> None:
+    def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None:
         summary = self.summary
         summary.add(steps, metrics)
-        done = steps >= summary.config.total_steps
-        if not done and time.monotonic() - self.last < LINE_INTERVAL_S:
+        if not last and time.monotonic() - self.last < LINE_INTERVAL_S:
             return
         self.last = time.monotonic()
-        linear, yaw = summary.tracking()
-        falls = summary.falls()
         shares = ", ".join(f"{name} {share:.0%}" for name, share in summary.shares().items())
+        facts = "  ".join(f"{name} {value}" for name, value in list(summary.facts().items())[:3])
         print(
             f"{steps:>11,} / {summary.config.total_steps:,} steps  {summary.speed:>7,.0f} steps/s ({shares})  "
-            f"error {linear:.2f} m/s {yaw:.2f} rad/s  falls {'-' if falls is None else f'{falls:.0%}'}  "
-            f"reward {summary.values.get('rollout/reward', 0.0):.4f}  {_clock(summary.eta_s())} left",
+            f"{facts}  {_clock(summary.eta_s())} left",
             flush=True,
         )
 
@@ -112,7 +133,10 @@ class Live(Progress):
             expand=True,
         )
         self.row = self.bar.add_task(
-            f"{config.task.name} seed {config.seed}", total=config.total_steps, completed=steps, clock=""
+            f"{config.task.name} {config.algorithm} seed {config.seed}",
+            total=config.total_steps,
+            completed=steps,
+            clock="",
         )
         self.live = live.Live(self.bar, refresh_per_second=4)
 
@@ -123,28 +147,26 @@ class Live(Progress):
     def __exit__(self, *error: object) -> None:
         self.live.stop()
 
-    def show(self, steps: int, metrics: dict[str, float]) -> None:
+    def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None:
         from rich.console import Group
         from rich.table import Table
 
         summary = self.summary
         summary.add(steps, metrics)
         self.bar.update(self.row, completed=steps, clock=f"{_clock(summary.eta_s())} left")
-        linear, yaw = summary.tracking()
-        falls = summary.falls()
         left = Table.grid(padding=(0, 2))
         left.add_row("steps", f"{steps:,} of {summary.config.total_steps:,}")
         left.add_row("speed", f"{summary.speed:,.0f} steps/s")
         for name, share in summary.shares().items():
             left.add_row(f"  {name}", f"{share:.0%}")
-        left.add_row("tracking error", f"{linear:.3f} m/s, {yaw:.3f} rad/s")
-        left.add_row("falls", "-" if falls is None else f"{falls:.1%} of the episodes ended")
-        left.add_row("learning rate", f"{summary.values.get('learn/learning_rate', 0.0):.1e}")
-        left.add_row("action std", f"{summary.values.get('learn/std', 0.0):.3f}")
+        for name, value in summary.facts().items():
+            left.add_row(name, value)
         right = Table.grid(padding=(0, 2))
-        right.add_row("[bold]reward per second[/]", "")
-        for name, value in summary.rewards().items():
-            right.add_row(name, f"{value:+.4f}")
+        rewards = summary.rewards()
+        if rewards:
+            right.add_row("[bold]reward per second[/]", "")
+        for name, number in rewards.items():
+            right.add_row(name, f"{number:+.4f}")
         columns = Table.grid(padding=(0, 4))
         columns.add_row(left, right)
         self.live.update(Group(self.bar, columns))

@@ -1,7 +1,7 @@
 """A run folder: configuration, record, metrics and checkpoints of one training.
 
-``config.yaml`` resolved, ``run.json`` the record, ``metrics.jsonl`` one row per iteration, ``tensorboard/``,
-``checkpoints/``; later ``bundle/``, ``validation/`` and ``videos/``.
+``config.yaml`` resolved, ``run.json`` the record, ``metrics.jsonl`` one row per iteration, ``episodes.jsonl`` and
+``evaluations.jsonl`` raw returns, ``tensorboard/``, ``checkpoints/``; later ``bundle/``, ``validation/``, ``videos/``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from .files import disk_error, make_folder, write_tensors_atomically, write_text
 if TYPE_CHECKING:
     from .config import TrainConfig
 
-RUN_FORMAT = 1
+RUN_FORMAT = 2
 RECORD = "run.json"
 METRICS = "metrics.jsonl"
+EPISODES = "episodes.jsonl"
+EVALUATIONS = "evaluations.jsonl"
 CHECKPOINTS = "checkpoints"
 MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each; less than this ends in tears
 
@@ -102,19 +104,32 @@ class RunFolder:
     # ---- metrics ---------------------------------------------------------------------------------------------------
 
     def append_metrics(self, row: dict[str, Any]) -> None:
-        path = self.path / METRICS
+        self._append(METRICS, [row])
+
+    def append_episodes(self, rows: list[dict[str, Any]]) -> None:
+        """``steps``, ``wall_s``, raw ``return`` and ``length`` of episodes that ended."""
+        if rows:
+            self._append(EPISODES, rows)
+
+    def append_evaluation(self, row: dict[str, Any]) -> None:
+        """``steps``, ``wall_s``, ``deterministic``, ``seed``, ``returns`` and ``lengths`` of an evaluation."""
+        self._append(EVALUATIONS, [row])
+
+    def _append(self, name: str, rows: list[dict[str, Any]]) -> None:
+        path = self.path / name
         try:
             with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+                file.write("".join(json.dumps(row) + "\n" for row in rows))
         except OSError as error:
             raise disk_error(path, error) from None
 
-    def truncate_metrics(self, iteration: int) -> None:
-        """Forget rows after ``iteration``: they belong to work that the checkpoint does not contain."""
-        path = self.path / METRICS
-        if path.exists():
-            kept = [row for row in read_metrics(self.path) if row["iteration"] <= iteration]
-            write_text_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+    def forget_after(self, steps: int) -> None:
+        """Drop the rows of what came after ``steps``: they belong to work that the checkpoint does not contain."""
+        for name in (METRICS, EPISODES, EVALUATIONS):
+            path = self.path / name
+            if path.exists():
+                kept = [row for row in read_rows(path) if row["steps"] <= steps]
+                write_text_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -161,10 +176,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Rows of ``metrics.jsonl``; a last row cut short by a crash is left out."""
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Rows of a ``.jsonl`` file of a run; a last row cut short by a crash is left out."""
     rows = []
-    for line in (run / METRICS).read_text("utf-8").splitlines():
+    for line in path.read_text("utf-8").splitlines():
         try:
             rows.append(json.loads(line))
         except ValueError:
@@ -176,14 +191,20 @@ def is_run(path: Path) -> bool:
     return (path / RECORD).is_file()
 
 
-def default_folder(task: str, seed: int, root: Path = Path("runs")) -> Path:
-    """``runs/<task>/<time>-seed<k>``."""
-    return root / task / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S}-seed{seed}"
+def family(task: str, agent: str) -> str:
+    """The folder of all runs of a task by an agent, under ``runs``."""
+    name = task.replace(":", "-").replace("/", "-")
+    return name if agent == "ppo" else f"{name}-{agent}"
 
 
-def newest_run(task: str, root: Path = Path("runs")) -> Path | None:
-    """The run of ``task`` under ``root`` that was started last."""
-    folders = [path for path in (root / task).glob("*") if is_run(path)]
+def default_folder(task: str, agent: str, seed: int, root: Path = Path("runs")) -> Path:
+    """``runs/<task>/<time>-seed<k>``, or ``runs/<task>-<agent>/...`` for agents other than PPO."""
+    return root / family(task, agent) / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S}-seed{seed}"
+
+
+def newest_run(task: str, agent: str, root: Path = Path("runs")) -> Path | None:
+    """The run of ``task`` by ``agent`` under ``root`` that was started last."""
+    folders = [path for path in (root / family(task, agent)).glob("*") if is_run(path)]
     return max(folders, key=lambda path: path.name, default=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,60 +15,71 @@ import torch
 from .errors import ConfigError, RunError
 from .files import make_folder, write_tensors_atomically
 from .interrupt import stop_requests
-from .progress import Progress, make_progress
-from .runs import RunFolder
+from .progress import make_progress
+from .runs import EPISODES, RunFolder, read_rows
 
 if TYPE_CHECKING:
-    from gaitway_agents.on_policy import OnPolicyTrainer
+    from gaitway_agents.symmetry import Symmetry
+    from gaitway_agents.trainer import Trainer
+    from gymnasium.vector import VectorEnv
     from torch import nn
 
     from .config import TrainConfig
 
-TIMES = ("physics", "terms", "policy", "learning")
+RECENT = 100
+"""Episodes whose mean return is shown while training."""
+EVALUATION_SEED = 10_000
+"""Evaluations play in environments seeded this much above the run's own seed."""
 
 
 class TrainingFailed(RuntimeError):
     """Training cannot go on; the message says what happened and where the evidence lies."""
 
 
-def build_trainer(config: TrainConfig, num_envs: int | None = None) -> OnPolicyTrainer:
+def build_trainer(config: TrainConfig, num_envs: int | None = None) -> Trainer:
     """Environments, symmetry and learner of a configuration; ``num_envs`` asks for one small group instead."""
-    import dataclasses
-
-    from gaitway_agents.on_policy import OnPolicyTrainer
-    from gaitway_agents.symmetry import Symmetry
-    from gaitway_mujoco import make_env
-    from gaitway_mujoco.mirrors import verify_mirrors
-    from gaitway_tasks.symmetry import mirror_group
+    from .agents import make_trainer
+    from .worlds import make_envs
 
     total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
-    envs = [
-        make_env(
-            config.task,
-            total // groups,
-            seed=config.seed * groups + group,
-            num_threads=config.num_threads,
-            **dataclasses.asdict(config.physics),
-        )
-        for group in range(groups)
-    ]
-    symmetry = None
-    if config.agent.symmetry != "none":
-        verify_mirrors(config.task.robot)
-        group = mirror_group(config.task)
-        symmetry = Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker)
-    return OnPolicyTrainer(envs, config.agent, seed=config.seed, symmetry=symmetry, total_steps=config.total_steps)
+    return make_trainer(
+        config.algorithm,
+        config.agent,
+        make_envs(config, total, groups, config.seed),
+        seed=config.seed,
+        total_steps=config.total_steps,
+        symmetry=_symmetry(config),
+    )
+
+
+def _symmetry(config: TrainConfig) -> Symmetry | None:
+    from gaitway_agents.symmetry import Symmetry
+    from gaitway_mujoco.mirrors import verify_mirrors
+    from gaitway_tasks.spec import Task
+    from gaitway_tasks.symmetry import mirror_group
+
+    if getattr(config.agent, "symmetry", "none") == "none":
+        return None
+    assert isinstance(config.task, Task)
+    verify_mirrors(config.task.robot)
+    group = mirror_group(config.task)
+    return Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker)
 
 
 def rehearse(config: TrainConfig) -> None:
-    """Build one environment and use every term of the task once, so that what cannot work fails before it starts."""
+    """Build a small copy of everything and use it once, so that what cannot work fails before it starts."""
+    from gaitway_tasks.spec import Task
+
     try:
         trainer = build_trainer(config, num_envs=1)
-        env: Any = trainer.env
-        env.reset()
-        env.managers.events.apply("interval", torch.tensor([0]))
-        env.step(torch.zeros(env.action_space.shape))
+        env: Any = trainer.envs[0]
+        if isinstance(config.task, Task):
+            env.reset()
+            env.managers.events.apply("interval", torch.tensor([0]))
+            env.step(torch.zeros(env.action_space.shape))
         env.close()
+    except ConfigError:
+        raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
@@ -82,17 +94,20 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     run.update(status="running", total_steps=config.total_steps)
     progress = make_progress(config, trainer.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if iteration else None
+    judge = Judge(config, run, trainer)
     start = time.perf_counter() - wall
     with stop_requests() as stop, _tensorboard(run, iteration) as writer, progress:
         try:
-            while trainer.steps < config.total_steps and stop.signal is None:
+            while not _is_done(trainer, config) and stop.signal is None:
                 metrics = _iterate(trainer, run)
                 iteration += 1
                 wall = time.perf_counter() - start
-                for name in TIMES:
-                    times[name] = times.get(name, 0.0) + metrics[f"time/{name}"]
+                for name in metrics:
+                    if name.startswith("time/") and name != "time/total":
+                        times[name[5:]] = times.get(name[5:], 0.0) + metrics[name]
+                metrics |= judge.watch(wall)
                 _log(run, writer, {"iteration": iteration, "steps": trainer.steps, "wall_s": wall, **metrics})
-                progress.show(trainer.steps, metrics)
+                progress.show(trainer.steps, metrics, last=_is_done(trainer, config))
                 if iteration % config.checkpoint_interval == 0:
                     saved = _save(run, trainer, config, iteration, wall, times)
             if iteration % config.checkpoint_interval or saved is None:
@@ -100,26 +115,98 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
         except BaseException as error:
             _mark_failed(run, error)
             raise
-    status = "finished" if trainer.steps >= config.total_steps else "interrupted"
-    run.update(status=status)
-    _say_goodbye(run, config, saved, stop.signal.name if stop.signal and status == "interrupted" else None)
-    return stop.exit_code if status == "interrupted" else 0
+    finished = _is_done(trainer, config)
+    if finished:
+        judge.final_exam(wall)
+    run.update(status="finished" if finished else "interrupted")
+    _say_goodbye(run, config, saved, stop.signal.name if stop.signal and not finished else None)
+    return 0 if finished else stop.exit_code
 
 
-def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
-    """The deterministic policy (N, D) -> (N, A) of a run's newest checkpoint, and the checkpoint."""
+def _is_done(trainer: Trainer, config: TrainConfig) -> bool:
+    return trainer.steps >= config.total_steps or getattr(trainer, "finished", False)
+
+
+class Judge:
+    """Keeps account of training episodes, and examines the policy as the configuration asks."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, trainer: Trainer):
+        self.config, self.run, self.trainer = config, run, trainer
+        path = run.path / EPISODES
+        earlier = read_rows(path)[-RECENT:] if path.exists() else []
+        self.recent = deque([(row["return"], row["length"]) for row in earlier], RECENT)
+        self.envs: dict[int, VectorEnv] = {}
+        self.examined = trainer.steps
+
+    def watch(self, wall: float) -> dict[str, float]:
+        """Record the episodes of an iteration; returns the mean return and length of recent ones."""
+        episodes = self.trainer.pop_episodes()
+        self.run.append_episodes(
+            [{"steps": e.steps, "wall_s": wall, "return": e.ret, "length": e.length} for e in episodes]
+        )
+        self.recent.extend((e.ret, e.length) for e in episodes)
+        interval = self.config.evaluation_interval
+        if interval and self.trainer.steps // interval > self.examined // interval:
+            self.examined = self.trainer.steps
+            self._examine(-(-self.config.evaluation_episodes // 10), wall)
+        if not self.recent:
+            return {}
+        returns, lengths = zip(*self.recent, strict=True)
+        return {"episodes/return": sum(returns) / len(returns), "episodes/length": sum(lengths) / len(lengths)}
+
+    def final_exam(self, wall: float) -> None:
+        if self.config.evaluation_episodes:
+            returns = torch.tensor(self._examine(self.config.evaluation_episodes, wall), dtype=torch.float64)
+            print(
+                f"evaluation: return {returns.mean():.2f} +- {returns.std(unbiased=False):.2f} "
+                f"over {len(returns)} deterministic episodes"
+            )
+
+    def _examine(self, episodes: int, wall: float) -> list[float]:
+        from gaitway_agents.trainer import evaluate
+
+        from .worlds import make_envs
+
+        seed = self.config.seed + EVALUATION_SEED
+        size = min(episodes, 16)
+        if size not in self.envs:
+            self.envs[size] = make_envs(self.config, size, 1, seed)[0]
+        played = evaluate(self.trainer, self.envs[size], episodes, seed)
+        returns, lengths = [e.ret for e in played], [e.length for e in played]
+        self.run.append_evaluation(
+            {
+                "steps": self.trainer.steps,
+                "wall_s": wall,
+                "deterministic": True,
+                "seed": seed,
+                "returns": returns,
+                "lengths": lengths,
+            }
+        )
+        return returns
+
+
+def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Trainer, Path]:
+    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint."""
     config = run.config()
     found = run.load_checkpoint()
     if found is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
     state, path = found
-    trainer = build_trainer(config, num_envs=1)
-    trainer.policy.load_state_dict(state["trainer"]["policy"])
-    trainer.env.close()
-    return config, trainer.actor(), path
+    trainer = build_trainer(config, num_envs)
+    trainer.load_policy(state["trainer"])
+    return config, trainer, path
 
 
-def _iterate(trainer: OnPolicyTrainer, run: RunFolder) -> dict[str, float]:
+def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
+    """The deterministic policy (N, D) -> (N, A) of a robot's run, from its newest checkpoint, and the checkpoint."""
+    config, trainer, path = load_trainer(run)
+    trainer.envs[0].close()
+    config.robot_task  # noqa: B018  refuses what is no robot's
+    return config, trainer.actor(), path  # type: ignore[attr-defined]
+
+
+def _iterate(trainer: Trainer, run: RunFolder) -> dict[str, float]:
     from gaitway_agents.core.optimizer import NonFiniteError
 
     try:
@@ -138,9 +225,10 @@ def _iterate(trainer: OnPolicyTrainer, run: RunFolder) -> dict[str, float]:
 
 
 def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
-    """Mean distance from the commanded velocity at this moment over all environments, [m/s] and [rad/s]."""
+    """A robot's mean distance from the commanded velocity now, over all environments, [m/s] and [rad/s]."""
     errors: dict[str, float] = {}
-    for name in envs[0].task.commands:
+    task = getattr(envs[0], "task", None)
+    for name in task.commands if task is not None else ():
         command = torch.cat([env.world.command(name) for env in envs])
         linear = torch.cat([env.world.robot.root_lin_vel_b for env in envs])
         angular = torch.cat([env.world.robot.root_ang_vel_b for env in envs])
@@ -149,7 +237,7 @@ def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
     return errors
 
 
-def _restore(run: RunFolder, trainer: OnPolicyTrainer) -> tuple[int, float, dict[str, float]]:
+def _restore(run: RunFolder, trainer: Trainer) -> tuple[int, float, dict[str, float]]:
     """Load the newest checkpoint if there is one: iterations done, wall time and time split so far."""
     found = run.load_checkpoint()
     if found is None:
@@ -163,13 +251,13 @@ def _restore(run: RunFolder, trainer: OnPolicyTrainer) -> tuple[int, float, dict
     for later in run.checkpoints():
         if later > path:
             later.unlink()  # damaged, and named after steps that will be done again
-    run.truncate_metrics(state["iteration"])
+    run.forget_after(state["steps"])
     return state["iteration"], state["wall_s"], dict(state["time_s"])
 
 
 def _save(
     run: RunFolder,
-    trainer: OnPolicyTrainer,
+    trainer: Trainer,
     config: TrainConfig,
     iteration: int,
     wall: float,
@@ -217,8 +305,9 @@ def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, s
     else:
         print(
             f"interrupted by {signal_name} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "
-            f"continue with: gaitway train {config.task.name} --out {run.path} --resume"
+            f"continue with: gaitway train {config.task.name}{_agent_option(config)} --out {run.path} --resume"
         )
 
 
-__all__ = ["Progress", "TrainingFailed", "build_trainer", "load_actor", "tracking_errors", "train"]
+def _agent_option(config: TrainConfig) -> str:
+    return "" if config.algorithm == "ppo" else f" --agent {config.algorithm}"

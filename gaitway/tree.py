@@ -102,8 +102,9 @@ def _union_from(args: tuple[Any, ...], data: Any, path: str) -> Any:
         return None
     classes = _dataclasses_of(args)
     if len(classes) > 1:
+        _expect(isinstance(data, Mapping), path, data, "a mapping")
         by_name = {cls.__name__: cls for cls in classes}
-        kind = data.get(KIND) if isinstance(data, Mapping) else None
+        kind = data.get(KIND)
         if kind not in by_name:
             raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(by_name)}")
         return _dataclass_from(by_name[kind], data, path)

@@ -92,7 +92,7 @@ class WorldWalker:
         torch.set_num_threads(1)
         config, self.actor, checkpoint = load_actor(RunFolder.open(run))
         self.env, self.command = _quiet_env(config)
-        task = config.task
+        task = config.robot_task
         self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
         self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
         self.model, self.base_qpos = _visual_model(task), 0
@@ -145,7 +145,7 @@ def _quiet_env(config: Any) -> tuple[Any, Any]:
     """One environment of the task without noise, randomisation, pushes or commands of its own."""
     from gaitway_mujoco import make_env
 
-    task = config.task
+    task = config.robot_task
     name = next(iter(task.commands))
     still = replace(task.commands[name], heading_command=False, rel_standing_envs=0.0, resampling_time_range=(1e9, 1e9))
     quiet = task.replace(

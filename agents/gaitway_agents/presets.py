@@ -106,7 +106,6 @@ PPO_CARTPOLE = replace(
 PPO_MUJOCO = replace(
     PPO_CLASSIC,
     num_steps=32,
-    recompute_advantages=True,
     scale_rewards=True,
     model=replace(PPO_CLASSIC.model, clip_observations=10.0, init_std=0.6065, log_std=True),
     optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25),
@@ -134,7 +133,6 @@ surrogate's ratio is 1, nothing is clipped, and its gradient is that of the log-
 TRPO = replace(
     PPO_MUJOCO,
     num_steps=64,
-    recompute_advantages=False,
     optimizer=TrustRegionConfig(critic=CriticConfig(epochs=20, learning_rate=1e-3)),
 )
 """Trust-region policy optimisation (Schulman et al. 2015) on 16 environments, after Tianshou's benchmark."""

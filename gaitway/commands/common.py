@@ -54,7 +54,7 @@ def export_run(run_path: Path, out: Path) -> Path:
 
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    return export_bundle(config.task, actor, out, checkpoint_sha256=digest)
+    return export_bundle(config.robot_task, actor, out, checkpoint_sha256=digest)
 
 
 def bundle_of(path: Path) -> Path:

@@ -39,11 +39,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tasks() -> Table:
+    from gaitway_ale import games
+    from gaitway_gymnasium.tasks import IDS
     from gaitway_tasks.registry import SUMMARIES, presets, task_names
 
     table = _table("task", "presets", "what is learnt")
     for name in task_names():
         table.add_row(name, ", ".join(presets(name)), SUMMARIES[name])
+    for name, env_id in IDS.items():
+        table.add_row(name, "", f"{env_id} of Gymnasium")
+    table.add_row("gym:ID", "", "any other id of Gymnasium or EnvPool")
+    if WORLDS["ale"].missing():
+        table.add_row("Atari games", "", install_line(WORLDS["ale"].extras))
+    else:
+        names = [game.replace("_", "-") for game in games()]
+        table.add_row("Atari games", "", f"{len(names)} of them, each also as NAME-ram: {', '.join(names)}")
     return table
 
 

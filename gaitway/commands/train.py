@@ -8,11 +8,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from gaitway_tasks.registry import UnknownNameError
+
 from ..catalogue import AGENTS, WORLDS
 from ..errors import RunError, UserError
 from . import common
 
-RESUMABLE = ("total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints")
+RESUMABLE = (
+    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
+    "evaluation_interval",
+)  # fmt: skip
 """Settings that may change when a run is continued; any other would make it a different run."""
 
 DESCRIPTION = """\
@@ -31,17 +36,28 @@ examples:
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
   gaitway train velocity-flat-anymal-c task.rewards.action_rate_l2.weight=-0.02 task.timing.decimation=2
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
+  gaitway train cartpole
+  gaitway train hopper --agent trpo --seeds 3
+  gaitway train gym:LunarLander-v3 --agent dqn agent.double=true
+  gaitway train breakout --agent ppo
+  gaitway train frozen-lake --agent value-iteration
 """
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "train", "learn a task", DESCRIPTION)
-    parser.add_argument("task", help="name of the task; 'gaitway list tasks' shows them")
+    parser.add_argument(
+        "task", help="robot task, Gymnasium environment (also gym:ID) or Atari game; 'gaitway list tasks' shows them"
+    )
     parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
-    parser.add_argument("--world", help="simulator to train in (default mujoco)")
+    parser.add_argument("--agent", help="who learns (default ppo); 'gaitway list agents' shows them")
+    parser.add_argument("--world", help="simulator to train in (default: the one the task is made for)")
     parser.add_argument("--preset", help="named settings for a kind of machine, e.g. cpu")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
     parser.add_argument("--seed", type=int, help="seed of everything random (default 0)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="one run after another for each of N seeds, from --seed on"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default runs/TASK/TIME-seedK)")
     parser.add_argument(
         "--resume",
@@ -53,27 +69,42 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gaitway_tasks.registry import UnknownNameError, presets, task_names
+    if args.seeds is None:
+        return _run_one(args)
+    if args.seeds < 1:
+        raise UserError(f"--seeds {args.seeds}: must be at least 1")
+    first, out = args.seed or 0, args.out
+    for seed in range(first, first + args.seeds):
+        args.seed, args.out = seed, None if out is None else out / f"seed{seed}"
+        if code := _run_one(args):
+            return code
+    return 0
 
-    if args.task not in task_names():
-        raise UnknownNameError("task", args.task, task_names())
-    if args.preset is not None and args.preset not in presets(args.task):
-        raise UnknownNameError(f"preset of {args.task}", args.preset, presets(args.task))
-    world = args.world or "mujoco"
-    if world not in WORLDS:
-        raise UnknownNameError("world", world, WORLDS)
-    common.require(f"training in {world}", WORLDS[world])
-    common.require("training with ppo", AGENTS["ppo"])
+
+def _run_one(args: argparse.Namespace) -> int:
+    agent = args.agent or "ppo"
+    if agent not in AGENTS:
+        raise UnknownNameError("agent", agent, AGENTS)
+    common.require(f"training with {agent}", AGENTS[agent])
+    common.require("configurations of robots", WORLDS["mujoco"])
 
     from .. import runs
     from ..config import resolve
     from ..train import rehearse, train
+    from ..worlds import find_task, world_of
 
-    path = args.out or (runs.newest_run(args.task) if args.resume else None)
+    task = find_task(args.task, args.preset)
+    world = args.world or world_of(task)
+    if world not in WORLDS:
+        raise UnknownNameError("world", world, WORLDS)
+    common.require(f"training in {world}", WORLDS[world])
+
+    path = args.out or (runs.newest_run(task.name, agent) if args.resume else None)
     if args.resume and path is not None and runs.is_run(path):
         return _resume(args, path)
     config = resolve(
         args.task,
+        agent=agent,
         preset=args.preset,
         config_file=args.config,
         overrides=args.settings,
@@ -81,9 +112,9 @@ def run(args: argparse.Namespace) -> int:
         world=args.world,
     )
     rehearse(config)
-    folder = runs.RunFolder.create(path or runs.default_folder(args.task, config.seed), config)
-    print(f"training {config.task.name} in {config.world}, seed {config.seed}, run folder {folder.path}", flush=True)
-    if config.preset is None:
+    folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
+    print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
+    if world == "mujoco" and config.preset is None:
         print("these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores")
     return train(config, folder, quiet=args.quiet)
 
@@ -92,13 +123,14 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
     from ..config import difference, merge
     from ..runs import RunFolder
     from ..train import train
+    from ..worlds import find_task
 
     folder = RunFolder.open(path)
     stored = folder.config()
-    if stored.task.name != args.task:
-        raise RunError(f"{path} is a run of {stored.task.name}, not of {args.task}: choose another --out")
-    for name in ("seed", "preset", "world"):
-        asked, had = getattr(args, name), getattr(stored, name)
+    if stored.task.name != (asked_task := find_task(args.task, args.preset).name):
+        raise RunError(f"{path} is a run of {stored.task.name}, not of {asked_task}: choose another --out")
+    for name, field in (("seed", "seed"), ("preset", "preset"), ("world", "world"), ("agent", "algorithm")):
+        asked, had = getattr(args, name), getattr(stored, field)
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
     config = merge(stored, args.config, args.settings)

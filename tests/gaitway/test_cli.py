@@ -11,7 +11,7 @@ import pytest
 import gaitway
 from gaitway import catalogue
 from gaitway.cli import COMMANDS, main, parse
-from gaitway.runs import RunFolder, read_metrics
+from gaitway.runs import RunFolder, read_rows
 
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]
@@ -41,7 +41,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 9
 
 
 def test_version_is_the_one_of_the_project(capsys):
@@ -116,7 +116,7 @@ def test_a_missing_extra_is_named_with_its_install_line(capsys, monkeypatch):
 def test_the_run_says_where_it_is(run_path):
     record = RunFolder.open(run_path).record
     assert (record["status"], record["steps"]) == ("finished", 32)
-    assert len(read_metrics(run_path)) == 2
+    assert len(read_rows(run_path / "metrics.jsonl")) == 2
 
 
 def test_a_finished_run_is_left_as_it_is(run_path, capsys):

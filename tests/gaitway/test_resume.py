@@ -15,7 +15,7 @@ from gaitway import train as training
 from gaitway.config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.progress import Progress
-from gaitway.runs import RunFolder, read_checkpoint, read_metrics
+from gaitway.runs import RunFolder, read_checkpoint, read_rows
 
 SMALL = [
     "num_envs=16",
@@ -88,8 +88,8 @@ def test_interrupted_and_resumed_is_bit_identical(uninterrupted, tmp_path, monke
     assert training.train(again.config(), again, quiet=True) == 0
     assert again.record["status"] == "finished"
     assert differences(final_state(uninterrupted), final_state(again)) == []
-    assert [row["iteration"] for row in read_metrics(again.path)] == [1, 2, 3, 4, 5, 6]
-    rows = zip(read_metrics(uninterrupted.path), read_metrics(again.path), strict=True)
+    assert [row["iteration"] for row in read_rows(again.path / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    rows = zip(read_rows(uninterrupted.path / "metrics.jsonl"), read_rows(again.path / "metrics.jsonl"), strict=True)
     for mine, theirs in rows:
         for key in mine:
             if not key.startswith("time/") and key != "wall_s":
@@ -134,7 +134,7 @@ def test_killed_run_continues_from_its_newest_checkpoint(uninterrupted, tmp_path
     run = RunFolder.open(folder)
     assert training.train(run.config(), run, quiet=True) == 0
     assert differences(final_state(uninterrupted), final_state(run)) == []
-    assert [row["iteration"] for row in read_metrics(folder)] == [1, 2, 3, 4, 5, 6]
+    assert [row["iteration"] for row in read_rows(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
 
 
 def test_damaged_checkpoint_falls_back_to_the_one_before(uninterrupted, tmp_path):

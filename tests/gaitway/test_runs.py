@@ -14,7 +14,7 @@ from gaitway.config import TrainConfig, merge, resolve
 from gaitway.errors import ConfigError, RunError
 from gaitway.interrupt import stop_requests
 from gaitway.progress import Lines, Progress
-from gaitway.runs import RunFolder, read_metrics
+from gaitway.runs import RunFolder, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_other_folders_and_formats_are_refused(config, tmp_path):
         RunFolder.open(tmp_path)
     run = RunFolder.create(tmp_path / "run", config)
     run.update(gaitway_run=99)
-    with pytest.raises(RunError, match="run format 99, this version of Gaitway reads format 1"):
+    with pytest.raises(RunError, match="run format 99, this version of Gaitway reads format 2"):
         RunFolder.open(run.path)
     (run.path / "run.json").write_text('{"gaitway_run"')
     with pytest.raises(RunError, match="damaged"):
@@ -128,21 +128,29 @@ def test_a_run_without_checkpoint_says_so(config, tmp_path):
 
 def test_rows_cut_short_are_left_out(config, tmp_path):
     run = RunFolder.create(tmp_path / "run", config)
-    for iteration in (1, 2, 3):
-        run.append_metrics({"iteration": iteration, "reward": 0.1 * iteration})
+    for steps in (10, 20, 30):
+        run.append_metrics({"steps": steps, "reward": 0.1})
+        run.append_episodes([{"steps": steps - 5, "return": 1.0}, {"steps": steps, "return": 2.0}])
+    run.append_evaluation({"steps": 30, "returns": [1.0]})
     with open(run.path / "metrics.jsonl", "a") as file:
-        file.write('{"iteration": 4, "rew')
-    run.truncate_metrics(2)
-    assert read_metrics(run.path) == [{"iteration": 1, "reward": 0.1}, {"iteration": 2, "reward": 0.2}]
+        file.write('{"steps": 40, "rew')
+    run.forget_after(20)
+    assert read_rows(run.path / "metrics.jsonl") == [{"steps": 10, "reward": 0.1}, {"steps": 20, "reward": 0.1}]
+    assert [row["steps"] for row in read_rows(run.path / "episodes.jsonl")] == [5, 10, 15, 20]
+    assert read_rows(run.path / "evaluations.jsonl") == []
 
 
 def test_newest_run_of_a_task(config, tmp_path):
-    assert runs.newest_run("t", tmp_path) is None
+    assert runs.newest_run("t", "ppo", tmp_path) is None
     for name in ("2026-01-02_00-00-00-seed0", "2026-01-01_00-00-00-seed9"):
         RunFolder.create(tmp_path / "t" / name, config)
     (tmp_path / "t" / "2027-not-a-run").mkdir()
-    newest = runs.newest_run("t", tmp_path)
+    newest = runs.newest_run("t", "ppo", tmp_path)
     assert newest is not None and newest.name == "2026-01-02_00-00-00-seed0"
+    RunFolder.create(tmp_path / "t-dqn" / "2026-01-03_00-00-00-seed0", config)
+    assert runs.newest_run("t", "ppo", tmp_path) == newest
+    other = runs.newest_run("t", "dqn", tmp_path)
+    assert other is not None and other.name == "2026-01-03_00-00-00-seed0"
 
 
 def test_nan_is_named_and_the_state_kept(config, tmp_path, monkeypatch):
@@ -195,18 +203,18 @@ def test_a_second_signal_acts_as_usual():
 def test_plain_lines_say_what_matters(config, capsys):
     lines = Lines(config, 0)
     metrics = {
-        "time/total": 2.0, "time/physics": 1.0, "time/terms": 0.2, "time/policy": 0.3, "time/learning": 0.5,
+        "time/total": 2.0, "time/environment": 1.2, "time/policy": 0.3, "time/learning": 0.5,
         "tracking/base_velocity/linear": 0.25, "tracking/base_velocity/yaw": 0.125, "rollout/reward": 0.5,
         "rollout/termination/base_contact": 1.0, "rollout/termination/time_out": 3.0,
     }  # fmt: skip
     lines.show(16, metrics)
     lines.show(32, metrics)  # too soon for another line
-    lines.show(64, metrics)  # the last one always
+    lines.show(64, metrics, last=True)  # always
     first, last = capsys.readouterr().out.splitlines()
     assert "16 / 64 steps" in first and "8 steps/s" in first
-    assert "physics 50%" in first and "learning 25%" in first
-    assert "error 0.25 m/s 0.12 rad/s" in first
-    assert "falls 25%" in first
+    assert "environment 60%" in first and "learning 25%" in first
+    assert "tracking error 0.250 m/s, 0.125 rad/s" in first
+    assert "falls 25.0%" in first
     assert "64 / 64 steps" in last
 
 

@@ -1,0 +1,77 @@
+"""``gaitway bench``: many trainings, to be compared."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError, UserError
+from . import common
+
+DESCRIPTION = """\
+Train every task with every agent and seed, several at a time, each run in a process of its own.
+
+Runs go to OUT/<task>-<agent>/seed<k>. Runs that are finished are left alone and interrupted ones continue, so the same
+command can be given again and again. A process that is killed is started anew and continues from its checkpoint. All
+combinations are checked before the first begins. Exit code 1 if a run failed.
+
+examples:
+  gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
+  gaitway bench hopper,walker2d --agent ppo,trpo --seeds 3 --out runs/bench --dry-run
+  gaitway bench cartpole --seeds 3 total_steps=50000 agent.gamma=0.99
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "bench", "train a matrix of tasks, agents and seeds", DESCRIPTION)
+    parser.add_argument("tasks", help="names of tasks, separated by commas")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all runs")
+    parser.add_argument("--agent", default="ppo", help="names of agents, separated by commas (default ppo)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default 1)")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="default runs/bench")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..bench import matrix, run_matrix
+
+    for name in ("seeds", "jobs"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
+    tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
+    _check(tasks, agents, args.settings)
+    jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings)
+    if args.dry_run:
+        for job in jobs:
+            print(shlex.join(["gaitway", *job.command()]))
+        return 0
+    return run_matrix(jobs, args.jobs)
+
+
+def _names(text: str, what: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"{what} {text!r}: name at least one")
+    if len(set(names)) < len(names):
+        raise UserError(f"{what} {text!r}: every name only once")
+    return names
+
+
+def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
+    """Refuse the whole matrix if one combination cannot run, before any time is spent on the others."""
+    from ..config import resolve
+    from ..train import rehearse
+
+    objections = []
+    for task in tasks:
+        for agent in agents:
+            try:
+                rehearse(resolve(task, agent=agent, overrides=settings))
+            except ValueError as error:
+                objections.append(f"{task} with {agent}: {error}")
+    if objections:
+        raise ConfigError("\n  ".join(["the matrix cannot run:", *objections]) if objections[1:] else objections[0])

@@ -1,0 +1,77 @@
+"""Where a task happens: the worlds, their tasks by name, and the environments that a training needs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING
+
+from gaitway_ale import AtariTask
+from gaitway_gymnasium import GymTask
+from gaitway_tasks.registry import UnknownNameError, get_task
+from gaitway_tasks.registry import task_names as robot_task_names
+from gaitway_tasks.spec import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gymnasium.vector import VectorEnv
+
+    from .config import TrainConfig
+
+AnyTask = Task | GymTask | AtariTask
+
+
+def world_of(task: AnyTask) -> str:
+    """The name of the world that a task is made for."""
+    return {Task: "mujoco", GymTask: "gymnasium", AtariTask: "ale"}[type(task)]
+
+
+def find_task(name: str, preset: str | None = None) -> AnyTask:
+    """A robot's task, an Atari game, or a Gymnasium environment by short name or as ``gym:<id>``."""
+    import gaitway_ale
+    import gaitway_gymnasium
+
+    if name in robot_task_names():
+        return get_task(name, preset)
+    if preset is not None:
+        raise UnknownNameError(f"preset of {name}", preset, ())
+    if name.startswith("gym:"):
+        return gaitway_gymnasium.task_named(name)
+    known = [*robot_task_names(), *gaitway_gymnasium.task_names(), "gym:<id>"]
+    with contextlib.suppress(UnknownNameError):
+        return gaitway_gymnasium.task_named(name)
+    with contextlib.suppress(ImportError):  # without ale-py there are no games
+        known += [game.replace("_", "-") for game in gaitway_ale.games()]
+        with contextlib.suppress(UnknownNameError):
+            return gaitway_ale.task_named(name)
+    raise UnknownNameError("task", name, known)
+
+
+def make_envs(config: TrainConfig, num_envs: int, groups: int, seed: int) -> Sequence[VectorEnv]:
+    """``groups`` vector environments of ``num_envs`` in all, in the shape that agents know."""
+    from gaitway_agents.vector import adapt
+
+    task, threads = config.task, config.num_threads
+    if isinstance(task, Task):
+        import gaitway_mujoco
+
+        assert config.physics is not None
+        physics = dataclasses.asdict(config.physics)
+        return [
+            gaitway_mujoco.make_env(task, num_envs // groups, seed=seed * groups + g, num_threads=threads, **physics)
+            for g in range(groups)
+        ]
+    if isinstance(task, GymTask):
+        import gaitway_gymnasium
+
+        return [
+            adapt(gaitway_gymnasium.make_env(task, num_envs // groups, seed=seed * groups + g, num_threads=threads))
+            for g in range(groups)
+        ]
+    import gaitway_ale
+
+    return [
+        adapt(gaitway_ale.make_env(task, num_envs // groups, seed=seed * groups + g, num_threads=threads))
+        for g in range(groups)
+    ]

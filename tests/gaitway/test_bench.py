@@ -1,0 +1,121 @@
+"""The matrix of trainings: what it runs, what it leaves alone, and how it survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gaitway import bench
+from gaitway.bench import matrix, run_matrix
+from gaitway.cli import main
+from gaitway.runs import RunFolder, read_rows
+
+TINY = ("total_steps=2048", "evaluation_episodes=2", "agent.optimizer.epochs=1")
+
+
+def wait_for(condition, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def test_a_dry_run_prints_one_command_for_each_combination(tmp_path, capsys):
+    out = tmp_path / "b"
+    assert (
+        main(["bench", "cartpole,acrobot", "--agent", "ppo,dqn", "--seeds", "2", "--out", str(out), "--dry-run"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(set(lines)) == 8
+    assert f"gaitway train acrobot --agent dqn --seed 1 --out {out}/acrobot-dqn/seed1 --resume --quiet" in lines
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cartpole", "--seeds", "0"], "--seeds 0: must be at least 1"),
+        (["cartpole", "--jobs", "-1"], "--jobs -1: must be at least 1"),
+        (["cartpole,cartpole"], "every name only once"),
+        ([","], "name at least one"),
+        (["cartpole", "--agent", "sac"], "cartpole with sac: agent 'sac' cannot act in Discrete(2): use one of ppo"),
+        (["cartpole,pendulum", "--agent", "dqn,q-learning"], "pendulum with q-learning"),
+        (["cartpole", "agent.gama=0.9"], "did you mean 'agent.gamma'?"),
+    ],
+)
+def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_path, capsys):
+    assert main(["bench", *arguments, "--out", str(tmp_path / "b")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
+    jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
+    assert run_matrix(jobs[:1], 1) == 0
+    before = (jobs[0].folder / "run.json").read_bytes()
+    assert run_matrix(jobs, 2) == 0
+    assert (jobs[0].folder / "run.json").read_bytes() == before
+    told = capsys.readouterr().out
+    assert "1 of 2 runs are finished already" in told and "all 2 runs are finished" in told
+    assert "evaluation " in told
+    for job in jobs:
+        assert RunFolder.open(job.folder).record["seed"] == job.seed
+        assert len(read_rows(job.folder / "evaluations.jsonl")[-1]["returns"]) == 2
+        assert sum(row["length"] for row in read_rows(job.folder / "episodes.jsonl")) <= 2048
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, capsys):
+    jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
+    jobs[0].folder.mkdir(parents=True)
+    (jobs[0].folder / "thesis.tex").touch()
+    assert run_matrix(jobs, 1) == 1
+    said = capsys.readouterr()
+    assert "cartpole ppo seed 0: failed, exit code 2" in said.out and "1 of 2 runs failed" in said.err
+    assert "is not an empty folder" in jobs[0].log.read_text()
+    assert jobs[1].is_finished()
+
+
+def test_a_killed_worker_is_continued(tmp_path, capsys, monkeypatch):
+    """The process dies by SIGKILL as soon as it has a checkpoint; the run is finished all the same."""
+    settings = ("total_steps=8192", "evaluation_episodes=0", "agent.optimizer.epochs=1", "checkpoint_interval=2")
+    (job,) = matrix(["cartpole"], ["ppo"], [0], tmp_path, settings)
+    start, killed = bench._start, []
+
+    def start_and_kill(job):
+        process = start(job)
+        if not killed:
+            wait_for(lambda: list((job.folder / "checkpoints").glob("step_*.pt")))
+            os.kill(process.pid, signal.SIGKILL)
+            killed.append(process.pid)
+        return process
+
+    monkeypatch.setattr(bench, "_start", start_and_kill)
+    assert run_matrix([job], 1) == 0
+    assert killed and job.attempts == 2
+    assert "killed by SIGKILL; continuing from its checkpoint" in capsys.readouterr().out
+    steps = [row["steps"] for row in read_rows(job.folder / "metrics.jsonl")]
+    assert steps == list(range(256, 8193, 256))
+
+
+def test_a_stop_request_reaches_the_runs(tmp_path):
+    """SIGTERM to the bench: its runs write checkpoints, nothing goes on, and the same command finishes them."""
+    out = tmp_path / "b"
+    command = [sys.executable, "-m", "gaitway", "bench", "cartpole", "--seeds", "1", "--out", str(out)]
+    settings = ["total_steps=500000", "evaluation_episodes=0"]
+    process = subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, text=True)
+    folder = out / "cartpole" / "seed0"
+    wait_for(lambda: (folder / "metrics.jsonl").exists())
+    process.send_signal(signal.SIGTERM)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "stopped by SIGTERM" in told
+    record = json.loads((folder / "run.json").read_text())
+    assert record["status"] == "interrupted"
+    assert list(Path(folder, "checkpoints").glob("step_*.pt"))
