@@ -105,18 +105,9 @@ def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dic
     return settings | {"agent": config}
 
 
-_CHEETAH = replace(
-    agents.PPO_MUJOCO,
-    gamma=0.98,
-    lam=0.92,
-    model=replace(agents.PPO_MUJOCO.model, init_std=0.37),
-    optimizer=replace(agents.PPO_MUJOCO.optimizer, clip=0.1),
-)
-"""rl-baselines3-zoo's discount, lambda and clip; smaller steps from less noise keep it from running on its back."""
-
 PPO_TASKS: dict[str, dict[str, Any]] = {
     "cartpole": {"agent": agents.PPO_CARTPOLE},
-    "half-cheetah": {"agent": _CHEETAH},
-    "ant": {"agent": _CHEETAH},
+    "half-cheetah": {"agent": agents.PPO_CHEETAH},
+    "ant": {"agent": agents.PPO_CHEETAH},
 }
 """Settings of PPO for tasks whose kind's would not do."""

@@ -112,6 +112,15 @@ PPO_MUJOCO = replace(
 )
 """Gymnasium's MuJoCo tasks on 64 environments, after Tianshou's benchmark (Weng et al. 2022)."""
 
+PPO_CHEETAH = replace(
+    PPO_MUJOCO,
+    gamma=0.98,
+    lam=0.92,
+    model=replace(PPO_MUJOCO.model, init_std=0.37),
+    optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25, clip=0.1),
+)
+"""HalfCheetah and Ant: the discount, lambda and clip of rl-baselines3-zoo; small steps keep the cheetah off its back."""
+
 A2C = PPOConfig(
     num_steps=5,
     lam=1.0,

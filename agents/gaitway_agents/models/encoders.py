@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.keys = list(keys)
         self.parts = nn.ModuleDict({key: _part(key, space[key], normalize, clip, symlog) for key in self.keys})
-        self.dim = sum(int(part.dim) for part in self.parts.values())  # type: ignore[arg-type]
+        self.dim = sum(cast("Vector | OneHot | NatureCNN", part).dim for part in self.parts.values())
 
     def forward(self, observations: dict[str, Tensor]) -> Tensor:
         features = [self.parts[key](observations[key]) for key in self.keys]
@@ -98,14 +99,14 @@ class NatureCNN(nn.Module):
         with torch.no_grad():
             features = self.convolutions(torch.zeros(1, *shape)).shape[1]
         self.output = nn.Sequential(Linear(features, self.dim), nn.ReLU())
-        self.to(memory_format=torch.channels_last)  # a fifth faster on CPUs
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.orthogonal_(module.weight, 2.0**0.5)
                 nn.init.zeros_(module.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
-        pixels = x.to(self.output[0].weight.dtype).div(255.0)  # type: ignore[union-attr, arg-type]
+        pixels = x.to(next(self.parameters()).dtype).div(255.0)
+        # Channels last are a fifth faster on CPUs.
         return self.output(self.convolutions(pixels.contiguous(memory_format=torch.channels_last)))
 
 

@@ -101,7 +101,7 @@ class RecurrentActorCritic(ActorCritic):
 
     def export_actor(self) -> nn.Module:
         """Policy observation (N, D) and memory (N, H), first zero, to deterministic action (N, A) and next memory."""
-        encoder, actor = super().export_actor()
+        encoder, actor = super().export_actor().children()
         return RecurrentActor(encoder, self.actor_gru, actor)
 
 
