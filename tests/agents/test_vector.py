@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 from counting import KINDS, SLOW_KINDS, Counting, StubbornCounting, counting
@@ -147,6 +148,66 @@ def test_statistics_of_a_vector_wrapper():
         if "episode" in info:
             seen += [(i, float(info["episode"]["r"][i])) for i in info["_episode"].nonzero().flatten().tolist()]
     assert set(seen) == {(0, 2.0), (1, 3.0)}
+
+
+class Stray(StubbornCounting):
+    """Pays for the step that only restarts."""
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        observation, reward, *rest = super().step(actions)
+        return observation, reward + 7.0 * (reward == 0.0), *rest
+
+
+def test_what_a_restart_pays_belongs_to_no_episode():
+    env = adapt(Stray([2, 3], [False, True]))
+    env.reset(seed=0)
+    ends = [info for *_, info in (env.step(still(env)) for _ in range(12)) if "episode" in info]
+    assert {tuple(end["episode"]["r"][end["_episode"]].tolist()) for end in ends} <= {(2.0,), (3.0,), (2.0, 3.0)}
+
+
+class Reusing(StubbornCounting):
+    """Writes every result into the same arrays, and accounts for every second episode only."""
+
+    def __init__(self) -> None:
+        super().__init__([2, 3], [False, True])
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.arrays: list[Any] = []
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        observation, reward, terminated, truncated, _ = super().step(actions)
+        over = terminated | truncated
+        numbers = np.array([5.0, 6.0], np.float32)
+        new = [observation, reward.astype(np.float32), terminated, truncated, over, over & (self.age == 3), numbers]
+        self.arrays = self.arrays or [np.array(value) for value in new]
+        for mine, value in zip(self.arrays, new, strict=True):
+            mine[...] = value
+        *result, over, counted, numbers = self.arrays
+        info = {
+            "final_obs": result[0],
+            "_final_obs": over,
+            "episode": {"r": numbers, "l": numbers},
+            "_episode": counted,
+        }
+        return *result, info
+
+
+def test_nothing_is_kept_that_the_environment_writes_to():
+    env = adapt(Reusing())
+    env.reset(seed=0)
+    kept = [env.step(still(env)) for _ in range(6)]
+    copies = copy.deepcopy(kept)
+    env.env.arrays[0][:] = -1.0
+    for array in env.env.arrays[1:]:
+        array[:] = 1
+    for one, other in zip(kept, copies, strict=True):
+        assert torch.equal(one[0]["policy"], other[0]["policy"])
+        assert all(torch.equal(a, b) for a, b in zip(one[1:4], other[1:4], strict=True))
+        assert one[4].keys() == other[4].keys()
+        for name in ("_final_obs", "_episode"):
+            assert name not in one[4] or torch.equal(one[4][name], other[4][name])
+    accounts = [info for *_, info in kept if "episode" in info]
+    assert len(accounts) == 1 and accounts[0]["_episode"].tolist() == [False, True]
+    assert float(accounts[0]["episode"]["r"][1]) == 6.0
 
 
 # ---- what adapt lets through -----------------------------------------------------------------------------------------

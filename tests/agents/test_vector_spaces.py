@@ -83,6 +83,13 @@ def test_a_mask_in_info_becomes_an_observation():
     assert env.step(torch.zeros(1, dtype=torch.int64))[0]["action_mask"].tolist() == [[True, True]]
 
 
+def test_who_gives_no_mask_may_do_anything():
+    some = Spaces(spaces.Discrete(3), 1, info={"action_mask": np.array([0, 1], np.int8)})
+    none = Spaces(spaces.Discrete(3), 1)
+    env = adapt(SyncVectorEnv([lambda: some, lambda: none], autoreset_mode=AutoresetMode.SAME_STEP))
+    assert env.reset(seed=0)[0]["action_mask"].tolist() == [[False, True], [True, True]]
+
+
 def test_masks_follow_the_episode():
     """Taxi's masks are those of its states, also in the first and the last observation."""
     for mode in AutoresetMode:
