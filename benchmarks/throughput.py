@@ -1,114 +1,299 @@
-"""Speed of training with everything included, and how much of bare physics speed an environment step keeps.
+"""Speed of training, everything included, against Stable-Baselines3, a CleanRL-style loop and rsl_rl.
 
-    python benchmarks/throughput.py [--task velocity-flat-anymal-c-blind] [--preset cpu] [--seconds 20]
+For each task all contestants have the same network, number of environments, rollout and updates, one thread for torch,
+and take turns; the best of several turns counts, for this is meant to be about code and not about what else the machine
+does. Stable-Baselines3 and the plain loop step environments as their own examples do: Gymnasium's vector environments,
+and EnvPool in the loop for Atari. A last table shows how much of EnvPool's own speed is left when nothing learns.
 
-Training: iterations of the trainer that ``gaitway train`` builds, after a few to warm up, in steps per second of wall
-time. Physics: at N = 256 every ``env.step`` is followed by the same physics steps, from the same state and controls,
-on a bare ``mujoco.batch.Batch`` of the same model; the share is the bare time over the environment's. Both use all
-cores; process time is given too, since it holds on a busy machine. Randomised fields are the same in both.
+    python benchmarks/throughput.py [--tasks cartpole,half-cheetah,breakout] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
+import subprocess
+import sys
 import time
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-WARM_UP = 3  # iterations
+STEPS = {"cartpole": 25_600, "half-cheetah": 32_768, "breakout": 4_096}
+"""Environment steps of one turn."""
+IDS = {"cartpole": "CartPole-v1", "half-cheetah": "HalfCheetah-v5", "breakout": "BreakoutNoFrameskip-v4"}
+CONTESTANTS = {
+    "cartpole": ("gaitway", "sb3", "plain"),
+    "half-cheetah": ("gaitway", "sb3", "plain", "rsl_rl"),  # rsl_rl has continuous actions only
+    "breakout": ("gaitway", "sb3", "plain"),
+}
+
+
+def config(task: str) -> Any:
+    """The settings of all contestants, as ours has them: one clip, minibatches, no reward scaling."""
+    from gaitway_agents import presets
+
+    kind = {"cartpole": presets.PPO_CARTPOLE, "half-cheetah": presets.PPO_MUJOCO, "breakout": presets.PPO_ATARI}[task]
+    optimizer = replace(kind.optimizer, clip_value_loss=False)
+    model = replace(kind.model, normalize_observations=False, clip_observations=None)
+    return replace(kind, optimizer=optimizer, model=model, scale_rewards=False, learning_rate_final=None)
+
+
+def num_envs(task: str) -> int:
+    return 64 if task == "half-cheetah" else 8
+
+
+def our_env(task: str) -> Any:
+    import gaitway_ale
+    import gaitway_gymnasium
+    from gaitway_agents.vector import adapt
+
+    if task == "breakout":
+        return adapt(gaitway_ale.make_env(gaitway_ale.task_named(task), num_envs(task), num_threads=2))
+    return adapt(gaitway_gymnasium.make_env(gaitway_gymnasium.task_named(task), num_envs(task), num_threads=1))
+
+
+def gaitway(task: str, steps: int) -> float:
+    from gaitway_agents.on_policy import OnPolicyTrainer
+
+    trainer = OnPolicyTrainer(our_env(task), config(task), seed=0)
+    trainer.iterate()
+    start, first = time.perf_counter(), trainer.steps
+    while trainer.steps - first < steps:
+        trainer.iterate()
+    return (trainer.steps - first) / (time.perf_counter() - start)
+
+
+def rsl_rl(task: str, steps: int) -> float:
+    from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
+    from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+
+    ours = config(task)
+    hidden, optimizer = ours.model.actor_hidden, ours.optimizer
+    theirs = RslRlConfig(
+        num_steps_per_env=ours.num_steps,
+        init_at_random_ep_len=False,
+        algorithm=RslRlAlgorithmConfig(
+            num_learning_epochs=optimizer.epochs,
+            num_mini_batches=optimizer.minibatches,
+            learning_rate=optimizer.learning_rate,
+            schedule="fixed",
+            use_clipped_value_loss=False,
+        ),
+        actor=RslRlActorConfig(hidden_dims=hidden, activation="tanh"),
+        critic=RslRlModelConfig(hidden_dims=hidden, activation="tanh"),
+    )
+    trainer = RslRlTrainer(our_env(task), theirs, seed=0)
+    trainer.iterate()
+    start, first = time.perf_counter(), trainer.steps
+    while trainer.steps - first < steps:
+        trainer.iterate()
+    return (trainer.steps - first) / (time.perf_counter() - start)
+
+
+def sb3(task: str, steps: int) -> float:
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    ours, n = config(task), num_envs(task)
+    if task == "breakout":
+        import ale_py
+        import gymnasium
+
+        gymnasium.register_envs(ale_py)
+        env: Any = VecFrameStack(make_atari_env(IDS[task], n), 4)
+    else:
+        env = make_vec_env(IDS[task], n)
+    hidden = list(ours.model.actor_hidden)
+    model = PPO(
+        "CnnPolicy" if task == "breakout" else "MlpPolicy",
+        env,
+        n_steps=ours.num_steps,
+        batch_size=n * ours.num_steps // ours.optimizer.minibatches,
+        n_epochs=ours.optimizer.epochs,
+        gamma=ours.gamma,
+        gae_lambda=ours.lam,
+        learning_rate=ours.optimizer.learning_rate,
+        policy_kwargs=None if task == "breakout" else {"net_arch": {"pi": hidden, "vf": hidden}},
+        device="cpu",
+    )
+    model.learn(n * ours.num_steps)
+    start, first = time.perf_counter(), model.num_timesteps
+    model.learn(steps, reset_num_timesteps=False)
+    return (model.num_timesteps - first) / (time.perf_counter() - start)
+
+
+class Agent(nn.Module):
+    """The networks of a plain loop."""
+
+    def __init__(self, observation: tuple[int, ...], actions: int, continuous: bool):
+        super().__init__()
+        if len(observation) == 3:
+            body = [nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1)]
+            shared = nn.Sequential(*body, nn.ReLU(), nn.Flatten(), nn.Linear(64 * 7 * 7, 512), nn.ReLU())
+            self.actor = nn.Sequential(shared, nn.Linear(512, actions))
+            self.critic = nn.Sequential(shared, nn.Linear(512, 1))
+        else:
+            self.actor, self.critic = (
+                nn.Sequential(
+                    nn.Linear(observation[0], 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
+                )
+                for outputs in (actions, 1)
+            )
+        self.log_std = nn.Parameter(torch.zeros(actions)) if continuous else None
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.distributions.Distribution, torch.Tensor]:
+        x = x / 255.0 if x.dim() == 4 else x
+        mean, value = self.actor(x), self.critic(x).squeeze(-1)
+        if self.log_std is None:
+            return torch.distributions.Categorical(logits=mean), value
+        return torch.distributions.Independent(torch.distributions.Normal(mean, self.log_std.exp()), 1), value
+
+
+def plain(task: str, steps: int) -> float:
+    """The loop that single-file implementations have: lists of tensors, torch.distributions, Adam."""
+    import gymnasium
+
+    ours, n = config(task), num_envs(task)
+    if task == "breakout":
+        import envpool
+
+        env: Any = envpool.make("Breakout-v5", env_type="gymnasium", num_envs=n, num_threads=2, seed=0)
+    else:
+        env = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make(IDS[task])] * n)
+    space = getattr(env, "single_action_space", env.action_space)
+    continuous = hasattr(space, "shape") and len(space.shape) > 0 and space.dtype == np.float32
+    shape = getattr(env, "single_observation_space", env.observation_space).shape
+    agent = Agent(shape, space.shape[-1] if continuous else int(space.n), continuous)
+    adam = torch.optim.Adam(agent.parameters(), lr=ours.optimizer.learning_rate, eps=1e-5)
+    seen, done = torch.as_tensor(env.reset()[0]).float(), torch.zeros(n)
+    total, start = 0, 0.0
+    while total < steps + n * ours.num_steps:
+        if total == n * ours.num_steps:
+            start = time.perf_counter()
+        rows: list[tuple[torch.Tensor, ...]] = []
+        for _ in range(ours.num_steps):
+            with torch.no_grad():
+                distribution, value = agent(seen)
+                action = distribution.sample()
+                log_prob = distribution.log_prob(action)
+            observation, reward, terminated, truncated, _ = env.step(action.numpy())
+            rows.append((seen, action, log_prob, value, torch.as_tensor(reward).float(), done))
+            seen = torch.as_tensor(observation).float()
+            done = torch.as_tensor(terminated | truncated).float()
+        data = [torch.stack(part) for part in zip(*rows, strict=True)]
+        _learn(agent, adam, data, seen, done, ours)
+        total += n * ours.num_steps
+    return (total - n * ours.num_steps) / (time.perf_counter() - start)
+
+
+def _learn(agent: Agent, adam: Any, data: list[torch.Tensor], seen: Any, done: Any, ours: Any) -> None:
+    observations, actions, log_probs, values, rewards, dones = data
+    with torch.no_grad():
+        last = agent(seen)[1]
+        advantages, running = torch.zeros_like(rewards), torch.zeros_like(done)
+        for t in reversed(range(len(rewards))):
+            after, ended = (last, done) if t == len(rewards) - 1 else (values[t + 1], dones[t + 1])
+            delta = rewards[t] + ours.gamma * after * (1 - ended) - values[t]
+            advantages[t] = running = delta + ours.gamma * ours.lam * (1 - ended) * running
+        returns = advantages + values
+    flat = [x.flatten(0, 1) for x in (observations, actions, log_probs, advantages, returns)]
+    size = len(flat[0]) // ours.optimizer.minibatches
+    for _ in range(ours.optimizer.epochs):
+        for rows in torch.randperm(len(flat[0])).split(size):
+            o, a, old, adv, ret = (x[rows] for x in flat)
+            distribution, value = agent(o)
+            log_ratio = distribution.log_prob(a) - old
+            ratio = log_ratio.exp()
+            adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+            clip = ours.optimizer.clip
+            policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - clip, 1 + clip)).mean()
+            value_loss = (value - ret).square().mean()
+            entropy = distribution.entropy().mean()
+            loss = policy_loss + ours.optimizer.value_coefficient * value_loss
+            adam.zero_grad()
+            (loss - ours.optimizer.entropy_coefficient * entropy).backward()
+            nn.utils.clip_grad_norm_(agent.parameters(), ours.optimizer.max_grad_norm)
+            adam.step()
+
+
+# ---- without learning ------------------------------------------------------------------------------------------------
+
+
+def idle(task: str, what: str, seconds: float = 3.0) -> float:
+    """Steps per second of EnvPool itself ("bare"), of our environment ("adapted"), and with a policy ("acting")."""
+    import envpool
+    from gaitway_agents.collector import Collector
+    from gaitway_agents.models.actor_critic import ActorCritic
+
+    n, count = num_envs(task), 0
+    if what == "bare":
+        env: Any = envpool.make(IDS[task], env_type="gymnasium", num_envs=n, num_threads=1, seed=0)
+        env.reset()
+        actions: Any = np.stack([env.action_space.sample() for _ in range(n)])
+    else:
+        env = our_env(task)
+        env.reset(seed=0)
+        actions = torch.as_tensor(np.asarray(env.action_space.sample()))
+    start = time.perf_counter()
+    if what == "acting":
+        policy = ActorCritic(env.single_observation_space, env.single_action_space, config(task).model)
+        collector = Collector(
+            [env], policy, torch.Generator(), num_steps=100, random_episode_start=False, symmetry=None
+        )
+        while time.perf_counter() - start < seconds:
+            collector.rollout(count)
+            count += 100
+    else:
+        while time.perf_counter() - start < seconds:
+            env.step(actions)
+            count += 1
+    return count * n / (time.perf_counter() - start)
+
+
+def turn(function: str, *arguments: str) -> float:
+    """One turn, in a process of its own."""
+    command = [sys.executable, "-W", "ignore", __file__, "--turn", function, *arguments]
+    return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]))
 
 
 def main() -> None:
-    from gaitway.config import resolve
-    from gaitway.provenance import machine
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="velocity-flat-anymal-c-blind")
-    parser.add_argument("--preset", default="cpu")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure each of the two")
-    parser.add_argument("--envs", type=int, default=256, help="environments of the physics comparison")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    config = resolve(options.task, preset=options.preset)
-    print(
-        f"{options.task}, preset {options.preset}, {machine()['processor']}, {machine()['cores']} cores, load "
-        f"{os.getloadavg()[0]:.1f}",
-        flush=True,
-    )
-    train(config, options.seconds)
-    share(config, options.envs, options.seconds)
-
-
-def train(config: Any, seconds: float) -> None:
-    from gaitway.train import build_trainer
-
-    trainer = build_trainer(config)
-    for _ in range(WARM_UP):
-        trainer.iterate()
-    times: dict[str, float] = {}
-    start, cpu, steps = time.perf_counter(), time.process_time(), trainer.steps
-    while time.perf_counter() - start < seconds:
-        metrics = trainer.iterate()
-        for name in ("physics", "terms", "policy", "learning", "total"):
-            times[name] = times.get(name, 0.0) + metrics[f"time/{name}"]
-    wall, cpu, steps = time.perf_counter() - start, time.process_time() - cpu, trainer.steps - steps
-    print(
-        f"training: {steps / wall / 1000:.1f} k env-steps/s wall, {steps / cpu / 1000:.1f} k per CPU-second, "
-        f"{cpu / wall:.2f} cores busy"
-    )
-    total = times.pop("total")
-    print("  split: " + ", ".join(f"{name} {100 * value / total:.0f} %" for name, value in times.items()), flush=True)
-
-
-def share(config: Any, num_envs: int, seconds: float) -> None:
-    from dataclasses import asdict
-
-    from gaitway_mujoco import make_env
-    from mujoco.batch import Batch
-
-    env = make_env(config.task, num_envs, seed=0, num_threads=config.num_threads, **asdict(config.physics))
-    env.reset()
-    source, decimation = env.world.batch, config.task.timing.decimation
-    bare = Batch(env.world.model, num_envs, config.num_threads)
-    same = [(bare.bind(name), source.bind(name)) for name in env.world.state_dict()["physics"]]
-    same += [(bare.expand(name), source.expand(name)) for name in env.world.randomised]
-    for mine, theirs in same:
-        mine[:] = theirs
-    bare.set_const()
-    generator = torch.Generator().manual_seed(0)
-    whole, physics = np.zeros(2), np.zeros(2)  # wall and process time
-    start, steps = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
-        actions = 0.5 * torch.randn(env.action_space.shape, generator=generator)
-        for mine, theirs in same:
-            mine[:] = theirs
-        t0 = clocks()
-        _, _, terminated, truncated, _ = env.step(actions)
-        t1 = clocks()
-        bare.bind("ctrl")[:] = source.bind("ctrl")
-        t2 = clocks()
-        bare.step(nstep=decimation)
-        t3 = clocks()
-        alive = ~(terminated | truncated).numpy()
-        if not np.array_equal(bare.bind("qpos")[alive], source.bind("qpos")[alive]):
-            raise SystemExit("the two did different physics: their times cannot be compared")
-        if steps >= 20:  # by then robots have come to the ground
-            whole += t1 - t0
-            physics += t3 - t2
-        steps += 1
-    wall, cpu = 100 * physics / whole
-    ours, theirs = (steps - 20) * num_envs / 1000 / np.array([whole[0], physics[0]])
-    print(
-        f"environment step, N = {num_envs}: {ours:.1f} k/s wall of {theirs:.1f} k/s bare, {wall:.0f} % kept "
-        f"({cpu:.0f} % by process time)"
-    )
-
-
-def clocks() -> np.ndarray:
-    return np.array([time.perf_counter(), time.process_time()])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", default="cartpole,half-cheetah,breakout")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turn", nargs="+", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.turn:
+        warnings.filterwarnings("ignore")
+        torch.set_num_threads(1)
+        name, task, *rest = args.turn
+        print()
+        print(json.dumps(idle(task, *rest) if name == "idle" else globals()[name](task, STEPS[task])))
+        return
+    for task in args.tasks.split(","):
+        best = dict.fromkeys(CONTESTANTS[task], 0.0)
+        for _ in range(args.rounds):
+            for name in best:
+                best[name] = max(best[name], turn(name, task))
+        print(f"{task}: " + ", ".join(f"{name} {speed:,.0f} steps/s" for name, speed in best.items()))
+        others = {name: speed for name, speed in best.items() if name != "gaitway"}
+        print("  ours is " + ", ".join(f"{best['gaitway'] / speed:.2f} x {name}" for name, speed in others.items()))
+    for task in ("cartpole", "half-cheetah"):
+        if task in args.tasks.split(","):
+            found = dict.fromkeys(("bare", "adapted", "acting"), 0.0)
+            for _ in range(args.rounds):
+                for what in found:
+                    found[what] = max(found[what], turn("idle", task, what))
+            print(
+                f"{task} without learning: EnvPool {found['bare']:,.0f} steps/s; ours {found['adapted']:,.0f} "
+                f"({found['adapted'] / found['bare']:.0%}), with a policy acting {found['acting']:,.0f} "
+                f"({found['acting'] / found['bare']:.0%})"
+            )
 
 
 if __name__ == "__main__":
