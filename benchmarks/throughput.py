@@ -247,7 +247,7 @@ def idle(task: str, what: str, seconds: float = 3.0) -> float:
             [env], policy, torch.Generator(), num_steps=100, random_episode_start=False, symmetry=None
         )
         while time.perf_counter() - start < seconds:
-            collector.rollout(count)
+            collector.rollout(count, last=False)
             count += 100
     else:
         while time.perf_counter() - start < seconds:
