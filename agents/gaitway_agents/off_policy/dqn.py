@@ -81,19 +81,21 @@ class DQNTrainer(OffPolicyTrainer):
         return cfg.exploration_initial + (cfg.exploration_final - cfg.exploration_initial) * done
 
     def _explore(self, observations: Observation) -> Tensor:
-        mask = observations.get(ACTION_MASK)
-        n = self.num_envs
-        if mask is None:
-            actions = torch.randint(self.num_actions, (n,), generator=self.generator)
-        else:
-            chances = torch.rand(n, self.num_actions, generator=self.generator)
-            actions = chances.masked_fill(~mask.bool(), -1.0).argmax(1)
         if self.steps < self.config.learning_starts:
-            return actions
-        greedy = torch.rand(n, generator=self.generator) >= self.epsilon
-        if bool(greedy.any()):
-            actions = torch.where(greedy, self._best(observations), actions)
-        return actions
+            return self._random(observations)
+        greedy = torch.rand(self.num_envs, generator=self.generator) >= self.epsilon
+        count = int(greedy.sum())
+        if count == 0:
+            return self._random(observations)
+        best = self._best(observations)
+        return best if count == self.num_envs else torch.where(greedy, best, self._random(observations))
+
+    def _random(self, observations: Observation) -> Tensor:
+        mask = observations.get(ACTION_MASK)
+        if mask is None:
+            return torch.randint(self.num_actions, (self.num_envs,), generator=self.generator)
+        chances = torch.rand(mask.shape, generator=self.generator)
+        return chances.masked_fill(~mask.bool(), -1.0).argmax(1)
 
     def _best(self, observations: Observation) -> Tensor:
         return _possible(self.values(observations), observations).argmax(1)

@@ -124,8 +124,9 @@ class ReplayBuffer:
         self.cursor = (slot + 1) % self.slots
         self.wrapped = self.wrapped or self.cursor == 0
         self.filled += 1
-        while any(column.has_lost(self._oldest()) for column in self.columns.values()):
-            self._forget_oldest()
+        for column in self.columns.values():
+            while column.has_lost(self._oldest()):
+                self._forget_oldest()
 
     def _oldest(self) -> int:
         return (self.cursor - self.filled) % self.slots

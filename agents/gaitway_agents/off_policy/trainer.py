@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..core.finite import NonFiniteError
@@ -19,6 +19,7 @@ from ..trainer import Episode, Observation, episodes_from
 from .config import OffPolicyConfig
 from .learner import Learner, Target
 from .replay import ReplayBuffer, Transitions
+from .side_by_side import SideBySide
 
 TOGETHER = 16
 """Batches drawn at once where nothing that happens between their updates changes the draw."""
@@ -41,9 +42,8 @@ class OffPolicyTrainer(ABC):
         total_steps: int | None = None,
     ):
         self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
-        for env in self.envs:
-            if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-                raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        self.world = SideBySide(self.envs)
+        self.num_envs = self.world.num_envs
         space = self.envs[0].single_observation_space
         if not isinstance(space, spaces.Dict):
             raise ValueError(f"observation space {space}: Dict is needed")
@@ -60,10 +60,8 @@ class OffPolicyTrainer(ABC):
         self.steps, self.updates = 0, 0
         self._learn_after = config.learning_starts
         self._credit = 0
-        self._observations: list[Observation] = []
         self._episodes: list[Episode] = []
         self._rewards: list[Tensor] = []
-        self._unchecked: list[Tensor] = []
         self._log: dict[str, list[float]] = {}
         self._records: list[tuple[Tensor, ...]] = []
 
@@ -102,16 +100,11 @@ class OffPolicyTrainer(ABC):
 
     # ---- one iteration -----------------------------------------------------------------------------------------------
 
-    @property
-    def num_envs(self) -> int:
-        return sum(env.num_envs for env in self.envs)
-
     def iterate(self) -> dict[str, float]:
         """Gather and learn for a while. Returns metrics, with the seconds spent under ``time/``."""
-        cfg, start, first = self.settings, time.perf_counter(), self.steps
+        cfg, start = self.settings, time.perf_counter()
         self.timing = {"environment": 0.0, "policy": 0.0, "learning": 0.0}
-        if not self._observations:
-            self._observations = [env.reset()[0] for env in self.envs]
+        self.world.start()
         until = self.steps + cfg.iteration_steps
         if self.total_steps and self.steps < self.total_steps:
             until = min(until, self.total_steps)
@@ -121,18 +114,15 @@ class OffPolicyTrainer(ABC):
         metrics = self._summary()
         metrics |= {"learn/updates": self.updates - updates, "rollout/replay": len(self.replay)}
         metrics |= {f"time/{name}": value for name, value in self.timing.items()}
-        assert self.steps > first
         return metrics | {"time/total": time.perf_counter() - start}
 
     def _round(self) -> None:
         """``train_frequency`` steps and the updates that are due for them."""
-        cfg, before = self.settings, self.steps
-        for _ in range(max(1, cfg.train_frequency // self.num_envs)):
-            self._step()
+        cfg = self.settings
+        steps = max(1, cfg.train_frequency // self.num_envs)
+        self._gather(steps)
         start = time.perf_counter()
-        self._check_rewards()
-        gathered = self.steps - before
-        due = 0
+        gathered, due = steps * self.num_envs, 0
         if self.steps > self._learn_after:
             if cfg.gradient_steps == -1:
                 due = gathered
@@ -143,50 +133,43 @@ class OffPolicyTrainer(ABC):
         self.updates += due
         self.timing["learning"] += time.perf_counter() - start
 
-    def _check_rewards(self) -> None:
-        """Stop before anything is learnt from a reward that is no number."""
-        for rewards in self._unchecked:
-            if not math.isfinite(float(rewards.sum())):
-                row = int((~rewards.isfinite()).nonzero()[0])
-                raise NonFiniteError(f"the reward of environment {row} is {float(rewards[row])}")
-        self._rewards += self._unchecked
-        self._unchecked.clear()
-
     @torch.no_grad()
-    def _step(self) -> None:
-        """One step of every environment, into the replay buffer."""
-        start = time.perf_counter()
-        observations = _join(self._observations)
-        actions = self._explore(observations)
-        env_actions = self._to_env(actions)
-        chosen = time.perf_counter()
-        parts: list[tuple[Any, ...]] = []
-        begin = 0
-        for i, env in enumerate(self.envs):
-            result = env.step(env_actions[begin : begin + env.num_envs])
-            begin += env.num_envs
-            parts.append(result)
-            self._observations[i] = result[0]
-        stepped = time.perf_counter()
-        self.timing["policy"] += chosen - start
-        self.timing["environment"] += stepped - chosen
-        self.steps += self.num_envs
-        following = _join([_true_next(*result) for result in parts])
-        rewards, terminated, truncated = (_cat([result[k] for result in parts]) for k in (1, 2, 3))
-        infos = [result[4] for result in parts]
-        self.replay.add(observations, actions, rewards, terminated, truncated, following, _valid(infos, self.envs))
-        for info in infos:
-            self._episodes += episodes_from(info, self.steps)
-            for name, value in info.get("log", {}).items():
-                self._log.setdefault(name, []).append(value)
-        self._unchecked.append(rewards)
-        self._normalize(observations)
-        self.timing["policy"] += time.perf_counter() - stepped
+    def _gather(self, steps: int) -> None:
+        """Some steps of every environment, into the replay buffer."""
+        environment, begin = 0.0, time.perf_counter()
+        for _ in range(steps):
+            observations = self.world.observations
+            actions = self._explore(observations)
+            env_actions = self._to_env(actions)
+            start = time.perf_counter()
+            outcome = self.world.step(env_actions)
+            environment += time.perf_counter() - start
+            self.steps += self.num_envs
+            self.replay.add(
+                observations,
+                actions,
+                outcome.rewards,
+                outcome.terminated,
+                outcome.truncated,
+                outcome.following,
+                outcome.valid,
+            )
+            self._rewards.append(outcome.rewards)
+            for encoder in self._normalizing:
+                encoder.update(observations)
+            for info in outcome.infos:
+                self._episodes += episodes_from(info, self.steps)
+                for name, value in info.get("log", {}).items():
+                    self._log.setdefault(name, []).append(value)
+        self._check(torch.stack(self._rewards[-steps:]))
+        self.timing["environment"] += environment
+        self.timing["policy"] += time.perf_counter() - begin - environment
 
-    def _normalize(self, observations: Observation) -> None:
-        """Feed the running statistics of the networks' encoders."""
-        for encoder in self._normalizing:
-            encoder.update(observations)
+    def _check(self, rewards: Tensor) -> None:
+        """Stop before anything is learnt from a reward (T, N) that is no number."""
+        if not math.isfinite(float(rewards.sum())) and not bool(rewards.isfinite().all()):
+            step, row = (~rewards.isfinite()).nonzero()[0].tolist()
+            raise NonFiniteError(f"the reward of environment {row} is {float(rewards[step, row])}")
 
     def _anneal(self) -> None:
         cfg = self.settings
@@ -238,8 +221,7 @@ class OffPolicyTrainer(ABC):
             "updates": self.updates,
             "learn_after": self._learn_after,
             "credit": self._credit,
-            "observations": self._observations,
-            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+            "world": self.world.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -249,45 +231,9 @@ class OffPolicyTrainer(ABC):
             target.network.load_state_dict(state["targets"][name])
         self.generator.set_state(state["generator"])
         self.steps, self.updates, self._credit = state["steps"], state["updates"], state["credit"]
-        self._observations = [dict(observation) for observation in state["observations"]]
-        for env, env_state in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        self.world.load_state_dict(state["world"])
         if state["replay"] is not None:
             self._learn_after = state["learn_after"]
             self.replay.load_state_dict(state["replay"])
         else:
             self._learn_after = self.steps + self.settings.learning_starts
-
-
-def _cat(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)  # type: ignore[arg-type]
-
-
-def _join(observations: Sequence[Observation]) -> Observation:
-    """The environments' observations one below the other."""
-    if len(observations) == 1:
-        return observations[0]
-    return {name: torch.cat([part[name] for part in observations]) for name in observations[0]}
-
-
-def _true_next(
-    observation: Observation, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any]
-) -> Observation:
-    """What followed a step, which is not the first observation of the next episode."""
-    ended = terminated | truncated
-    if not bool(ended.any()):
-        return observation
-    final = info["final_obs"]
-    return {
-        name: torch.where(ended.view(-1, *[1] * (value.dim() - 1)), final[name], value)
-        for name, value in observation.items()
-    }
-
-
-def _valid(infos: Sequence[dict[str, Any]], envs: Sequence[VectorEnv]) -> Tensor | None:
-    """Which rows are transitions at all; None if all are."""
-    if not any("valid" in info for info in infos):
-        return None
-    return torch.cat(
-        [info.get("valid", torch.ones(env.num_envs, dtype=torch.bool)) for info, env in zip(infos, envs, strict=True)]
-    )

@@ -408,6 +408,16 @@ def test_a_reward_that_is_not_finite_stops_the_run():
         DQNTrainer(world, CONFIG, seed=0, total_steps=10_000).iterate()
 
 
+def test_an_end_without_a_final_observation_stops_the_run():
+    class Forgetful(Choices):
+        def step(self, actions: Tensor):
+            return (*super().step(actions)[:4], {})
+
+    world = Forgetful(zeros, lambda s, a, t: (s, a[:, 0], t == 3))
+    with pytest.raises(ValueError, match=r'environment 0: an episode ended, but info\["final_obs"\]'):
+        DQNTrainer(world, CONFIG, seed=0, total_steps=10_000).iterate()
+
+
 def test_what_it_cannot_handle_is_refused_before_anything_starts():
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, action[:, 0], always(len(state))
