@@ -18,6 +18,6 @@ def make_env(task: AtariTask, num_envs: int, *, seed: int = 0, num_threads: int 
     ``num_threads=0`` uses every core; games seen through their memory run on one. ``seed`` holds for the first
     ``reset`` that is not given one. ROMs are those in ale-py's wheel; nothing is downloaded.
     """
-    from .games import AtariGames
+    from .vector_env import AtariGames
 
     return AtariGames(task, num_envs, seed=seed, num_threads=num_threads)

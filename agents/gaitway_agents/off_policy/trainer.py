@@ -224,9 +224,12 @@ class OffPolicyTrainer(ABC):
             "world": self.world.state_dict(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_policy(self, state: dict[str, Any]) -> None:
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.load_policy(state)
         for name, target in self.targets.items():
             target.network.load_state_dict(state["targets"][name])
         self.generator.set_state(state["generator"])

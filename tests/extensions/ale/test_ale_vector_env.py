@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 from gaitway_ale import AtariTask, games, make_env, task_named
-from gaitway_ale.games import AtariGames
+from gaitway_ale.vector_env import AtariGames
 
 
 def play(env: AtariGames, steps: int, seed: int = 0) -> list[tuple]:
