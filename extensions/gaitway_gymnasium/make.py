@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from .envpool_env import EnvPoolVectorEnv, envpool_ids
 from .tasks import GymTask, check_id
 
-DIFFERENT = {"FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v3", "Blackjack-v1"}
-"""Ids that "auto" leaves to Gymnasium: EnvPool has other observations, no action masks, or no time limit."""
+TABLES = {"FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v3", "Blackjack-v1"}
+"""What "auto" leaves to Gymnasium, which has transition matrices and masks; EnvPool's observations differ in part."""
 
 
 class Seeded(VectorWrapper):
@@ -68,7 +68,7 @@ def uses_envpool(task: GymTask) -> bool:
         return False
     if task.env_id not in gymnasium.registry:
         return has
-    return has and not task.kwargs and task.env_id not in DIFFERENT
+    return has and not task.kwargs and task.env_id not in TABLES
 
 
 def _observation_space(env_id: str) -> Any:
