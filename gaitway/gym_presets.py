@@ -99,9 +99,10 @@ def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dic
     if agent == "ppo":
         return settings | PPO_TASKS.get(task.name, {"agent": kind})
     model = replace(kind.model, unimix=default.model.unimix)
-    config = replace(default, model=model, scale_rewards=kind.scale_rewards, random_episode_start=False)
     if isinstance(default.optimizer, TrustRegionConfig):
-        settings |= {"num_envs": 16}
+        # The trust region is the policy's: the critic must not move it.
+        model, settings = replace(model, share_encoder=False), {"num_envs": 16}
+    config = replace(default, model=model, scale_rewards=kind.scale_rewards, random_episode_start=False)
     return settings | {"agent": config}
 
 

@@ -12,6 +12,8 @@ from gaitway_tasks.registry import UnknownNameError, get_task
 from gaitway_tasks.registry import task_names as robot_task_names
 from gaitway_tasks.spec import Task
 
+from .errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,7 +39,10 @@ def find_task(name: str, preset: str | None = None) -> AnyTask:
     if preset is not None:
         raise UnknownNameError(f"preset of {name}", preset, ())
     if name.startswith("gym:"):
-        return gaitway_gymnasium.task_named(name)
+        try:
+            return gaitway_gymnasium.task_named(name)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
     known = [*robot_task_names(), *gaitway_gymnasium.task_names(), "gym:<id>"]
     with contextlib.suppress(UnknownNameError):
         return gaitway_gymnasium.task_named(name)
