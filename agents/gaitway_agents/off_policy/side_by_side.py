@@ -85,7 +85,7 @@ def _following(
     if "final_obs" not in info:
         row = int(ended.nonzero()[0])
         raise ValueError(
-            f'environment {row}: its episode ended, but info["final_obs"] does not tell what was seen last'
+            f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last'
         )
     final = info["final_obs"]
     return {
