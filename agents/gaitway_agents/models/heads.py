@@ -52,7 +52,8 @@ class Gaussian(nn.Module):
         return parameters[0]
 
     def log_prob(self, parameters: Parameters, actions: Tensor) -> Tensor:
-        return gaussian_log_prob(*parameters, actions)
+        mean, std = parameters
+        return gaussian_log_prob(mean, std, actions)
 
     def entropy(self, parameters: Parameters) -> Tensor:
         mean, _ = parameters  # the same in every state, so it is computed once
