@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gaitway_agents import presets as agents
+from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.core.trust_region import TrustRegionConfig
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.off_policy.presets import DQN_PRESETS, SAC_PRESETS
@@ -97,13 +98,21 @@ def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dic
         kind = agents.PPO_CLASSIC
     settings: dict[str, Any] = {"num_envs": 64 if kind is agents.PPO_MUJOCO else 8}
     if agent == "ppo":
-        return settings | PPO_TASKS.get(task.name, {"agent": kind})
+        return settings | PPO_TASKS.get(task.name, {"agent": _quick(kind)})
     model = replace(kind.model, unimix=default.model.unimix)
     if isinstance(default.optimizer, TrustRegionConfig):
         # The trust region is the policy's: the critic must not move it.
         model, settings = replace(model, share_encoder=False), {"num_envs": 16}
     config = replace(default, model=model, scale_rewards=kind.scale_rewards, random_episode_start=False)
     return settings | {"agent": config}
+
+
+def _quick(config: PPOConfig) -> PPOConfig:
+    """With convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
+    optimizer = config.optimizer
+    if not (config.model.share_encoder and isinstance(optimizer, OptimizerConfig) and agents.cpu_has_bfloat16()):
+        return config
+    return replace(config, optimizer=replace(optimizer, precision="bfloat16"))
 
 
 PPO_TASKS: dict[str, dict[str, Any]] = {
