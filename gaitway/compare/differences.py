@@ -9,6 +9,7 @@ from .gather import Run, flatten, text_of
 
 EXPECTED = ("seed",)
 """Settings in which runs of one group should differ."""
+ABSENT = "—"
 ORIGIN = ("versions", "machine", "git")
 
 
@@ -58,7 +59,7 @@ def _by_task(runs: Sequence[Run], group: str, key: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run in runs:
         if run.group == group:
-            value = text_of(run.header.config[key]) if key in run.header.config else "—"
+            value = text_of(run.header.config[key]) if key in run.header.config else ABSENT
             values = found.setdefault(run.task, [])
             if value not in values:
                 values.append(value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .comparison import Comparison
-from .differences import config_differences, origin
+from .differences import ABSENT, config_differences, origin
 from .gather import Run
 from .series import evaluation_kind
 from .statistics import Estimate
@@ -38,7 +38,7 @@ def results(comparison: Comparison) -> list[Table]:
 
 def circumstances(comparison: Comparison) -> list[Table]:
     """In what the runs differ besides."""
-    return [settings(comparison), *origins(comparison)]
+    return [*settings(comparison), *origins(comparison)]
 
 
 def headline(comparison: Comparison) -> str:
@@ -52,9 +52,11 @@ def headline(comparison: Comparison) -> str:
         return f"{order[0]} has an IQM of {best}."
     pair = next(one for one in comparison.improvements if {one.better, one.than} == set(order[:2]))
     value, low, high = (float(x) for x in (pair.estimate.value, pair.estimate.low, pair.estimate.high))
+    if not math.isfinite(low):
+        return f"{order[0]} has the highest IQM: {best}."
     if pair.better != order[0]:
         value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
-    chance = f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+    chance = f"{value:.2f} [{low:.2f}, {high:.2f}]"
     return f"{order[0]} has the highest IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
 
 
@@ -166,19 +168,34 @@ def runtime(comparison: Comparison) -> Table:
     )
 
 
-def settings(comparison: Comparison) -> Table:
+def settings(comparison: Comparison) -> list[Table]:
+    """Settings with different values, and apart from them those that only some groups have at all."""
     found = config_differences(comparison.runs, comparison.groups)
-    return Table(
-        title="Settings that differ between groups",
-        note="From config.yaml, on the tasks that groups share; the seed is left out."
-        if found
-        else "None on the tasks that groups share, the seed aside."
-        if len(comparison.groups) > 1
-        else "There is one group only.",
-        columns=["setting", *comparison.groups],
-        rows=[[key, *values.values()] for key, values in found.items()],
-        words=["setting", *comparison.groups],
-    )
+    partial = [key for key, values in found.items() if ABSENT in values.values()]
+    columns = ["setting", *comparison.groups]
+    if len(comparison.groups) == 1:
+        note = "There is one group only."
+    elif len(found) == len(partial):
+        note = "None on the tasks that groups share, the seed aside."
+    else:
+        note = "From config.yaml, on the tasks that groups share; the seed is left out."
+    return [
+        Table(
+            title="Settings that differ between groups",
+            note=note,
+            columns=columns,
+            rows=[[key, *values.values()] for key, values in found.items() if key not in partial],
+            words=columns,
+        ),
+        Table(
+            title="Settings that not every group has",
+            note="",
+            columns=columns,
+            rows=[[key, *found[key].values()] for key in partial],
+            words=columns,
+            folded=True,
+        ),
+    ]
 
 
 def origins(comparison: Comparison) -> list[Table]:
@@ -240,7 +257,8 @@ def _last_protocol(runs: Sequence[Run]) -> str:
 
 def _all_protocol(runs: Sequence[Run]) -> str:
     kinds = dict.fromkeys(evaluation_kind(run.evaluations) for run in runs)
-    return f"{_range(sorted({len(run.evaluations) for run in runs}))} evaluations, {' or '.join(kinds)}"
+    counts = sorted({len(run.evaluations) for run in runs})
+    return f"{_range(counts)} evaluation{'' if counts == [1] else 's'}, {' or '.join(kinds)}"
 
 
 def _places(comparison: Comparison) -> int | None:

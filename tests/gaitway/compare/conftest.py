@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gaitway import provenance
+from gaitway.cli import main
 from gaitway.runs import RUN_FORMAT, RunFolder
 
 STEPS = 10_000
@@ -55,7 +56,7 @@ def make_run() -> MakeRun:
                 {"steps": int(s), "wall_s": s / SPEED, "return": float(r), "length": EPISODE}
                 for s, r in zip(ends, returns, strict=True)
             ]
-            (path / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            run.append_episodes(rows)
         for iteration in range(1, 21):
             at = iteration * steps // 20
             reward = float(own / 1000 * (1.0 - np.exp(-4.0 * iteration / 20)))
@@ -66,8 +67,7 @@ def make_run() -> MakeRun:
             at = number * steps // evaluations
             row = {"steps": at, "wall_s": at / SPEED, "deterministic": True, "seed": 1000 + seed}
             row |= {"returns": [own * at / steps + offset for offset in (-1.0, 0.0, 1.0)], "lengths": [EPISODE] * 3}
-            with open(path / "evaluations.jsonl", "a") as file:
-                file.write(json.dumps(row) + "\n")
+            run.append_evaluation(row)
         run.update(
             **{
                 "task": task, "algorithm": agent, "preset": None, "seed": seed, "status": status, "steps": steps,
@@ -98,3 +98,24 @@ def three_by_two(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) ->
                     config=config,
                 )
     return root
+
+
+@pytest.fixture(scope="session")
+def versions(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same training, unchanged and broken, four seeds each."""
+    root = tmp_path_factory.mktemp("versions")
+    for name, level, first in (("old", 100.0, 0), ("same", 100.0, 10), ("broken", 40.0, 20), ("better", 200.0, 30)):
+        for seed in range(first, first + 4):
+            make_run(root / name / str(seed), seed=seed, level=level)
+    return root
+
+
+@pytest.fixture
+def ours(capsys: pytest.CaptureFixture[str]) -> Callable[[list[Any]], tuple[int, str, str]]:
+    """Exit code and the two streams of ``gaitway compare``."""
+
+    def run(argv: list[Any]) -> tuple[int, str, str]:
+        code = main(["compare", *(str(word) for word in argv)])
+        return code, *capsys.readouterr()
+
+    return run

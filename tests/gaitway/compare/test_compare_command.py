@@ -8,60 +8,14 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from html_page import Page
 
 from gaitway.cli import main
 from gaitway.commands import compare as command
-
-VOID = {"meta", "br", "img", "link", "input", "hr"}
-
-
-def ours(argv, capsys):
-    code = main(["compare", *(str(word) for word in argv)])
-    return code, *capsys.readouterr()
-
-
-class Page(HTMLParser):
-    """Checks that tags nest, and collects ids, references and the cells of tables."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.cells: list[str] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        for name, value in attributes:
-            if name == "id":
-                self.ids.append(value)
-            if name in ("href", "src", "xlink:href"):
-                self.links.append(value)
-        if tag in ("td", "th"):
-            self.cells.append("")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes <{self.open[-1:]}>"
-        self.open.pop()
-
-    def handle_data(self, data):
-        self.text += data
-        if self.open and ("td" in self.open or "th" in self.open):
-            self.cells[-1] += data
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +102,8 @@ def test_the_same_runs_give_the_same_page_byte_for_byte(make_run, tmp_path):
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
-def test_the_terminal_shows_the_tables(three_by_two, capsys):
-    code, out, err = ours([three_by_two, "--reps", "100"], capsys)
+def test_the_terminal_shows_the_tables(three_by_two, ours):
+    code, out, err = ours([three_by_two, "--reps", "100"])
     assert code == 0 and err == ""
     for word in (
         "Scores: training return",
@@ -163,9 +117,9 @@ def test_the_terminal_shows_the_tables(three_by_two, capsys):
     assert "ppo has the highest IQM" in out
 
 
-def test_html_alone(three_by_two, tmp_path, capsys):
+def test_html_alone(three_by_two, tmp_path, ours):
     where = ["--where", "task=hopper", "--label", "ppo=<PPO> & co|x"]
-    code, out, _ = ours([three_by_two, *where, "--reps", "50", "--html", tmp_path / "a" / "page.html"], capsys)
+    code, out, _ = ours([three_by_two, *where, "--reps", "50", "--html", tmp_path / "a" / "page.html"])
     assert code == 0 and f"page: {tmp_path / 'a' / 'page.html'}" in out
     page = Page((tmp_path / "a" / "page.html").read_text("utf-8"))
     assert page.open == [] and "<PPO> & co|x" in page.cells
@@ -173,21 +127,21 @@ def test_html_alone(three_by_two, tmp_path, capsys):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["page.html"]
 
 
-def test_a_single_run_can_be_looked_at(make_run, tmp_path, capsys):
+def test_a_single_run_can_be_looked_at(make_run, tmp_path, ours):
     make_run(tmp_path / "run", evaluations=0)
-    code, out, err = ours([tmp_path / "run", "--html", tmp_path / "page.html"], capsys)
+    code, out, err = ours([tmp_path / "run", "--html", tmp_path / "page.html"])
     assert code == 0
     assert "ppo has an IQM of" in out
     assert "nothing can be said about chance" in err
     assert Page((tmp_path / "page.html").read_text("utf-8")).open == []
 
 
-def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, capsys):
+def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, ours):
     make_run(tmp_path / "runs" / "a")
     make_run(tmp_path / "runs" / "b", seed=1)
     make_run(tmp_path / "runs" / "c", seed=2, status="running")
     (make_run(tmp_path / "runs" / "d", seed=3).path / "run.json").write_text("{")
-    code, _, err = ours([tmp_path / "runs", "--out", tmp_path / "out", "--reps", "50"], capsys)
+    code, _, err = ours([tmp_path / "runs", "--out", tmp_path / "out", "--reps", "50"])
     assert code == 0
     written = (tmp_path / "out" / "compare.md").read_text(), Page((tmp_path / "out" / "compare.html").read_text()).text
     for text in (err, *written):
@@ -196,73 +150,15 @@ def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, capsys):
     assert err.count("gaitway: warning: ") == 2
 
 
-def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, capsys):
+def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, ours):
     for seed in range(2):
         make_run(tmp_path / str(seed), task="velocity-flat-anymal-c", seed=seed, episodes=False)
-    code, out, _ = ours([tmp_path, "--reps", "50"], capsys)
+    code, out, _ = ours([tmp_path, "--reps", "50"])
     assert code == 0
     assert "Scores: rollout/reward" in out and "these runs record no episodes" in out
 
 
-# ---- the gate --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def versions(make_run, tmp_path_factory) -> Path:
-    """The same training, unchanged and broken, four seeds each."""
-    root = tmp_path_factory.mktemp("versions")
-    for name, level, first in (("old", 100.0, 0), ("same", 100.0, 10), ("broken", 40.0, 20), ("better", 200.0, 30)):
-        for seed in range(first, first + 4):
-            make_run(root / name / str(seed), seed=seed, level=level)
-    return root
-
-
-@pytest.mark.parametrize(("new", "code", "word"), [("same", 0, "PASS"), ("broken", 1, "FAIL"), ("better", 0, "PASS")])
-def test_the_gate(versions, capsys, new, code, word):
-    gate = ["--baseline", versions / "old", "--min-prob-improvement", "0.05", "--reps", "200"]
-    found, out, _ = ours([versions / new, *gate], capsys)
-    assert found == code
-    line = out.splitlines()[-1]
-    assert line.startswith(f"{word}: ppo on hopper: probability of improvement over the baseline ")
-    assert "4 runs against 4; " in line and line.endswith("below 0.05")
-    assert "ppo (baseline)" in out
-
-
-def test_identical_runs_improve_with_probability_one_half(versions, capsys):
-    for bound, code in (("0.5", 0), ("0.51", 1)):
-        gate = ["--baseline", versions / "old", "--min-prob-improvement", bound, "--reps", "50"]
-        found, out, _ = ours([versions / "old", *gate], capsys)
-        assert found == code and "probability of improvement over the baseline 0.500 [" in out
-
-
-def test_a_failed_training_counts_as_the_worst_run(make_run, versions, tmp_path, capsys):
-    """One good run of four that were asked for is no pass."""
-    make_run(tmp_path / "0", seed=0, level=200.0)
-    for seed in (1, 2, 3):
-        make_run(tmp_path / str(seed), seed=seed, status="failed", error="TrainingFailed: nan")
-    gate = ["--baseline", versions / "old", "--min-prob-improvement", "0.3", "--reps", "50"]
-    code, out, _ = ours([tmp_path, *gate], capsys)
-    assert code == 1
-    assert "0.250" in out.splitlines()[-1] and "4 runs (3 failed) against 4" in out.splitlines()[-1]
-
-
-def test_if_every_new_training_failed_the_gate_fails(make_run, versions, tmp_path, capsys):
-    make_run(tmp_path / "0", status="failed")
-    code, out, _ = ours([tmp_path, "--baseline", versions / "old", "--min-prob-improvement", "0.05"], capsys)
-    assert code == 1 and out.splitlines()[-1].startswith("FAIL")
-
-
-def test_one_broken_task_fails_the_gate_whatever_the_others_do(make_run, tmp_path, capsys):
-    for name, levels in (("old", {"ant": 100.0, "hopper": 100.0}), ("new", {"ant": 300.0, "hopper": 10.0})):
-        for task, level in levels.items():
-            for seed in range(3):
-                make_run(tmp_path / name / task / str(seed), task=task, seed=seed, level=level)
-    gate = ["--baseline", tmp_path / "old", "--min-prob-improvement", "0.05", "--reps", "50"]
-    code, out, _ = ours([tmp_path / "new", *gate, "--html", tmp_path / "gate.html"], capsys)
-    assert code == 1
-    assert "FAIL: ppo on hopper" in out.splitlines()[-1] and "(the worst of 2; 1 below)" in out.splitlines()[-1]
-    text = Page((tmp_path / "gate.html").read_text("utf-8")).text
-    assert "FAIL" in text and "ppo on ant: probability of improvement over the baseline 1.000" in text
+# ---- bad input -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,27 +182,22 @@ def test_one_broken_task_fails_the_gate_whatever_the_others_do(make_run, tmp_pat
         (["--out", "OLD/0/run.json"], "a file is in the way"),
     ],
 )
-def test_bad_input_is_exit_code_2(versions, capsys, options, message):
+def test_bad_input_is_exit_code_2(versions, ours, options, message):
     words = [word.replace("OLD", str(versions / "old")).replace("NONE", str(versions / "none")) for word in options]
-    code, _, err = ours([versions / "same", *words], capsys)
+    code, _, err = ours([versions / "same", *words])
     assert code == 2
     assert message in err and "Traceback" not in err
 
 
-def test_a_baseline_among_the_new_runs_is_refused(versions, capsys):
-    code, _, err = ours([versions, "--baseline", versions / "old", "--min-prob-improvement", "0.05"], capsys)
-    assert code == 2 and "lies among the new runs" in err
+def test_nothing_found_is_exit_code_2(tmp_path, ours):
+    assert ours([tmp_path])[0] == 2
+    assert ours([tmp_path / "none"])[0] == 2
 
 
-def test_nothing_found_is_exit_code_2(tmp_path, capsys):
-    assert ours([tmp_path], capsys)[0] == 2
-    assert ours([tmp_path / "none"], capsys)[0] == 2
-
-
-def test_without_matplotlib_tables_are_shown_and_figures_refused(versions, tmp_path, capsys, monkeypatch):
+def test_without_matplotlib_tables_are_shown_and_figures_refused(versions, tmp_path, ours, monkeypatch):
     monkeypatch.setattr("gaitway.catalogue.Entry.missing", lambda entry: ["matplotlib"])
-    assert ours([versions / "old", "--reps", "50"], capsys)[0] == 0
-    code, _, err = ours([versions / "old", "--html", tmp_path / "page.html"], capsys)
+    assert ours([versions / "old", "--reps", "50"])[0] == 0
+    code, _, err = ours([versions / "old", "--html", tmp_path / "page.html"])
     assert code == 2 and "writing figures needs matplotlib" in err
     assert command.FIGURES.modules == ("matplotlib",)
 

@@ -8,7 +8,7 @@ import pytest
 from gaitway.compare import gather, normalise
 from gaitway.compare.comparison import compare
 from gaitway.compare.differences import config_differences, origin
-from gaitway.compare.tables import number, runtime, scores, spread
+from gaitway.compare.tables import number, runtime, scores, settings, spread
 from gaitway.errors import UserError
 
 
@@ -111,6 +111,15 @@ def test_only_differing_settings_are_listed(both):
         "algorithm": {"ppo": "ppo", "vpg": "vpg"},
         "agent.learning_rate": {"ppo": "0.0003", "vpg": "0.001"},
     }
+
+
+def test_settings_of_one_agent_alone_stand_apart(make_run, tmp_path):
+    make_run(tmp_path / "a", agent="ppo", config={"agent": {"gamma": 0.98, "clip": 0.2}})
+    make_run(tmp_path / "b", agent="dqn", config={"agent": {"gamma": 0.99, "tau": 1.0}})
+    differ, partial = settings(comparison([tmp_path]))
+    assert [list(row) for row in differ.rows] == [["agent.gamma", "0.98", "0.99"], ["algorithm", "ppo", "dqn"]]
+    assert [list(row) for row in partial.rows] == [["agent.clip", "0.2", "—"], ["agent.tau", "—", "1"]]
+    assert partial.folded
 
 
 def test_settings_are_compared_on_the_same_task(make_run, tmp_path):
