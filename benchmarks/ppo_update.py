@@ -16,11 +16,14 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 
+import numpy as np
 import torch
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
-from gaitway_agents.models.mlp import ActorCritic, ActorCriticConfig, gaussian_log_prob
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.presets import cpu_has_bfloat16
+from gymnasium import spaces
 from rsl_rl.algorithms import PPO
 from rsl_rl.models import MLPModel
 from rsl_rl.storage import RolloutStorage
@@ -36,15 +39,15 @@ TARGETS = {"float32": 0.9, "bfloat16": 0.4}
 def make_data(policy: ActorCritic, steps: int, envs: int) -> dict[str, Tensor]:
     """What a rollout of ``policy`` over random observations holds, (T, N, ...)."""
     observations = torch.randn(steps, envs, OBSERVATIONS)
-    mean, std = policy.distribution({"policy": observations.flatten(0, 1)})
-    mean = mean.reshape(steps, envs, ACTIONS)
+    flat = policy.distribution({"policy": observations.flatten(0, 1)})
+    mean, std = (parameter.unflatten(0, (steps, envs)).contiguous() for parameter in flat)
     actions = mean + std * torch.randn(steps, envs, ACTIONS)
     values = policy.value({"policy": observations.flatten(0, 1)}).reshape(steps, envs)
     return {
         "observations": observations,
         "actions": actions,
         "mean": mean,
-        "std": std.expand_as(mean).contiguous(),
+        "std": std,
         "log_probs": gaussian_log_prob(mean, std, actions),
         "values": values,
         "returns": values + torch.randn(steps, envs),
@@ -59,7 +62,8 @@ def ours(policy: ActorCritic, data: dict[str, Tensor], epochs: int, precision: s
         distribution=(flat["mean"], flat["std"]),
         **{name: flat[name] for name in ("actions", "log_probs", "values", "returns", "advantages")},
     )
-    config = OptimizerConfig(epochs=epochs, minibatches=MINIBATCHES, precision=precision)
+    # rsl_rl normalises advantages when a rollout ends, so its update does not contain that.
+    config = OptimizerConfig(epochs=epochs, minibatches=MINIBATCHES, precision=precision, normalize_advantages="none")
     optimizer = PolicyOptimizer(copy.deepcopy(policy), config, torch.Generator().manual_seed(0))
     return lambda: optimizer.update(batch)
 
@@ -95,7 +99,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     config = ActorCriticConfig(actor_hidden=HIDDEN, critic_hidden=HIDDEN, normalize_observations=False)
-    policy = ActorCritic({"policy": OBSERVATIONS}, ACTIONS, config)
+    seen, action = (spaces.Box(-np.inf, np.inf, (n,), np.float32) for n in (OBSERVATIONS, ACTIONS))
+    policy = ActorCritic(spaces.Dict({"policy": seen}), action, config)
     data = make_data(policy, args.steps, args.envs)
     contestants = {"rsl_rl": theirs(policy, data, args.epochs), "float32": ours(policy, data, args.epochs, "float32")}
     if cpu_has_bfloat16():
