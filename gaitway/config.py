@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from gaitway_agents.presets import PPOConfig
+from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_mujoco.model import PhysicsOptions
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
@@ -81,6 +82,8 @@ class TrainConfig:
             raise ConfigError("evaluation_interval needs evaluation_episodes: how many episodes to play")
         if isinstance(self.agent, PPOConfig):
             self._check_rollout(self.agent)
+        if isinstance(self.agent, RslRlConfig):
+            self.agent.check_rows(self.num_envs)
         if isinstance(self.task, Task):
             self._check_robot_task(self.task)
 
