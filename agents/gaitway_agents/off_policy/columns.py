@@ -72,10 +72,11 @@ class Whole:
 class Frames:
     """Byte images (C, H, W) whose channels are consecutive frames: each frame is kept once, in a ring.
 
-    A transition keeps the numbers of the frames that make up its two stacks. Frame i lies at ``i % len(frames)``; a
-    step adds one frame, the beginning of an episode and any stack that does not continue the one before it a whole
-    stack. So stacks are always rebuilt bit for bit; where few frames are shared the ring is used up before the buffer
-    is full, and the oldest transitions are forgotten early.
+    A transition keeps the numbers of the frames that make up its two stacks. Frame i lies at ``i % len(frames)``, and
+    frame 0 is blank. A step adds one frame; the beginning of an episode, unless what is seen there was also the end of
+    the one before (as when a life is lost), and any stack that does not continue the one before it add a whole stack.
+    So stacks are always rebuilt bit for bit; where few frames are shared the ring is used up before the buffer is
+    full, and the oldest transitions are forgotten early.
     """
 
     kind: ClassVar[str] = "frames"
@@ -86,12 +87,14 @@ class Frames:
         self.frames = torch.zeros(ring, *shape, dtype=torch.uint8)
         self.numbers = torch.zeros(2, size, self.channels, dtype=torch.int64)
         self.current = torch.zeros(n, self.channels, dtype=torch.int64)
-        self.added = 0
+        self.added = 1
 
     def put(self, slot: int, observation: Tensor, following: Tensor, fresh: Tensor) -> None:
         n = len(observation)
         if bool(fresh.any()):
-            self.current[fresh] = self._add_stacks(observation[fresh])
+            rows = fresh.nonzero()[:, 0]
+            rows = rows[(self._stacks(self.current[rows]) != observation[rows]).flatten(1).any(1)]
+            self.current[rows] = self._add_stacks(observation[rows])
         continues = is_continued(observation, following)
         if bool(continues.all()):
             numbers = torch.cat((self.current[:, 1:], self._add(following[:, -1])[:, None]), 1)

@@ -84,9 +84,7 @@ def _following(
         return observation
     if "final_obs" not in info:
         row = int(ended.nonzero()[0])
-        raise ValueError(
-            f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last'
-        )
+        raise ValueError(f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last')
     final = info["final_obs"]
     return {
         name: torch.where(ended.view(-1, *[1] * (value.dim() - 1)), final[name], value)

@@ -58,6 +58,29 @@ def test_short_episodes_use_up_the_frames_and_the_oldest_transitions_go_early():
     assert len(buffer) == 200
 
 
+def test_a_lost_life_costs_no_frames():
+    """The episode is over, but the game goes on from what was seen last."""
+
+    class Lives(Diary):
+        def first(self) -> Tensor:
+            return self.history[0][-1].following if self.count else super().first()
+
+    buffer = Twice(200, 1, gamma=0.99)
+    diary = Lives(buffer, 0, ends=0.9, stack=4)
+    diary.live(400)
+    assert len(buffer) == 200
+    check(buffer)
+
+
+def test_a_game_may_begin_with_blank_images():
+    buffer = Twice(20, 2, gamma=0.99)
+    blank = torch.zeros(2, 4, 5, 3, dtype=torch.uint8)
+    following = torch.cat((blank[:, 1:], torch.full((2, 1, 5, 3), 7, dtype=torch.uint8)), 1)
+    no = torch.zeros(2, dtype=torch.bool)
+    buffer.add({"policy": blank}, no.long(), torch.zeros(2), no, no, {"policy": following})
+    check(buffer)
+
+
 def test_images_that_are_no_stacks_are_kept_too():
     """Colour channels are not consecutive frames."""
 
