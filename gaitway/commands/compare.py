@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..compare.comparison import Comparison
     from ..compare.gate import Gate
 
-FIGURES = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("mujoco",))
+FIGURES = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
 
 WIDTH = 200  # of tables in a file or pipe, which have no width of their own
 DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
