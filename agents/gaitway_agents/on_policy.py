@@ -97,21 +97,21 @@ class OnPolicyTrainer:
         steps = self.steps + self.config.num_steps * self.num_envs
         rollout = self.collector.rollout(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
         if self.reward_scaler is not None:
-            scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated)
+            scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated, rollout.valid)
             rollout = replace(rollout, learnt_rewards=scaled)
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
         refresh = functools.partial(self._prepare, rollout) if self.config.recompute_advantages else None
         statistics = self.optimizer.update(batch, refresh)
-        self.policy.update_normalizers(rollout.flat_observations())
+        self.policy.update_normalizers(rollout.valid_observations())
         self.steps = steps
         self._episodes += rollout.episodes
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
         metrics |= {f"learn/{name}": value for name, value in self.policy.head.spread().items()}
         metrics["learn/explained_variance"] = _explained_variance(batch)
-        metrics["rollout/reward"] = float(rollout.rewards.mean())
+        metrics["rollout/reward"] = float(rollout.rewards[rollout.valid].sum() / rollout.valid.sum().clamp(min=1))
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
         return metrics | {"time/learning": end - collected, "time/total": end - start}
@@ -237,5 +237,7 @@ def make_optimizer(
 
 def _explained_variance(batch: Batch) -> float:
     assert batch.values is not None and batch.returns is not None
-    variance = batch.returns.var()
-    return float(1.0 - (batch.returns - batch.values).var() / variance) if variance > 0 else 0.0
+    kept = torch.ones_like(batch.returns, dtype=torch.bool) if batch.mask is None else batch.mask.bool()
+    returns, values = batch.returns[kept], batch.values[kept]
+    variance = returns.var() if len(returns) > 1 else 0.0
+    return float(1.0 - (returns - values).var() / variance) if variance > 0 else 0.0

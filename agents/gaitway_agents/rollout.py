@@ -35,10 +35,10 @@ class Lane:
             rows = truncated.nonzero().flatten()
             final = info["final_obs"] | self.memory
             self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))
-        if self.memory:
-            goes_on = ~(terminated | truncated)
-            self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
         valid = info["valid"] if "valid" in info else torch.ones_like(terminated)
+        if self.memory:
+            goes_on = valid & ~(terminated | truncated)
+            self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
         self.outcomes.append((reward, terminated, truncated, valid))
         self.episodes += episodes_from(info, steps)
         if "log" in info:
@@ -73,6 +73,11 @@ class Rollout:
     def flat_observations(self) -> Observation:
         """Observations as (T * N, ...)."""
         return {name: value.flatten(0, 1) for name, value in self.observations.items()}
+
+    def valid_observations(self) -> Observation:
+        """Those of :meth:`flat_observations` in which something happened."""
+        flat, valid = self.flat_observations(), self.valid.flatten()
+        return flat if valid.all() else {name: value[valid] for name, value in flat.items()}
 
 
 def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> Rollout:

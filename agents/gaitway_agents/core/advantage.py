@@ -38,8 +38,9 @@ def monte_carlo(rewards: Tensor, next_values: Tensor, terminated: Tensor, done: 
 
 
 def normalise(advantages: Tensor, mask: Tensor | None = None, eps: float = 1e-8) -> Tensor:
-    """Zero mean and unit (sample) standard deviation, over the decisions that ``mask`` keeps."""
-    if mask is not None:
-        kept = advantages[mask.bool()]
-        return (advantages - kept.mean()) / (kept.std() + eps)
-    return (advantages - advantages.mean()) / (advantages.std() + eps)
+    """Zero mean and unit (sample) standard deviation, over the decisions that ``mask`` keeps.
+
+    A single decision has no deviation and is left as it is.
+    """
+    kept = advantages if mask is None else advantages[mask.bool()]
+    return (advantages - kept.mean()) / (kept.std() + eps) if kept.numel() > 1 else advantages

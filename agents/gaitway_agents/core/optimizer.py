@@ -223,6 +223,8 @@ class PolicyOptimizer:
         else:
             new = policy.evaluate(batch)
         log_ratio = new.log_probs - batch.log_probs
+        if mask is not None:
+            log_ratio = log_ratio * mask  # nobody watches the ratio of what is masked, and infinity times 0 is NaN
         ratio = log_ratio.exp()
         policy_losses = objective.clipped_surrogate(ratio, batch.advantages, cfg.clip, cfg.clip)
         losses = policy_losses

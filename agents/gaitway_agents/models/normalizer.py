@@ -31,6 +31,8 @@ class RunningNormalizer(nn.Module):
     def update(self, x: Tensor) -> None:
         """Merge the statistics of ``x`` (B, dim) into the running ones (Chan et al.'s parallel update)."""
         n = len(x)
+        if n == 0:
+            return
         total = self.count + n
         batch_mean, batch_var = x.mean(0), x.var(0, unbiased=False)
         delta = batch_mean - self.mean
@@ -54,11 +56,11 @@ class RewardScaler(nn.Module):
         self.register_buffer("returns", torch.zeros(num_envs))
         self.statistics = RunningNormalizer(1)
 
-    def forward(self, rewards: Tensor, done: Tensor) -> Tensor:
-        """Scaled rewards (T, N) of a rollout, whose rewards count in the statistics; ``done`` ends a return."""
+    def forward(self, rewards: Tensor, done: Tensor, valid: Tensor) -> Tensor:
+        """Scaled rewards (T, N) of a rollout, of which those that are ``valid`` count; ``done`` ends a return."""
         seen = torch.empty_like(rewards)
         for t, reward in enumerate(rewards):
-            seen[t] = self.returns = self.returns * self.gamma + reward
-            self.returns = self.returns * ~done[t]
-        self.statistics.update(seen.reshape(-1, 1))
+            seen[t] = torch.where(valid[t], self.returns * self.gamma + reward, self.returns)
+            self.returns = seen[t] * ~done[t]
+        self.statistics.update(seen[valid][:, None])
         return (rewards / (self.statistics.var + self.eps).sqrt()).clamp(-self.clip, self.clip)
