@@ -82,6 +82,6 @@ def evaluate(trainer: Trainer, env: VectorEnv, episodes: int, seed: int) -> list
             for row in info["_episode"].nonzero().flatten().tolist():
                 finished[row].append(Episode(steps, float(info["episode"]["r"][row]), int(info["episode"]["l"][row])))
         if memory:
-            goes_on = ~(terminated | truncated)
+            goes_on = info.get("valid", True) & ~(terminated | truncated)
             memory = {name: value * goes_on[:, None] for name, value in memory.items()}
     return [played[i] for i in range(share) for played in finished][:episodes]
