@@ -90,7 +90,10 @@ def test_workers_leave_every_parameter_in_the_policy_itself():
 def test_masked_rows_do_not_count():
     batch = make_batch(make_policy(), rows=40)
     padding = dataclasses.replace(
-        make_batch(make_policy(), rows=24, seed=9), advantages=torch.full((24,), 1e3), returns=torch.full((24,), 1e3)
+        make_batch(make_policy(), rows=24, seed=9),
+        advantages=torch.full((24,), 1e3),
+        returns=torch.full((24,), 1e3),
+        log_probs=torch.full((24,), -1e4),  # a ratio beyond all numbers
     )
     one = dataclasses.replace(CONFIG, epochs=2, minibatches=1)
     expected, statistics = updated(one, batch)
