@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
 from .core.finite import NonFiniteError
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
+from .core.scaling import PercentileScaler
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .decoupled import DecoupledCollector
@@ -75,6 +75,7 @@ class OnPolicyTrainer:
         )
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
         self.reward_scaler = RewardScaler(self.num_envs, config.gamma) if config.scale_rewards else None
+        self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
 
@@ -102,8 +103,10 @@ class OnPolicyTrainer:
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
-        refresh = functools.partial(self._prepare, rollout) if self.config.recompute_advantages else None
-        statistics = self.optimizer.update(batch, refresh)
+        if self.advantage_scaler is not None:
+            self.advantage_scaler.update(batch)
+        refresh = (lambda: self._scaled(self._prepare(rollout))) if self.config.recompute_advantages else None
+        statistics = self.optimizer.update(self._scaled(batch), refresh)
         self.policy.update_normalizers(rollout.valid_observations())
         self.steps = steps
         self._episodes += rollout.episodes
@@ -111,6 +114,8 @@ class OnPolicyTrainer:
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
         metrics |= {f"learn/{name}": value for name, value in self.policy.head.spread().items()}
         metrics["learn/explained_variance"] = _explained_variance(batch)
+        if self.advantage_scaler is not None and self.advantage_scaler.range is not None:
+            metrics["learn/return_range"] = self.advantage_scaler.range
         metrics["rollout/reward"] = float(rollout.rewards[rollout.valid].sum() / rollout.valid.sum().clamp(min=1))
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
@@ -166,6 +171,9 @@ class OnPolicyTrainer:
             return self.symmetry.augment(batch, policy.distribution)
         return batch
 
+    def _scaled(self, batch: Batch) -> Batch:
+        return batch if self.advantage_scaler is None else self.advantage_scaler(batch)
+
     def _current(self, rollout: Rollout) -> tuple[Tensor, ...]:
         """Parameters (T, N, ...) of the distributions that the policy would draw the rollout's actions from now."""
         flat = self.policy.distribution(rollout.flat_observations())
@@ -210,6 +218,7 @@ class OnPolicyTrainer:
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
+            "advantage_scaler": None if self.advantage_scaler is None else self.advantage_scaler.state_dict(),
             "steps": self.steps,
         } | self.collector.state_dict()
 
@@ -222,6 +231,8 @@ class OnPolicyTrainer:
         self.generator.set_state(state["generator"])
         if self.reward_scaler is not None:
             self.reward_scaler.load_state_dict(state["reward_scaler"])
+        if self.advantage_scaler is not None:
+            self.advantage_scaler.load_state_dict(state["advantage_scaler"])
         self.steps = state["steps"]
         self.collector.load_state_dict(state)
 

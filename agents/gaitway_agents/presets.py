@@ -10,6 +10,7 @@ from .core.critic import CriticConfig
 from .core.optimizer import OptimizerConfig
 from .core.trust_region import TrustRegionConfig
 from .models.actor_critic import ActorCriticConfig
+from .models.critics import DreamerTricks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class PPOConfig:
             raise ValueError(
                 f"symmetry {self.symmetry!r} with model.recurrent {self.model.recurrent!r}: use only one of them"
             )
+        self._check_tricks()
         if self.num_steps < 1:
             raise ValueError(f"num_steps {self.num_steps}: must be at least 1")
         for name in ("gamma", "lam"):
@@ -61,6 +63,18 @@ class PPOConfig:
             raise ValueError("model.share_encoder with a trust region: the critic would move the policy; set it false")
         if self.recompute_advantages:
             raise ValueError("recompute_advantages with a trust region: its policy takes one step only; set it false")
+
+    def _check_tricks(self) -> None:
+        tricks, normalize = self.model.dreamer, self.optimizer.normalize_advantages
+        if tricks.percentile_scaling and normalize != "none":
+            raise ValueError(
+                f"optimizer.normalize_advantages {normalize!r} undoes model.dreamer.percentile_scaling: use 'none'"
+            )
+        if tricks.own_value_losses and isinstance(self.optimizer, OptimizerConfig) and self.optimizer.clip_value_loss:
+            raise ValueError(
+                f"optimizer.clip_value_loss is for a critic with squared errors alone, but model.dreamer.critic is "
+                f"{tricks.critic!r} and critic_ema {tricks.critic_ema}: set it false"
+            )
 
 
 def cpu_has_bfloat16() -> bool:
@@ -102,6 +116,21 @@ PPO_CARTPOLE = replace(
     optimizer=replace(_BASELINES, epochs=20, minibatches=1, learning_rate=1e-3),
 )
 """rl-baselines3-zoo's settings of CartPole-v1: 8 environments, 100,000 steps."""
+
+PPO_DREAMER = replace(
+    PPO_CLASSIC,
+    model=replace(
+        PPO_CLASSIC.model,
+        normalize_observations=False,
+        unimix=0.01,
+        dreamer=DreamerTricks(
+            symlog_observations=True, critic="two_hot", critic_zero_init=True, critic_ema=True, percentile_scaling=True
+        ),
+    ),
+    optimizer=replace(_BASELINES, normalize_advantages="none", eps=1e-8),
+)
+"""Rewards of unknown scale: DreamerV3's tricks on PPO, after Sullivan et al. (2023). Advantages of small rewards are
+left small, so Adam's epsilon must be smaller still."""
 
 PPO_MUJOCO = replace(
     PPO_CLASSIC,

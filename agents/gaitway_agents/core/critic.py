@@ -68,6 +68,7 @@ class CriticOptimizer:
                 if not math.isfinite(loss):
                     raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
                 self.inner.step()
+                tell(self.policy)
                 total += loss
         return {"value_loss": total / (cfg.epochs * cfg.minibatches)}
 
@@ -101,6 +102,13 @@ def squared_errors(new: Any, batch: Batch) -> Tensor | None:
     if new.values is None or batch.returns is None:
         return None
     return objective.value_loss(new.values, batch.returns)
+
+
+def tell(policy: nn.Module) -> None:
+    """Let a policy that follows its own parameters know that these have moved."""
+    after_step = getattr(policy, "after_step", None)
+    if after_step is not None:
+        after_step()
 
 
 def decisions(batch: Batch) -> Tensor | float:

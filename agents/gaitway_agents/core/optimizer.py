@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from . import objective
 from .advantage import normalise
 from .batch import Batch
-from .critic import CriticConfig, CriticOptimizer, decisions, squared_errors
+from .critic import CriticConfig, CriticOptimizer, decisions, squared_errors, tell
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 
@@ -36,7 +36,10 @@ class Evaluation:
 
 
 class Policy(Protocol):
-    """What the optimiser needs of a policy, besides being an ``nn.Module``."""
+    """What the optimiser needs of a policy, besides being an ``nn.Module``.
+
+    If it has ``after_step()``, that is called after every step.
+    """
 
     def evaluate(self, batch: Batch) -> Evaluation: ...
 
@@ -262,6 +265,7 @@ class PolicyOptimizer:
             raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         self.inner.step()
+        tell(self.policy)
         return norm
 
     def state_dict(self) -> dict[str, Any]:
@@ -282,8 +286,10 @@ def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optim
 
 
 def _replica(policy: nn.Module) -> nn.Module:
-    """A copy that shares the parameters' memory and has gradients of its own."""
+    """A copy that shares the memory of parameters and buffers and has gradients of its own."""
     replica = copy.deepcopy(policy)
+    for mine, theirs in zip(replica.buffers(), policy.buffers(), strict=True):
+        mine.data = theirs.data
     for mine, theirs in zip(replica.parameters(), policy.parameters(), strict=True):
         mine.data = theirs.data
     return replica

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+
+from .batch import Batch
 
 DECAY = 0.99
 LOW, HIGH = 0.05, 0.95
@@ -21,18 +22,20 @@ class PercentileScaler:
     def __init__(self) -> None:
         self.range: float | None = None
 
-    @torch.no_grad()
-    def update(self, returns: Tensor, mask: Tensor | None = None) -> None:
-        """Count the returns of a rollout, of any shape, where ``mask`` keeps them."""
-        kept = returns.flatten() if mask is None else returns[mask.bool()]
+    def update(self, batch: Batch) -> None:
+        """Count the returns of a rollout."""
+        assert batch.returns is not None
+        kept = batch.returns.flatten() if batch.mask is None else batch.returns[batch.mask.bool()]
         if kept.numel() == 0:
             return
         low, high = torch.quantile(kept, torch.tensor([LOW, HIGH], dtype=kept.dtype, device=kept.device)).tolist()
         self.range = high - low if self.range is None else DECAY * self.range + (1.0 - DECAY) * (high - low)
 
-    def __call__(self, advantages: Tensor) -> Tensor:
-        """The advantages, scaled."""
-        return advantages if self.range is None else advantages / max(1.0, self.range)
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch with scaled advantages."""
+        if self.range is None:
+            return batch
+        return batch.replace(advantages=batch.advantages / max(1.0, self.range))
 
     def state_dict(self) -> dict[str, Any]:
         return {"range": self.range}
