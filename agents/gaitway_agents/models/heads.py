@@ -81,7 +81,7 @@ class Categorical(nn.Module):
         super().__init__()
         self.single = isinstance(space, spaces.Discrete)
         self.sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else [int(n) for n in space.nvec.flatten()]
-        self.start = torch.as_tensor(space.start)
+        self.shape, self.start = space.shape or (), torch.as_tensor(space.start)
         self.num_outputs, self.unimix = sum(self.sizes), unimix
 
     def forward(self, outputs: Tensor, observations: Observations) -> Parameters:
@@ -122,7 +122,8 @@ class Categorical(nn.Module):
         return categorical_kl(old[0], new[0])
 
     def to_env(self, actions: Tensor) -> Tensor:
-        return actions + self.start if self.start.any() else actions
+        """Actions (N,) or (N, k) in the shape and the numbering of the action space."""
+        return actions.reshape(len(actions), *self.shape) + self.start
 
     def spread(self) -> dict[str, float]:
         return {}
