@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.models.actor_critic import ActorCritic
+from gaitway_agents.models.heads import ACTION_MASK
 from gymnasium import spaces
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -66,9 +67,11 @@ def _pairs(ours: ActorCritic, algorithm: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 @torch.no_grad()
-def make_batch(policy: ActorCritic, rows: int) -> Batch:
+def make_batch(policy: ActorCritic, rows: int, mask: Tensor | None = None) -> Batch:
     """What a rollout of ``policy`` might have left behind, in numbers that survive a cast to float32."""
     observations = {"policy": torch.randn(rows, policy.actor_encoder.dim).float().double()}
+    if mask is not None:
+        observations[ACTION_MASK] = mask
     distribution = policy.distribution(observations)
     actions = policy.head.sample(distribution, torch.Generator().manual_seed(1))
     if actions.is_floating_point():
