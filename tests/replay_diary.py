@@ -93,13 +93,15 @@ class Diary:
     def n_step(self, row: int) -> tuple[Step, float, float, Tensor]:
         """The transition in ``row``, its n-step return, discount and last observation, step by step."""
         e, t = self.step_at(row)
-        total, discount = 0.0, 1.0
-        for k in range(t, min(t + self.buffer.n_step, len(self.history[e]))):
-            step = self.history[e][k]
+        total, discount, following = 0.0, 1.0, self.history[e][t].following
+        for step in self.history[e][t : t + self.buffer.n_step]:
+            if not step.valid:
+                break
+            following = step.following
             total += discount * step.reward
             discount *= self.buffer.gamma
             if step.terminated:
-                return self.history[e][t], total, 0.0, step.following
-            if step.truncated or not step.valid:
+                discount = 0.0
+            if step.terminated or step.truncated:
                 break
-        return self.history[e][t], total, discount, step.following
+        return self.history[e][t], total, discount, following

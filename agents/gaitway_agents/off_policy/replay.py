@@ -109,6 +109,7 @@ class ReplayBuffer:
         ended = terminated | truncated
         if valid is not None:
             ended = ended | ~valid
+            self._cut_before(slot, ~valid)
             self.valid[place] = valid
             self._invalid += int((~valid).sum())
             self._ever_invalid = True
@@ -127,6 +128,11 @@ class ReplayBuffer:
         for column in self.columns.values():
             while column.has_lost(self._oldest()):
                 self._forget_oldest()
+
+    def _cut_before(self, slot: int, envs: Tensor) -> None:
+        """Sums over n steps of ``envs`` (N,) must not reach into ``slot``."""
+        first = (slot - 1) % self.slots * self.num_envs
+        self.ended[first : first + self.num_envs] |= envs
 
     def _oldest(self) -> int:
         return (self.cursor - self.filled) % self.slots

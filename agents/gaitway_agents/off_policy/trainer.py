@@ -225,6 +225,7 @@ class OffPolicyTrainer(ABC):
         }
 
     def load_policy(self, state: dict[str, Any]) -> None:
+        """Networks and optimisers alone, which is what playing needs."""
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
 

@@ -399,6 +399,33 @@ def test_several_environments_are_one():
     assert {"time/environment", "time/policy", "time/learning", "time/total", "rollout/reward"} <= metrics.keys()
 
 
+@pytest.mark.parametrize("worlds", [1, 2])
+def test_rows_that_are_no_transitions_are_never_learnt_from(worlds):
+    """The first environment's every third step is none, and pays 1000."""
+
+    class Resetting(Choices):
+        count = 0
+
+        def step(self, actions: Tensor):
+            observation, reward, terminated, truncated, info = super().step(actions)
+            self.count += 1
+            if self.count % 3 == 0:
+                reward[0] = 1000.0
+                info["valid"] = torch.arange(self.num_envs) != 0
+            return observation, reward, terminated, truncated, info
+
+    def make(kind: type[Choices]) -> Choices:
+        return kind(zeros, lambda s, a, t: (s, torch.ones(len(s)), never(len(s))), num_envs=4)
+
+    envs = [make(Resetting), make(Choices)][:worlds]
+    trainer = DQNTrainer(envs, dataclasses.replace(SMALL, n_step=3), seed=0, total_steps=5000)
+    while trainer.steps < 480:
+        trainer.iterate()
+    steps = trainer.steps // (4 * worlds)
+    assert len(trainer.replay) == trainer.steps - steps // 3
+    assert trainer.replay.sample(2000).returns.max() < 3.0
+
+
 # ---- bad input -------------------------------------------------------------------------------------------------------
 
 
