@@ -29,17 +29,17 @@ class Encoder(nn.Module):
     ):
         super().__init__()
         self.keys = list(keys)
-        self.parts = nn.ModuleDict({key: _part(key, space[key], normalize, clip, symlog) for key in self.keys})
+        parts = [_part(key, space[key], normalize, clip, symlog) for key in self.keys]
+        self.parts = nn.ModuleDict(dict(zip(_module_names(self.keys), parts, strict=True)))
         self.dim = sum(cast("Vector | OneHot | NatureCNN", part).dim for part in self.parts.values())
 
     def forward(self, observations: dict[str, Tensor]) -> Tensor:
-        features = [self.parts[key](observations[key]) for key in self.keys]
+        features = [part(observations[key]) for key, part in zip(self.keys, self.parts.values(), strict=True)]
         return features[0] if len(features) == 1 else torch.cat(features, 1)
 
     def update(self, observations: dict[str, Tensor]) -> None:
         """Feed observations (B, ...) to the running statistics of the vectors among them."""
-        for key in self.keys:
-            part = self.parts[key]
+        for key, part in zip(self.keys, self.parts.values(), strict=True):
             if isinstance(part, Vector):
                 part.update(observations[key])
 
@@ -108,6 +108,12 @@ class NatureCNN(nn.Module):
         pixels = x.to(next(self.parameters()).dtype).div(255.0)
         # Channels last are a fifth faster on CPUs.
         return self.output(self.convolutions(pixels.contiguous(memory_format=torch.channels_last)))
+
+
+def _module_names(keys: Sequence[str]) -> list[str]:
+    """The keys, but for those that torch does not take as names of modules: attributes of its own, and with dots."""
+    taken = nn.ModuleDict()
+    return [f"observation {i}" if "." in key or hasattr(taken, key) else key for i, key in enumerate(keys)]
 
 
 def is_image(space: spaces.Space) -> bool:
