@@ -100,11 +100,27 @@ def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dic
     if agent == "ppo":
         return settings | PPO_TASKS.get(task.name, {"agent": _quick(kind)})
     model = replace(kind.model, unimix=default.model.unimix)
+    if agent == "ppo-dreamer":
+        return settings | {"agent": _with_tricks(PPO_TASKS.get(task.name, {"agent": kind})["agent"], default)}
     if isinstance(default.optimizer, TrustRegionConfig):
         # The trust region is the policy's: the critic must not move it.
         model, settings = replace(model, share_encoder=False), {"num_envs": 16}
     config = replace(default, model=model, scale_rewards=kind.scale_rewards, random_episode_start=False)
     return settings | {"agent": config}
+
+
+def _with_tricks(config: PPOConfig, tricks: PPOConfig) -> PPOConfig:
+    """PPO as it is for a task, with DreamerV3's tricks in the place of normalisation and scaling."""
+    assert isinstance(config.optimizer, OptimizerConfig) and isinstance(tricks.optimizer, OptimizerConfig)
+    theirs = tricks.optimizer
+    return replace(
+        config,
+        scale_rewards=False,
+        model=replace(
+            config.model, normalize_observations=False, unimix=tricks.model.unimix, dreamer=tricks.model.dreamer
+        ),
+        optimizer=replace(config.optimizer, normalize_advantages=theirs.normalize_advantages, eps=theirs.eps),
+    )
 
 
 def _quick(config: PPOConfig) -> PPOConfig:

@@ -68,6 +68,7 @@ AGENT_DEFAULTS: dict[str, AgentConfig] = {
     "reinforce": agents.REINFORCE,
     "trpo": agents.TRPO,
     "impala": agents.IMPALA,
+    "ppo-dreamer": agents.PPO_DREAMER,
     "rsl_rl": RslRlConfig(),
     "dqn": DQNConfig(),
     "sac": SACConfig(),

@@ -18,12 +18,13 @@ Watch a policy and steer it from a web browser: sliders for the command, a push,
 
 A bundle runs on its twin as it would on the robot. A run plays its newest checkpoint in the world it learns in, also
 while it is being trained. With --video nothing is served: the robot tours the commands and a film is written, which
-needs no display.
+needs no display. Runs of games and classic tasks can be filmed only.
 
 examples:
   gaitway play runs/walk
   gaitway play runs/walk/bundle --port 9000
   gaitway play runs/walk --video walk.mp4
+  gaitway play runs/cartpole/2026-01-31_12-00-00-seed0 --video cartpole.mp4 --seconds 10
 """
 
 
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--model is for bundles: export the run first, then play the bundle")
     if args.seconds is not None and not 0.0 < args.seconds < float("inf"):
         raise UserError(f"--seconds {args.seconds}: give a length above zero")
+    if kind == "run" and _is_game(args.source):
+        return _film_game(args)
     if args.video is not None:
         return _film(_walker(args, kind), args.video, args.seconds or 20.0)
 
@@ -54,6 +57,27 @@ def run(args: argparse.Namespace) -> int:
 
     check_port(args.host, args.port)
     view(_walker(args, kind), args.host, args.port, args.seconds)
+    return 0
+
+
+def _is_game(run: Path) -> bool:
+    from ..runs import RunFolder
+
+    return RunFolder.open(run).record["world"] != "mujoco"
+
+
+def _film_game(args: argparse.Namespace) -> int:
+    from gaitway_sim2real.twin_video import check_video_path
+
+    from ..game_film import film_game
+
+    if args.video is None:
+        raise UserError(
+            f"{args.source} is a run of a game or classic task, which can only be filmed: add --video FILE.mp4"
+        )
+    check_video_path(args.video)
+    told = film_game(args.source, args.video, args.seconds or 20.0)
+    print(f"video: {args.video}; {told}")
     return 0
 
 

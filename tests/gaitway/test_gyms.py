@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
@@ -134,6 +135,22 @@ def test_evaluations_on_the_way(tmp_path):
     assert main(["train", "cartpole", "--quiet", "--out", str(tmp_path / "run"), *settings]) == 0
     rows = read_rows(tmp_path / "run" / "evaluations.jsonl")
     assert [(row["steps"], len(row["returns"])) for row in rows] == [(512, 1), (1024, 1), (1024, 10)]
+
+
+@pytest.mark.parametrize("task", ["cartpole", "breakout"])
+def test_a_game_can_be_filmed(task, tmp_path, capsys):
+    import imageio_ffmpeg
+
+    out, film = tmp_path / "run", tmp_path / "film.mp4"
+    settings = ["num_envs=2", "agent.num_steps=4", "agent.optimizer.epochs=1", "total_steps=8", "evaluation_episodes=0"]
+    assert main(["train", task, "--quiet", "--out", str(out), *settings]) == 0
+    assert main(["play", str(out)]) == 2
+    assert "can only be filmed: add --video" in capsys.readouterr().err
+    assert main(["play", str(out), "--video", str(film), "--seconds", "1"]) == 0
+    pictures = imageio_ffmpeg.read_frames(str(film))
+    assert next(pictures)["duration"] == pytest.approx(1.0, abs=0.1)
+    frames = [np.frombuffer(picture, np.uint8) for picture in pictures]
+    assert frames[0].std() > 5.0 and any((frame != frames[0]).any() for frame in frames)
 
 
 def test_a_game_is_no_robot(tmp_path, capsys):
