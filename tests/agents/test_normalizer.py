@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from gaitway_agents.models.normalizer import RunningNormalizer
+from gaitway_agents.models.normalizer import RewardScaler, RunningNormalizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +53,60 @@ def test_many_small_updates_do_not_lose_precision():
     for part in data.split(20):
         normalizer.update(part)
     np.testing.assert_allclose(normalizer.var.item(), data.double().var(unbiased=False).item(), rtol=1e-2)
+
+
+# ---- rewards ---------------------------------------------------------------------------------------------------------
+
+
+def slow_scaling(
+    rewards: np.ndarray, done: np.ndarray, valid: np.ndarray, lengths: list[int], gamma: float, clip: float
+) -> np.ndarray:
+    """The definition: every rollout's rewards over the standard deviation of all discounted returns up to its end."""
+    steps, envs = rewards.shape
+    seen: list[float] = []
+    returns, scaled, ends = [0.0] * envs, np.empty_like(rewards), np.cumsum(lengths)
+    for t in range(steps):
+        for n in range(envs):
+            if valid[t, n]:
+                returns[n] = gamma * returns[n] + rewards[t, n]
+                seen.append(returns[n])
+            if done[t, n]:
+                returns[n] = 0.0
+        if t + 1 in ends:
+            rollout = slice(t + 1 - lengths[list(ends).index(t + 1)], t + 1)
+            scaled[rollout] = rewards[rollout] / np.sqrt(np.var(seen) + 1e-8 if seen else 1.0 + 1e-8)
+    return np.clip(scaled, -clip, clip)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    envs=st.integers(1, 4),
+    gamma=st.sampled_from([0.0, 0.9, 0.999]),
+    clip=st.sampled_from([0.5, 10.0]),
+)
+def test_rewards_are_divided_by_the_deviation_of_discounted_returns(seed, lengths, envs, gamma, clip):
+    rng = np.random.default_rng(seed)
+    rewards = rng.normal(1.0, 3.0, (sum(lengths), envs))
+    done, valid = rng.random(rewards.shape) < 0.2, rng.random(rewards.shape) < 0.9
+    scaler = RewardScaler(envs, gamma, clip).double()
+    found = [
+        scaler(*(torch.from_numpy(part) for part in parts)).numpy()
+        for parts in zip(*(np.split(x, np.cumsum(lengths)[:-1]) for x in (rewards, done, valid)), strict=True)
+    ]
+    expected = slow_scaling(rewards, done, valid, lengths, gamma, clip)
+    # A single return has no deviation, so that rounding decides what its reward is divided by.
+    if valid[: lengths[0]].sum() > 1:
+        np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-6, atol=1e-9)
+    assert np.abs(np.concatenate(found)).max() <= clip
+
+
+def test_a_scaler_continues_from_its_state():
+    rewards, done = torch.randn(12, 3), torch.rand(12, 3) < 0.2
+    valid = torch.ones_like(done)
+    scaler, resumed = RewardScaler(3, 0.9), RewardScaler(3, 0.9)
+    scaler(rewards[:5], done[:5], valid[:5])
+    resumed.load_state_dict(scaler.state_dict())
+    ours, again = (each(rewards[5:], done[5:], valid[5:]) for each in (scaler, resumed))
+    assert torch.equal(ours, again)
+    assert torch.equal(scaler.returns, resumed.returns)
