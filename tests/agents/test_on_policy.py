@@ -7,6 +7,7 @@ import io
 
 import pytest
 import torch
+from bounded_worlds import Choices
 from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
@@ -43,6 +44,11 @@ def values(trainer: OnPolicyTrainer, *observations: float) -> list[float]:
 def actions(trainer: OnPolicyTrainer, *observations: float) -> list[float]:
     with torch.no_grad():
         return trainer.actor()(torch.tensor(observations)[:, None]).flatten().tolist()
+
+
+def choices(trainer: OnPolicyTrainer, *observations: float, mask: Tensor | None = None) -> list[int]:
+    seen = {"policy": torch.tensor(observations)[:, None]} | ({} if mask is None else {"action_mask": mask})
+    return trainer.predict(seen)[0].tolist()
 
 
 # ---- probes: each world fails for one kind of bug --------------------------------------------------------------------
@@ -93,6 +99,31 @@ def test_credit_reaches_an_earlier_action():
 
     config = dataclasses.replace(CONFIG, num_steps=12)
     assert actions(trained(TinyWorld(zeros, rule), 50, config), 0.0) == pytest.approx([0.7], abs=0.25)
+
+
+# ---- choices ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_actor_finds_the_best_choice_for_each_observation():
+    def rule(state: Tensor, action: Tensor, age: Tensor):
+        """Choice 1 is right for -1 and choice 2 for 1."""
+        return state, (action[:, 0] == torch.where(state[:, 0] > 0.0, 2.0, 1.0)).float(), always(len(state))
+
+    assert choices(trained(Choices(signs, rule, actions=4), 30), -1.0, 1.0) == [1, 2]
+
+
+def test_the_actor_finds_the_best_of_the_choices_that_it_has():
+    """The higher the better, but 2 is forbidden where the observation is negative; the world refuses it there."""
+
+    def rule(state: Tensor, action: Tensor, age: Tensor):
+        return state, action[:, 0], always(len(state))
+
+    world = Choices(signs, rule, actions=3, forbidden=[False, False, True])
+    trainer = trained(world, 30)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    assert choices(trainer, -1.0, 1.0, mask=mask) == [1, 2]
+    assert choices(trainer, 1.0, mask=mask[:1]) != [2]  # likeliest, but not allowed
+    assert values(trainer, -1.0, 1.0) == pytest.approx([1.0, 2.0], abs=0.15)
 
 
 # ---- time limits -----------------------------------------------------------------------------------------------------
