@@ -114,3 +114,10 @@ def test_normalise():
     normalised = normalise(torch.tensor([1.0, 2.0, 3.0]))
     assert normalised.tolist() == pytest.approx([-1.0, 0.0, 1.0])
     assert torch.equal(normalise(torch.full((4,), 7.0)), torch.zeros(4))  # equal advantages: no signal, no NaN
+
+
+def test_normalise_counts_what_the_mask_keeps():
+    advantages, mask = torch.tensor([[1.0, 100.0, 2.0], [3.0, -50.0, 0.0]]), torch.tensor([[1.0, 0, 1], [1, 0, 0]])
+    normalised = normalise(advantages, mask)
+    assert normalised[mask.bool()].tolist() == pytest.approx([-1.0, 0.0, 1.0])
+    assert torch.equal(normalise(advantages, torch.ones(2, 3)), normalise(advantages))

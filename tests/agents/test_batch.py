@@ -39,6 +39,16 @@ def test_indexing_takes_the_same_rows_of_everything(rows):
         assert all(torch.equal(value[i], torch.full_like(value[i], float(x))) for i, x in enumerate(expected)), name
 
 
+def test_a_function_reaches_every_tensor():
+    batch = make(4)
+    doubled = batch.map(lambda value: 2.0 * value)
+    assert set(doubled.named_tensors()) == set(batch.named_tensors())
+    for name, value in doubled.named_tensors().items():
+        assert torch.equal(value, 2.0 * batch.named_tensors()[name]), name
+    without = make(4, values=None, returns=None, mask=None, distribution=()).map(lambda value: value)
+    assert (without.values, without.returns, without.mask, without.distribution) == (None, None, None, ())
+
+
 def test_optional_tensors_stay_absent():
     part = make(4, values=None, returns=None, mask=None, distribution=())[torch.tensor([0, 2])]
     assert len(part) == 2

@@ -91,6 +91,16 @@ def test_a_small_output_gain_starts_near_zero():
     assert make_policy().distribution(x)[0].abs().max() > 0.05
 
 
+def test_orthogonal_weights_have_their_gains():
+    policy = make_policy(orthogonal=True)
+    for network, last in ((policy.actor, 0.01), (policy.critic, 1.0)):
+        for layer, gain in ((network[0], 2.0**0.5), (network[-1], last)):
+            singular = torch.linalg.svdvals(layer.weight)
+            torch.testing.assert_close(singular, torch.full_like(singular, gain))
+            assert not layer.bias.any()
+    assert make_policy().actor[0].bias.any()  # torch's own initialisation
+
+
 def test_mlp_puts_activations_between_layers_only():
     layers = mlp([3, 4, 5, 2], "relu")
     assert [type(layer) for layer in layers] == [Linear, nn.ReLU, Linear, nn.ReLU, Linear]
@@ -98,7 +108,15 @@ def test_mlp_puts_activations_between_layers_only():
 
 @pytest.mark.parametrize(
     "change",
-    [{"activation": "elo"}, {"init_std": 0.0}, {"min_std": -1.0}, {"actor_hidden": (0,)}, {"critic_hidden": (8, -1)}],
+    [
+        {"activation": "elo"},
+        {"init_std": 0.0},
+        {"min_std": -1.0},
+        {"unimix": 1.0},
+        {"unimix": -0.1},
+        {"actor_hidden": (0,)},
+        {"critic_hidden": (8, -1)},
+    ],
     ids=str,
 )
 def test_a_bad_setting_is_refused_by_name(change):

@@ -44,6 +44,16 @@ def test_gaussian_kl_by_hand():
     assert wider != pytest.approx(objective.gaussian_kl(zero, 2 * one, zero, one).item())  # KL(old || new), not back
 
 
+def test_categorical_kl_by_hand():
+    half, quarter = tensor([[0.5, 0.5]]).log(), tensor([[0.25, 0.75]]).log()
+    assert objective.categorical_kl(half, half).item() == 0.0
+    assert objective.categorical_kl(half, quarter).item() == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
+    assert objective.categorical_kl(quarter, half).item() == pytest.approx(0.25 * math.log(0.5) + 0.75 * math.log(1.5))
+    # What is impossible for both adds nothing.
+    impossible = tensor([[0.0, -1e9]])
+    assert objective.categorical_kl(impossible, impossible).item() == 0.0
+
+
 def test_k3_is_an_unbiased_and_never_negative_estimate():
     old, new = torch.distributions.Normal(0.0, 1.0), torch.distributions.Normal(0.3, 1.0)
     samples = old.sample((200_000,))

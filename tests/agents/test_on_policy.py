@@ -232,7 +232,7 @@ def state_bytes(trainer: OnPolicyTrainer) -> bytes:
         else:
             tensors.append(repr(value).encode())
 
-    collect(torch.load(buffer, weights_only=False))
+    collect(torch.load(buffer, weights_only=True))
     return b"|".join(tensors)
 
 
@@ -249,7 +249,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
     torch.save(trainer.state_dict(), buffer)
     buffer.seek(0)
     resumed = OnPolicyTrainer(make_world(), FULL, seed=77)
-    resumed.load_state_dict(torch.load(buffer, weights_only=False))
+    resumed.load_state_dict(torch.load(buffer, weights_only=True))
     for _ in range(3):
         trainer.iterate()
         resumed.iterate()

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 from box_spaces import box, boxes
+from gaitway_agents.core.advantage import normalise
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.objective import gaussian_kl
 from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig, PolicyOptimizer
@@ -276,6 +277,61 @@ def test_bfloat16_takes_nearly_the_same_step():
     assert rough.dtype == torch.float32
 
 
+def with_advantages(rule: str, data: Batch, minibatches: int = 2) -> Tensor:
+    config = dataclasses.replace(
+        CONFIG, epochs=1, minibatches=minibatches, normalize_advantages=rule, max_grad_norm=1e9
+    )
+    return updated(config, data)[0]
+
+
+def test_advantages_are_normalised_over_what_was_asked_for(monkeypatch):
+    """By hand before the update: the whole batch's, or each half's, as the two minibatches will be."""
+    monkeypatch.setattr(torch, "randperm", lambda n, **_: torch.arange(n))
+    data = make_batch(make_policy(), rows=64)
+    data = data.replace(advantages=data.advantages * torch.linspace(0.1, 9.0, 64) + 5.0)
+    whole, halves = normalise(data.advantages), torch.cat([normalise(part) for part in data.advantages.chunk(2)])
+    assert not torch.allclose(whole, halves, atol=0.1)
+    found = {rule: with_advantages(rule, data) for rule in ("batch", "minibatch", "none")}
+    assert torch.equal(found["batch"], with_advantages("none", data.replace(advantages=whole)))
+    assert torch.equal(found["minibatch"], with_advantages("none", data.replace(advantages=halves)))
+    assert not torch.allclose(found["batch"], found["minibatch"], atol=1e-5)
+    assert not torch.allclose(found["batch"], found["none"], atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["batch", "none"])
+def test_advantages_estimated_anew_are_used_from_the_second_epoch_on(rule, monkeypatch):
+    monkeypatch.setattr(torch, "randperm", lambda n, **_: torch.arange(n))
+    first, later = make_batch(make_policy()), make_batch(make_policy()).replace(advantages=torch.randn(101) + 2.0)
+    config = dataclasses.replace(CONFIG, epochs=3, minibatches=1, normalize_advantages=rule)
+    policy, calls = make_policy(), []
+    PolicyOptimizer(policy, config).update(first, lambda: calls.append(1) or later)
+    assert len(calls) == 2
+    expected = make_policy()
+    optimizer = PolicyOptimizer(expected, dataclasses.replace(config, epochs=1))
+    for data in (first, later, later):
+        optimizer.update(data)
+    assert torch.equal(parameters(policy), parameters(expected))
+
+
+def test_the_exact_kl_is_asked_for_only_where_it_decides():
+    assert OptimizerConfig(schedule="adaptive").needs_distribution
+    assert OptimizerConfig(schedule="constant", max_kl=0.1).needs_distribution
+    assert not OptimizerConfig(schedule="constant").needs_distribution
+
+
+def test_rmsprop_follows_torchs():
+    """One step on a fresh optimiser: the gradient over the root of (1 - decay) times its square."""
+    policy = make_policy()
+    before = parameters(policy)
+    config = dataclasses.replace(
+        CONFIG, epochs=1, minibatches=1, algorithm="rmsprop", betas=(0.5, 0.9), eps=1e-3, max_grad_norm=1e9
+    )
+    PolicyOptimizer(policy, config).update(make_batch(policy))
+    gradient = torch.cat([p.grad.flatten() for p in policy.parameters()])
+    step = config.learning_rate * gradient / ((0.1 * gradient.square()).sqrt() + 1e-3)
+    torch.testing.assert_close(parameters(policy), before - step)
+
+
 def spoil_parameter(policy: ActorCritic, batch: Batch) -> Batch:
     policy.critic[0].bias.data[2] = float("inf")
     return batch
@@ -320,6 +376,8 @@ def test_the_first_bad_tensor_is_named_and_nothing_is_stepped(change, culprit):
     [
         {"schedule": "cosine"},
         {"precision": "float16"},
+        {"algorithm": "adamw"},
+        {"normalize_advantages": "yes"},
         {"epochs": 0},
         {"minibatches": 0},
         {"chunk_size": 0},

@@ -152,7 +152,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
     torch.save(trainer.state_dict(), buffer)
     buffer.seek(0)
     resumed = OnPolicyTrainer(make_world(), CONFIG, seed=5)
-    resumed.load_state_dict(torch.load(buffer, weights_only=False))
+    resumed.load_state_dict(torch.load(buffer, weights_only=True))
     for _ in range(2):
         trainer.iterate()
         resumed.iterate()
