@@ -1,0 +1,185 @@
+"""Value iteration and policy iteration as agents: they read the environment's model and never step it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from ..trainer import Episode, Observation
+from .dynamic_programming import (
+    best_within,
+    converged,
+    discounts,
+    error_bound,
+    evaluate_policy,
+    evaluate_within,
+    greedy_policy,
+    improve,
+    sweep,
+)
+from .model import find_model
+from .spaces import TableSpaces
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlanningConfig:
+    gamma: float = 0.99
+    """1 is allowed where the undiscounted return is finite."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.gamma <= 1.0:
+            raise ValueError(f"gamma {self.gamma}: must lie in [0, 1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueIterationConfig(_PlanningConfig):
+    """Value iteration (Bellman 1957), all states at once."""
+
+    tolerance: float = 1e-12
+    """Stop when no value changes by more, relative to 1 or to the largest value."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tolerance < 1e-14:
+            raise ValueError(f"tolerance {self.tolerance}: rounding may never let changes become that small; use 1e-12")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyIterationConfig(_PlanningConfig):
+    """Policy iteration (Howard 1960) with exact evaluation."""
+
+
+class _Planner:
+    """``iterate()`` is one sweep over all states. ``steps`` counts sweeps, for no step of an environment is taken.
+
+    Once ``finished``, further sweeps change nothing, and the metrics tell what the policy returns within the
+    environment's time limit, without discount, and what the best policy that sees the clock would.
+    """
+
+    def __init__(self, envs: VectorEnv | Sequence[VectorEnv], gamma: float):
+        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+        self.gamma, self.spaces, self.model = gamma, TableSpaces(self.envs[0]), find_model(self.envs[0])
+        if (self.model.num_states, self.model.num_actions) != (self.spaces.num_states, self.spaces.num_actions):
+            raise ValueError(
+                f"the model has {self.model.num_states} states and {self.model.num_actions} actions, the environment "
+                f"shows {self.spaces.num_states} and {self.spaces.num_actions}: a wrapper changes them"
+            )
+        self.values = torch.zeros(self.model.num_states, dtype=torch.float64)
+        """After the last sweep, (S,)."""
+        self.steps, self.finished = 0, False
+        self._policy: Tensor | None = None
+
+    def iterate(self) -> dict[str, float]:
+        """One sweep. Returns metrics, with the seconds spent under ``time/``."""
+        begin = time.perf_counter()
+        metrics = self._sweep()
+        self.steps += 1
+        self._policy = None
+        metrics["learn/value_start"] = float(self.model.start @ self.values)
+        if self.finished and self.model.time_limit:
+            metrics |= self._in_time(self.model.time_limit)
+        total = time.perf_counter() - begin
+        return metrics | {"time/environment": 0.0, "time/policy": 0.0, "time/learning": total, "time/total": total}
+
+    def _sweep(self) -> dict[str, float]:
+        """Set ``values`` and ``finished``; returns metrics."""
+        raise NotImplementedError
+
+    def policy(self) -> Tensor:
+        """Greedy actions (S,) for the values so far."""
+        if self._policy is None:
+            self._policy = greedy_policy(self.model, self.values, self.gamma)
+        return self._policy
+
+    def _in_time(self, limit: int) -> dict[str, float]:
+        own, (best, _) = evaluate_within(self.model, self.policy(), limit), best_within(self.model, limit)
+        return {
+            "learn/return_in_time": float(self.model.start @ own[-1]),
+            "learn/best_return_in_time": float(self.model.start @ best[-1]),
+        }
+
+    def pop_episodes(self) -> list[Episode]:
+        return []
+
+    def initial_memory(self, num_envs: int) -> Observation:
+        return {}
+
+    def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
+        """Greedy actions."""
+        return self.policy()[self.spaces.states(observations)] + self.spaces.first_action, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "finished": self.finished, "values": self.values.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.load_policy(state)
+        self.steps, self.finished = state["steps"], state["finished"]
+
+    def load_policy(self, state: dict[str, Any]) -> None:
+        """Take only the values."""
+        if state["values"].shape != self.values.shape:
+            raise ValueError(f"values of {len(state['values'])} states, {len(self.values)} are needed")
+        self.values, self._policy = state["values"].clone(), None
+
+
+class ValueIterationTrainer(_Planner):
+    """One Bellman update of every state at a time."""
+
+    def __init__(
+        self,
+        envs: VectorEnv | Sequence[VectorEnv],
+        config: ValueIterationConfig,
+        *,
+        seed: int = 0,
+        total_steps: int | None = None,
+    ):
+        super().__init__(envs, config.gamma)
+        self.config = config
+
+    def _sweep(self) -> dict[str, float]:
+        self.values, residual = sweep(self.model, self.values, self.gamma)
+        self.finished = converged(self.values, residual, self.config.tolerance)
+        bound = error_bound(residual, self.gamma)
+        return {"learn/residual": residual} | ({} if bound is None else {"learn/error_bound": bound})
+
+
+class PolicyIterationTrainer(_Planner):
+    """One exact evaluation and one improvement of the policy at a time."""
+
+    def __init__(
+        self,
+        envs: VectorEnv | Sequence[VectorEnv],
+        config: PolicyIterationConfig,
+        *,
+        seed: int = 0,
+        total_steps: int | None = None,
+    ):
+        super().__init__(envs, config.gamma)
+        self.config = config
+        self._next = torch.zeros(self.model.num_states, dtype=torch.int64)  # to be evaluated
+        self._stage = 0
+
+    def _sweep(self) -> dict[str, float]:
+        stages = discounts(self.gamma)
+        discount = stages[self._stage]
+        self.values = evaluate_policy(self.model, self._next, discount)
+        self._next, changed = improve(self.model, self._next, self.values, discount)
+        self.finished = not changed and discount == self.gamma
+        if not changed and not self.finished:
+            self._stage += 1
+        residual = sweep(self.model, self.values, self.gamma)[1]
+        bound = error_bound(residual, self.gamma)
+        return {"learn/residual": residual} | ({} if bound is None else {"learn/error_bound": bound})
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"next": self._next.clone(), "stage": self._stage}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._next, self._stage = state["next"].clone(), state["stage"]
