@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..trainer import Episode, Observation
 from .dynamic_programming import (
+    action_values,
     best_within,
     converged,
     discounts,
@@ -94,7 +95,9 @@ class _Planner:
     def policy(self) -> Tensor:
         """Greedy actions (S,) for the values so far."""
         if self._policy is None:
-            self._policy = greedy_policy(self.model, self.values, self.gamma)
+            # Breaking ties well takes planning of its own, which the values before the last ones must not profit from.
+            first_best = action_values(self.model, self.values, self.gamma).argmax(1)
+            self._policy = greedy_policy(self.model, self.values, self.gamma) if self.finished else first_best
         return self._policy
 
     def _in_time(self, limit: int) -> dict[str, float]:
@@ -119,13 +122,13 @@ class _Planner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.load_policy(state)
-        self.steps, self.finished = state["steps"], state["finished"]
+        self.steps = state["steps"]
 
     def load_policy(self, state: dict[str, Any]) -> None:
-        """Take only the values."""
+        """Take only the values, and whether they are final."""
         if state["values"].shape != self.values.shape:
             raise ValueError(f"values of {len(state['values'])} states, {len(self.values)} are needed")
-        self.values, self._policy = state["values"].clone(), None
+        self.values, self.finished, self._policy = state["values"].clone(), state["finished"], None
 
 
 class ValueIterationTrainer(_Planner):

@@ -125,10 +125,10 @@ class TDControlTrainer:
         total = time.perf_counter() - begin
         return {
             "learn/value_start": self.value_start(),
-            "learn/td_error": float(torch.cat(errors).abs().mean()),
+            "learn/td_error": _mean(torch.cat(errors).abs()),
             "learn/epsilon": self.epsilon,
             "learn/learning_rate": self.learning_rate,
-            "rollout/reward": float(torch.cat(rewards).mean()),
+            "rollout/reward": _mean(torch.cat(rewards)),
             "time/environment": stepping,
             "time/policy": self._choosing,
             "time/learning": total - stepping - self._choosing,
@@ -146,8 +146,11 @@ class TDControlTrainer:
 
     def _place(self, observation: Observation) -> Observation:
         """States (N,), and which actions (N, A) are allowed there if the environment says so."""
-        mask = {"mask": observation["action_mask"].bool()} if "action_mask" in observation else {}
-        return {"state": self.spaces.states(observation)} | mask
+        place = {"state": self.spaces.states(observation)}
+        if "action_mask" in observation:
+            mask = observation["action_mask"].bool()
+            place["mask"] = mask | ~mask.any(1, keepdim=True)  # where all is over, nothing may be allowed
+        return place
 
     def _policy(self, place: Observation) -> Tensor:
         """Probabilities (N, A) of the policy that acts."""
@@ -251,3 +254,8 @@ class TDControlTrainer:
 
 def _anneal(start: float, final: float, progress: float) -> float:
     return start + (final - start) * progress
+
+
+def _mean(values: Tensor) -> float:
+    """0 of nothing: in a step in which all environments restart there are no transitions."""
+    return float(values.sum()) / max(1, len(values))
