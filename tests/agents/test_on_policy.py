@@ -152,10 +152,15 @@ def test_a_truncated_episode_is_bootstrapped_from_its_final_observation():
         """-1 and 1 alternate and are the reward; every single step ends at the time limit."""
         return -state, state[:, 0], never(len(state))
 
-    trainer = trained(TinyWorld(signs, rule, time_limit=1), 80)
+    # A rate that falls to almost nothing lets the noise of the last steps die out.
+    config = dataclasses.replace(CONFIG, learning_rate_final=1e-4)
+    world = TinyWorld(signs, rule, time_limit=1)
+    trainer = OnPolicyTrainer(world, config, seed=0, total_steps=80 * config.num_steps * world.num_envs)
+    for _ in range(80):
+        trainer.iterate()
     # V(x) = x + g V(-x). Bootstrapping from x itself would give 10 x, from the next episode's start x, and from
     # nothing x.
-    assert values(trainer, -1.0, 1.0) == pytest.approx([-1.0 / 1.9, 1.0 / 1.9], abs=0.06)
+    assert values(trainer, -1.0, 1.0) == pytest.approx([-1.0 / 1.9, 1.0 / 1.9], abs=1e-3)
 
 
 # ---- normalisation, symmetry -----------------------------------------------------------------------------------------
