@@ -39,6 +39,8 @@ def config(task: str) -> Any:
 
     kind = {"cartpole": presets.PPO_CARTPOLE, "half-cheetah": presets.PPO_MUJOCO, "breakout": presets.PPO_ATARI}[task]
     optimizer = replace(kind.optimizer, clip_value_loss=False)
+    if task == "cartpole":
+        optimizer = replace(optimizer, epochs=20)  # as rl-baselines3-zoo has it
     model = replace(kind.model, normalize_observations=False, clip_observations=None)
     return replace(kind, optimizer=optimizer, model=model, scale_rewards=False, learning_rate_final=None)
 

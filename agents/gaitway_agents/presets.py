@@ -113,9 +113,9 @@ PPO_CARTPOLE = replace(
     gamma=0.98,
     lam=0.8,
     model=replace(PPO_CLASSIC.model, normalize_observations=False),
-    optimizer=replace(_BASELINES, epochs=20, minibatches=1, learning_rate=1e-3),
+    optimizer=replace(_BASELINES, epochs=10, minibatches=1, learning_rate=1e-3),
 )
-"""rl-baselines3-zoo's settings of CartPole-v1: 8 environments, 100,000 steps."""
+"""CartPole on 8 environments: rl-baselines3-zoo's settings with half its epochs, which are enough."""
 
 PPO_DREAMER = replace(
     PPO_CLASSIC,
