@@ -135,5 +135,9 @@ PPO_TASKS: dict[str, dict[str, Any]] = {
     "cartpole": {"agent": agents.PPO_CARTPOLE},
     "half-cheetah": {"agent": agents.PPO_CHEETAH},
     "ant": {"agent": agents.PPO_CHEETAH},
+    "reacher": {"agent": agents.PPO_MUJOCO_QUICK},
+    "pusher": {"agent": agents.PPO_MUJOCO_QUICK},
+    "inverted-double-pendulum": {"agent": agents.PPO_MUJOCO_QUICK},
+    "swimmer": {"agent": replace(agents.PPO_MUJOCO_QUICK, gamma=0.9999)},
 }
 """Settings of PPO for tasks whose kind's would not do."""
