@@ -110,7 +110,7 @@ class Collector:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "observations": self.observations,
+            "observations": None if self.observations is None else list(self.observations),
             "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
         }
 

@@ -1,0 +1,102 @@
+"""Five one-step worlds, each of which fails for one kind of bug, with continuous and with discrete actions.
+
+A constant reward shows a broken critic; one that is observed, broken inputs; one that comes a step later, broken
+discounting; one that depends on the action, a broken actor; and one that depends on both, a broken batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from gaitway_agents.on_policy import OnPolicyTrainer
+from gaitway_agents.presets import PPOConfig
+from gymnasium import spaces
+from tiny_worlds import First, Rule, TinyWorld, always, signs, zeros
+from torch import Tensor
+
+GAMMA = 0.9
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A world, and what an agent must find out about some observations in it."""
+
+    first: First
+    rule: Rule
+    observations: tuple[float, ...]
+    values: tuple[float, ...] | None = None
+    actions: tuple[float, ...] | None = None
+    discrete: bool = False
+
+    def make_world(self, **settings: int) -> TinyWorld:
+        world = TinyWorld(self.first, self.rule, **settings)
+        if self.discrete:
+            world.single_action_space = spaces.Discrete(3)
+        return world
+
+
+def constant(state: Tensor, action: Tensor, age: Tensor):
+    return state, torch.ones(len(state)), always(len(state))
+
+
+def observed(state: Tensor, action: Tensor, age: Tensor):
+    return state, state[:, 0], always(len(state))
+
+
+def delayed(state: Tensor, action: Tensor, age: Tensor):
+    """Observation 0, then 1; the reward of 1 comes with the second step."""
+    return state + 1.0, state[:, 0], state[:, 0] > 0.5
+
+
+def acted(state: Tensor, action: Tensor, age: Tensor):
+    return state, -(action[:, 0] - 0.5).square(), always(len(state))
+
+
+def matched(state: Tensor, action: Tensor, age: Tensor):
+    return state, -(action - state).square()[:, 0], always(len(state))
+
+
+def chosen(state: Tensor, action: Tensor, age: Tensor):
+    return state, (action == 1).float(), always(len(state))
+
+
+def sorted_out(state: Tensor, action: Tensor, age: Tensor):
+    """Choice 0 is right for -1 and choice 2 for 1."""
+    return state, (action == state[:, 0] + 1.0).float(), always(len(state))
+
+
+def _critic(discrete: bool) -> dict[str, Probe]:
+    return {
+        "constant reward": Probe(zeros, constant, (0.0,), values=(1.0,), discrete=discrete),
+        "observed reward": Probe(signs, observed, (-1.0, 1.0), values=(-1.0, 1.0), discrete=discrete),
+        "delayed reward": Probe(zeros, delayed, (0.0, 1.0), values=(GAMMA, 1.0), discrete=discrete),
+    }
+
+
+PROBES = {
+    **{f"continuous, {name}": probe for name, probe in _critic(False).items()},
+    "continuous, best action": Probe(zeros, acted, (0.0,), actions=(0.5,)),
+    "continuous, best action for each observation": Probe(signs, matched, (-1.0, 1.0), actions=(-1.0, 1.0)),
+    **{f"discrete, {name}": probe for name, probe in _critic(True).items()},
+    "discrete, best action": Probe(zeros, chosen, (0.0,), actions=(1.0,), discrete=True),
+    "discrete, best action for each observation": Probe(
+        signs, sorted_out, (-1.0, 1.0), actions=(0.0, 2.0), discrete=True
+    ),
+}
+every_probe = pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES.keys())
+
+
+def solve(probe: Probe, config: PPOConfig, iterations: int) -> None:
+    """Train in the probe's world and check what was found out."""
+    trainer = OnPolicyTrainer(probe.make_world(), config, seed=0)
+    for _ in range(iterations):
+        trainer.iterate()
+    observations = {"policy": torch.tensor(probe.observations)[:, None]}
+    if probe.values is not None:
+        with torch.no_grad():
+            assert trainer.policy.value(observations).tolist() == pytest.approx(probe.values, abs=0.1)
+    if probe.actions is not None:
+        found, _ = trainer.predict(observations)
+        assert found.flatten().tolist() == pytest.approx(probe.actions, abs=0.2)
