@@ -156,7 +156,7 @@ PPO_CHEETAH = replace(
     model=replace(PPO_MUJOCO.model, init_std=0.37),
     optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25, clip=0.1),
 )
-"""HalfCheetah and Ant: the discount, lambda and clip of rl-baselines3-zoo; small steps keep the cheetah off its back."""
+"""HalfCheetah and Ant: rl-baselines3-zoo's discount, lambda and clip. Small steps keep the cheetah off its back."""
 
 A2C = PPOConfig(
     num_steps=5,
