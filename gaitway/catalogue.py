@@ -63,10 +63,12 @@ EXPORT = Entry(
 )
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
+COMPARE = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
 PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ffmpeg"), extras=("mujoco",))
 
 COMMANDS: dict[str, tuple[Entry, ...]] = {
     "train": (WORLDS["mujoco"], AGENTS["ppo"]),
+    "compare": (COMPARE,),
     "play": (PLAY,),
     "export": (EXPORT,),
     "validate": (VALIDATE,),

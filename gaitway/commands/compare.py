@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..catalogue import Entry
+from ..catalogue import COMPARE
 from ..errors import UserError
 from . import common
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..compare.comparison import Comparison
     from ..compare.gate import Gate
 
-FIGURES = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
 
 WIDTH = 200  # of tables in a file or pipe, which have no width of their own
 DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
@@ -81,7 +80,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     if args.html or args.out:
-        common.require("writing figures", FIGURES)
+        common.require("writing figures", COMPARE)
     from rich.console import Console
 
     from ..compare.gate import judge

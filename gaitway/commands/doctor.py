@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 EXTRAS = {
     "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
-    "train": ("torch", "gymnasium", "tensorboard", "onnx", "onnxscript"),
-    "mujoco": ("mujoco", "matplotlib", "imageio-ffmpeg", "viser"),
+    "train": ("torch", "gymnasium", "tensorboard", "matplotlib", "onnx", "onnxscript"),
+    "mujoco": ("mujoco", "imageio-ffmpeg", "viser"),
+    "gyms": ("envpool", "Box2D", "pygame"),
+    "atari": ("ale-py",),
+    "rsl-rl": ("rsl-rl-lib",),
     "robot": ("cyclonedds", "mcap"),
 }
 GL_PROBE = """

@@ -199,7 +199,7 @@ def test_without_matplotlib_tables_are_shown_and_figures_refused(versions, tmp_p
     assert ours([versions / "old", "--reps", "50"])[0] == 0
     code, _, err = ours([versions / "old", "--html", tmp_path / "page.html"])
     assert code == 2 and "writing figures needs matplotlib" in err
-    assert command.FIGURES.modules == ("matplotlib",)
+    assert command.COMPARE.modules == ("matplotlib",)
 
 
 def test_comparing_loads_no_torch(versions, tmp_path):
