@@ -21,7 +21,7 @@ COPY sim2real sim2real
 COPY agents agents
 COPY extensions extensions
 COPY tasks tasks
-RUN pip install --no-cache-dir ${PIP_ARGS} -c constraints.txt '.[train,mujoco]'
+RUN pip install --no-cache-dir ${PIP_ARGS} -c constraints.txt '.[train,mujoco,gyms,atari]'
 
 ENV MUJOCO_GL=egl
 RUN useradd --create-home gaitway && mkdir /work && chown gaitway /work
