@@ -41,8 +41,10 @@ class PPOConfig:
     def __post_init__(self) -> None:
         if self.advantage not in ("gae", "vtrace", "monte_carlo"):
             raise ValueError(f"advantage {self.advantage!r}: use 'gae', 'vtrace' or 'monte_carlo'")
+        self._check_critic()
         if isinstance(self.optimizer, TrustRegionConfig):
-            self._check_trust_region()
+            if self.recompute_advantages:
+                raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry not in ("none", "canonical", "augment"):
@@ -58,11 +60,12 @@ class PPOConfig:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
 
-    def _check_trust_region(self) -> None:
-        if self.model.share_encoder:
-            raise ValueError("model.share_encoder with a trust region: the critic would move the policy; set it false")
-        if self.recompute_advantages:
-            raise ValueError("recompute_advantages with a trust region: its policy takes one step only; set it false")
+    def _check_critic(self) -> None:
+        if self.model.share_encoder and self.optimizer.critic is not None:
+            raise ValueError(
+                "model.share_encoder with a critic that is trained by itself (optimizer.critic): it would move the "
+                "policy; set it false"
+            )
 
     def _check_tricks(self) -> None:
         tricks, normalize = self.model.dreamer, self.optimizer.normalize_advantages

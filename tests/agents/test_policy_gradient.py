@@ -106,11 +106,7 @@ def test_the_critic_of_its_own_leaves_the_policy_alone():
 
 def test_a_critic_that_shares_its_encoder_is_refused():
     with pytest.raises(ValueError, match="share_encoder"):
-        OnPolicyTrainer(
-            TinyWorld(signs, walk),
-            dataclasses.replace(VPG_SMALL, model=dataclasses.replace(SMALL, share_encoder=True)),
-            seed=0,
-        )
+        dataclasses.replace(VPG_SMALL, model=dataclasses.replace(SMALL, share_encoder=True))
 
 
 @every_probe
@@ -163,9 +159,9 @@ def near_zero(n: int, generator: torch.Generator) -> Tensor:
     ("config", "iterations"),
     [
         (TRPO, 8),
-        (IMPALA, 100),
-        (dataclasses.replace(VPG, num_steps=64, optimizer=FAST), 40),
-        (dataclasses.replace(REINFORCE, num_steps=64, optimizer=FAST), 40),
+        (IMPALA, 70),
+        (dataclasses.replace(VPG, num_steps=64, optimizer=FAST), 25),
+        (dataclasses.replace(REINFORCE, num_steps=64, optimizer=FAST), 25),
     ],
     ids=["trpo", "impala", "vpg", "reinforce"],
 )
