@@ -40,7 +40,7 @@ class Kind:
     trainer: str
     actions: tuple[type[spaces.Space], ...]
     tables: bool = False
-    """Needs one whole number as observation."""
+    """Needs whole numbers as observation; planners one alone."""
     vectors: bool = False
     """Needs vectors as observations."""
 
@@ -49,7 +49,7 @@ class Kind:
         if not isinstance(action_space, self.actions):
             return f"cannot act in {action_space}"
         entries = [space for name, space in observation_space.spaces.items() if name != "action_mask"]
-        if self.tables and not (len(entries) == 1 and isinstance(entries[0], spaces.Discrete)):
+        if self.tables and not (len(entries) == 1 and isinstance(entries[0], spaces.Discrete | spaces.MultiDiscrete)):
             return f"keeps a table and cannot index it by {_describe(observation_space)}"
         if self.vectors and not all(isinstance(e, spaces.Box) and len(e.shape) == 1 for e in entries):
             return f"reads vectors only, not {_describe(observation_space)}"

@@ -68,6 +68,8 @@ IDS = {
     "blackjack": "Blackjack-v1",
 }
 """Short names of the catalogue and their ids."""
+LIMITS = {"cliff-walking": 1000}
+"""Time limits [steps] of ids that have none, where a policy that learns could walk for ever."""
 ALIASES = {"halfcheetah": "half-cheetah"}
 
 
@@ -88,7 +90,7 @@ def task_named(name: str) -> GymTask:
     short = ALIASES.get(name, name)
     if short not in IDS:
         raise UnknownNameError("task", name, [*IDS, f"{PREFIX}<any Gymnasium id>"])
-    return GymTask(name=short, env_id=IDS[short])
+    return GymTask(name=short, env_id=IDS[short], max_episode_steps=LIMITS.get(short))
 
 
 def check_id(env_id: str) -> None:
