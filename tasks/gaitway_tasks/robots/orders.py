@@ -1,0 +1,57 @@
+"""The joint orders in which simulators report a robot: what an imported policy's vectors are laid out in.
+
+PhysX numbers the joints of an articulation breadth-first over the kinematic tree (isaac-sim/IsaacLab issues 37 and
+270), Newton depth-first (``newton.utils.topological_sort``). Siblings keep the order in which the asset lists them,
+so our MJCFs list children as Isaac Lab's assets do.
+"""
+
+from __future__ import annotations
+
+import functools
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+from .robot import Robot
+
+
+def physx_order(robot: Robot) -> tuple[str, ...]:
+    """Joint names in the order of Isaac Lab with PhysX: breadth-first over ``robot.mjcf``."""
+    return _checked(robot, _tree(robot.mjcf)[0])
+
+
+def newton_order(robot: Robot) -> tuple[str, ...]:
+    """Joint names in the order of Isaac Lab with Newton: depth-first over ``robot.mjcf``."""
+    return _checked(robot, _tree(robot.mjcf)[1])
+
+
+def _checked(robot: Robot, found: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name for name in found if name in robot.joint_names)
+    if missing := [name for name in robot.joint_names if name not in names]:
+        raise ValueError(
+            f"robot {robot.name!r} lists joint {', '.join(missing)}, which {robot.mjcf} does not have; "
+            "correct joint_names or the model"
+        )
+    return names
+
+
+@functools.cache
+def _tree(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Hinge and slide joints of an MJCF (breadth-first, depth-first)."""
+    try:
+        world = ElementTree.parse(path).getroot().find("worldbody")
+    except (OSError, ElementTree.ParseError) as error:
+        raise ValueError(f"the joint order is read from the MJCF, and {path} cannot be parsed: {error}") from error
+    if world is None:
+        raise ValueError(f"{path} has no worldbody of its own; included files are not followed: merge them into it")
+    level, breadth_first = [world], []
+    while level:
+        breadth_first += [name for body in level for name in _joints(body)]
+        level = [child for body in level for child in body.iterfind("body")]
+    return tuple(breadth_first), tuple(name for body in world.iter("body") for name in _joints(body))
+
+
+def _joints(body: ElementTree.Element) -> Iterator[str]:
+    for joint in body.iterfind("joint"):
+        if joint.get("type") not in ("free", "ball") and (name := joint.get("name")):
+            yield name
