@@ -1,0 +1,33 @@
+"""Unitree Go2.
+
+Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots/unitree.py``, ``UNITREE_GO2_CFG``);
+``go2.xml`` names the sources of its figures.
+"""
+
+from pathlib import Path
+
+from .robot import DCMotor, Mirror, Robot
+
+LEGS = ("FL", "FR", "RL", "RR")
+
+GO2 = Robot(
+    name="go2",
+    joint_names=tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in ("hip", "thigh", "calf")),
+    body_names=("base", *(f"{leg}_{body}" for leg in LEGS for body in ("hip", "thigh", "calf", "foot"))),
+    foot_names=tuple(f"{leg}_foot" for leg in LEGS),
+    default_joint_pos=(0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5),
+    joint_limits=(
+        *2 * ((-1.0472, 1.0472), (-1.5708, 3.4907), (-2.7227, -0.83776)),
+        *2 * ((-1.0472, 1.0472), (-0.5236, 4.5379), (-2.7227, -0.83776)),
+    ),
+    soft_joint_pos_limit_factor=0.9,
+    init_height=0.4,
+    actuators={
+        "base_legs": DCMotor(
+            stiffness=25.0, damping=0.5, effort_limit=23.5, saturation_effort=23.5, velocity_limit=30.0
+        )
+    },
+    mjcf=Path(__file__).with_name("go2.xml"),
+    usd="Robots/Unitree/Go2/go2.usd",
+    mirrors={"left-right": Mirror(axis="y", pairs={"FL": "FR", "RL": "RR"}, flip=("hip_joint",))},
+)
