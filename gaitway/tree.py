@@ -78,7 +78,7 @@ def _dataclass_from(cls: type, data: Any, path: str) -> Any:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in data:
             raise ConfigError(f"{join(path, name)} is missing: {path or 'the configuration'} needs it")
-    values = {key: from_tree(hints[key], item, join(path, key)) for key, item in data.items() if key != KIND}
+    values = {key: from_tree(hints[key], item, join(path, key)) for key, item in data.items() if key in fields}
     if "func" in values:
         _check_params(values["func"], values.get("params", {}), path)
     try:
@@ -109,7 +109,15 @@ def _union_from(args: tuple[Any, ...], data: Any, path: str) -> Any:
             raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(by_name)}")
         return _dataclass_from(by_name[kind], data, path)
     rest = [arg for arg in args if arg is not type(None)]
-    return from_tree(rest[0], data, path)
+    kinds = {Mapping: Mapping, list: tuple, tuple: tuple}
+    wanted = next((kind for shape, kind in kinds.items() if isinstance(data, shape)), None)
+    same = [arg for arg in rest if wanted is not None and _origin_is(arg, wanted)]
+    return from_tree((same or rest)[0], data, path)
+
+
+def _origin_is(hint: Any, kind: type) -> bool:
+    origin = typing.get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, kind)
 
 
 def _dataclasses_of(hint: Any) -> list[type]:

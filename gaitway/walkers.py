@@ -45,11 +45,13 @@ class TwinWalker:
 
     def __init__(self, bundle: Path, model: Path | None = None):
         from gaitway_sim2real.onboard.policy import OnboardPolicy
+        from gaitway_sim2real.onboard.safety import walking_gains
         from gaitway_sim2real.twin import MujocoTwin
 
         self.twin = MujocoTwin(bundle, model, visual=True)
         self.policy = OnboardPolicy(bundle, self.twin.joint_names)
         contract = self.policy.contract
+        self._gains = walking_gains(contract, self.twin.joint_names)
         self.name, self.caption, self.model = contract.task, "exported policy", self.twin.model
         self.stage: Any = self.twin.plant
         self.base_qpos, self.control_dt = self.twin.plant.base_qpos, contract.control_dt
@@ -64,9 +66,8 @@ class TwinWalker:
         return self.twin.base_velocity()
 
     def step(self, command: Array) -> None:
-        law = self.policy.contract.actuator
         targets = self.policy.step(self.twin.read(), command)
-        self.twin.write(targets, law.stiffness, law.damping)
+        self.twin.write(targets, *self._gains)
         self.twin.sleep_until(self.twin.clock() + self.control_dt)
         if _has_fallen(self.qpos, self.base_qpos, self.stage.frame.quat_wxyz):
             self.reset()

@@ -45,7 +45,7 @@ def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
     mjcf.strip_visuals(spec)
     mjcf.add_ground(spec, task.terrain.friction, options.solimp)
     delay_steps = round(options.max_action_delay / task.timing.physics_dt)
-    mjcf.set_actuators(spec, robot.joint_names, robot.actuator, delay_steps=delay_steps)
+    mjcf.set_actuators(spec, robot.joint_names, robot.joint_actuators, delay_steps=delay_steps)
     for body in spec.bodies:
         if body.name in robot.body_names and any(geom.conaffinity or geom.contype for geom in body.geoms):
             spec.add_sensor(

@@ -38,6 +38,10 @@ class MujocoWorld:
         joints = self.spec.num_joints
         self.default_joint_pos = torch.tensor(self.spec.default_joint_pos)
         self.soft_joint_pos_limits = torch.tensor(self.spec.soft_joint_limits())
+        self._action_scale = torch.tensor(task.actions.scales(self.spec))
+        self._action_offset = torch.tensor(task.actions.offsets(self.spec))
+        clips = task.actions.clips(self.spec)
+        self._target_limits = None if clips is None else torch.tensor(clips).unbind(1)
         self.action = torch.zeros(num_envs, joints)
         self.previous_action = torch.zeros(num_envs, joints)
         self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
@@ -77,8 +81,12 @@ class MujocoWorld:
 
     def apply_action(self, action: Tensor) -> None:
         """Hold joint targets for ``action`` (N, A) until the next control step."""
+        if (limit := self.task.actions.raw_clip) is not None:
+            action = action.clamp(-limit, limit)
         self.previous_action, self.action = self.action, action
-        target = self.default_joint_pos + self.task.actions.scale * action
+        target = self._action_offset + self._action_scale * action
+        if self._target_limits is not None:
+            target = target.clamp(*self._target_limits)
         if self.robot.joint_offset is not None:
             target = target - self.robot.joint_offset
         self._fields["ctrl"].copy_(target)
@@ -215,21 +223,23 @@ class MujocoWorld:
 
     def _write_actuators(self, env_ids: Tensor) -> None:
         """Put gain factors and motor strength into the parameters of the actuators that ``set_actuators`` made."""
-        law, strength = self.spec.actuator, self._strength[env_ids].double()
-        kp = law.stiffness * self._stiffness[env_ids] * strength
-        kd = law.damping * self._damping[env_ids] * strength
-        gain = self._expand("actuator_gainprm")
-        if isinstance(law, DCMotor):
-            gain[env_ids, :, 0] = law.velocity_limit / law.saturation_effort / strength
-            gain[env_ids, :, 4] = kp
-            gain[env_ids, :, 6] = kd
-        else:
-            gain[env_ids, :, 0] = kp
-            bias = self._expand("actuator_biasprm")
-            bias[env_ids, :, 1] = -kp
-            bias[env_ids, :, 2] = -kd
-        limit = law.effort_limit * strength
-        self._expand("actuator_forcerange")[env_ids] = torch.stack((-limit, limit), -1)
+        strength = self._strength[env_ids].double()
+        gain, limits = self._expand("actuator_gainprm"), self._expand("actuator_forcerange")
+        for joint, law in enumerate(self.spec.joint_actuators):
+            factor = strength[:, joint]
+            kp = law.stiffness * self._stiffness[env_ids, joint] * factor
+            kd = law.damping * self._damping[env_ids, joint] * factor
+            if isinstance(law, DCMotor):
+                gain[env_ids, joint, 0] = law.velocity_limit / law.saturation_effort / factor
+                gain[env_ids, joint, 4] = kp
+                gain[env_ids, joint, 6] = kd
+            else:
+                gain[env_ids, joint, 0] = kp
+                bias = self._expand("actuator_biasprm")
+                bias[env_ids, joint, 1] = -kp
+                bias[env_ids, joint, 2] = -kd
+            limit = law.effort_limit * factor
+            limits[env_ids, joint] = torch.stack((-limit, limit), -1)
 
     def _fill_delay_lines(self, env_ids: Tensor) -> None:
         """After a reset the motors have been holding the default pose; MuJoCo would remember targets of zero.

@@ -62,9 +62,11 @@ def _robots() -> Table:
 
     table = _table("robot", "joints", "feet", "actuator")
     for name, robot in ROBOTS.items():
-        law = robot.actuator
-        actuator = f"{type(law).__name__} kp {law.stiffness:g}, kd {law.damping:g}, {law.effort_limit:g} N m"
-        table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), actuator)
+        drives = [
+            f"{group}: {type(law).__name__} kp {law.stiffness:g}, kd {law.damping:g}, {law.effort_limit:g} N m"
+            for group, law in robot.actuators.items()
+        ]
+        table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), "\n".join(drives))
     return table
 
 

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import onnx
 import onnxruntime as ort
 import torch
 import yaml
-from gaitway_tasks.robots import DCMotor, mjcf
+from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot, mjcf
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
 from torch import nn
@@ -26,17 +26,20 @@ from torch import nn
 from .contract import Action, Actuator, Contract, Signal, TermLayout, is_bundle, sha256
 from .golden import plausible_signals, record_golden
 from .io_descriptors import io_descriptors
-from .onboard.contract import INPUTS, OUTPUTS
-from .signal_policy import SignalPolicy
+from .onboard.contract import OUTPUTS
+from .signal_policy import SignalPolicy, estimated_widths, height_scan_of
 
 PARITY_TOLERANCE = 1e-5  # absolute below 1, relative above
 PARITY_STEPS = 50
 GOLDEN_STEPS = 96
+NO_CLIP = 1e6  # [rad]
 
 CONVENTIONS = {
     "quaternion": "w, x, y, z; rotates base frame into world frame",
     "gyro": "angular velocity of the base, base frame",
     "command": "vx, vy, yaw rate; base frame",
+    "base_lin_vel": "linear velocity of the base, base frame; an estimate",
+    "height_scan": "height of the base above points of a yaw-aligned grid under it, x fastest; an estimate",
     "base_frame": "x forward, y left, z up",
     "joints": "in the order of joint_names; a runtime maps its own order by name",
     "state": "all zero means just reset; otherwise the last next_state",
@@ -48,11 +51,16 @@ UNITS = {
     "imu_quat_wxyz": "1",
     "gyro": "rad/s",
     "command": "m/s, m/s, rad/s",
+    "base_lin_vel": "m/s",
+    "height_scan": "m",
     "state": "1",
     "joint_pos_target": "rad",
     "action": "1",
     "next_state": "1",
 }
+
+
+ESTIMATES = {"root_lin_vel_b", "height_scan"}
 
 
 class ExportError(ValueError):
@@ -101,13 +109,14 @@ def _check_task(task: Task) -> None:
         listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
         raise ExportError(
             f"the actor of {task.name} reads signals that no robot measures: {listed}. Train the variant without them "
-            f"({task.name.removesuffix('-blind')}-blind), or name an estimator for them in the task (Task.estimators)"
+            f"({task.name.removesuffix('-blind')}-blind), or, if the robot will estimate them, name them as estimated "
+            f"({', '.join(sorted(ESTIMATES))})"
         )
     read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
-    if estimated := sorted(read & set(task.estimators)):
+    if unknown := sorted((read & set(task.estimators)) - ESTIMATES):
         raise ExportError(
-            f"the actor of {task.name} reads {', '.join(estimated)} from an estimator, which bundle format 1 has no "
-            f"input for: train the variant without it"
+            f"the actor of {task.name} reads {', '.join(unknown)} from an estimator, which a bundle has no input for: "
+            f"it has inputs for {', '.join(sorted(ESTIMATES))}"
         )
     if len(task.commands) != 1:
         raise ExportError(
@@ -140,8 +149,7 @@ def _write(
 
 
 def _export_graph(policy: SignalPolicy, path: Path) -> None:
-    joints = policy.num_joints
-    example = tuple(torch.zeros(2, dim) for dim in (joints, joints, 4, 3, 3, policy.state_dim))
+    example = tuple(torch.zeros(2, width) for width in policy.input_widths.values())
     batch = torch.export.Dim("N")
     exporter = logging.getLogger("torch.onnx")
     level = exporter.level
@@ -153,8 +161,8 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
                 policy,
                 example,
                 dynamo=True,
-                dynamic_shapes=tuple({0: batch} for _ in example),
-                input_names=list(INPUTS),
+                dynamic_shapes=(tuple({0: batch} for _ in example),),
+                input_names=list(policy.input_widths),
                 output_names=list(OUTPUTS),
                 verbose=False,
             )
@@ -197,6 +205,7 @@ def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
         batch=batch,
         step_dt=task.timing.step_dt,
         seed=seed,
+        estimated=estimated_widths(task),
     )
 
 
@@ -215,7 +224,7 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
                 f"means x.shape[0] fixes the batch size"
             ) from None
         with torch.inference_mode():
-            expected = policy(*(torch.from_numpy(feed[name]) for name in INPUTS))
+            expected = policy(*(torch.from_numpy(feed[name]) for name in policy.input_widths))
         for name, ours, torchs in zip(OUTPUTS, outputs, expected, strict=True):
             reference = torchs.numpy()
             error = float((np.abs(ours - reference) / np.maximum(1.0, np.abs(reference))).max())
@@ -243,18 +252,12 @@ def _copy_model(task: Task, path: Path) -> mujoco.MjModel:
 def _contract(
     task: Task, policy: SignalPolicy, files: dict[str, str], checkpoint_sha256: str, software: Mapping[str, str]
 ) -> Contract:
-    robot, law, group = task.robot, task.robot.actuator, task.observations["policy"]
+    robot, group = task.robot, task.observations["policy"]
     joints, command = robot.num_joints, next(iter(task.commands.values()))
-    motor = (
-        {"saturation_effort": law.saturation_effort, "velocity_limit": law.velocity_limit}
-        if isinstance(law, DCMotor)
-        else {}
-    )
-    widths = {"joint_pos": joints, "joint_vel": joints, "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
-              "state": policy.state_dim, "joint_pos_target": joints, "action": joints,
-              "next_state": policy.state_dim}  # fmt: skip
+    clips = task.actions.clips(robot)
+    widths = {**policy.input_widths, "joint_pos_target": joints, "action": joints, "next_state": policy.state_dim}
 
-    def signals(names: tuple[str, ...]) -> tuple[Signal, ...]:
+    def signals(names: Iterable[str]) -> tuple[Signal, ...]:
         return tuple(Signal(name=name, shape=("N", widths[name]), unit=UNITS[name]) for name in names)
 
     return Contract(
@@ -264,14 +267,14 @@ def _contract(
         default_joint_pos=robot.default_joint_pos,
         joint_pos_limits=robot.joint_limits,
         soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-        actuator=Actuator(
-            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
-            stiffness=law.stiffness,
-            damping=law.damping,
-            effort_limit=law.effort_limit,
-            **motor,
+        actuators=_actuators(robot),
+        action=Action(
+            kind="joint_position",
+            scale=task.actions.scales(robot),
+            offset=task.actions.offsets(robot),
+            clip=None if clips is None else tuple((max(low, -NO_CLIP), min(high, NO_CLIP)) for low, high in clips),
+            raw_clip=task.actions.raw_clip,
         ),
-        action=Action(kind="joint_position", scale=task.actions.scale),
         control_dt=task.timing.step_dt,
         physics_dt=task.timing.physics_dt,
         base_body=robot.base_name,
@@ -285,7 +288,7 @@ def _contract(
             }
         },
         conventions=CONVENTIONS,
-        inputs=signals(INPUTS),
+        inputs=signals(policy.input_widths),
         outputs=signals(OUTPUTS),
         state_dim=policy.state_dim,
         observation=tuple(
@@ -302,6 +305,26 @@ def _contract(
         software=software,
         checkpoint_sha256=checkpoint_sha256,
         files=files,
+        height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
+    )
+
+
+def _actuators(robot: Robot) -> tuple[Actuator, ...]:
+    groups: dict[ActuatorLaw, list[str]] = {}
+    for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
+        groups.setdefault(law, []).append(name)
+    return tuple(
+        Actuator(
+            joints=tuple(names),
+            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
+            stiffness=law.stiffness,
+            damping=law.damping,
+            effort_limit=law.effort_limit,
+            saturation_effort=law.saturation_effort if isinstance(law, DCMotor) else None,
+            velocity_limit=law.velocity_limit if isinstance(law, DCMotor) else None,
+            armature=law.armature,
+        )
+        for law, names in groups.items()
     )
 
 

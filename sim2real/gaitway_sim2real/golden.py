@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from .onboard.contract import INPUTS, OUTPUTS
+from .onboard.contract import OUTPUTS
 
 Signals = dict[str, NDArray[np.float32]]
+HEIGHT = 0.5  # [m], of a legged robot's base above the ground, about
 
 
 def plausible_signals(
@@ -19,10 +22,11 @@ def plausible_signals(
     batch: int,
     step_dt: float,
     seed: int,
+    estimated: Mapping[str, int] | None = None,
 ) -> Signals:
     """Signals of a robot that sways about its default pose, each (steps, batch, d); velocities match positions.
 
-    ``command_ranges`` is (3, 2); commands change once a second.
+    ``command_ranges`` is (3, 2); commands change once a second. ``estimated`` has the width of each estimated input.
     """
     rng = np.random.default_rng(seed)
     time = np.arange(steps)[:, None, None] * step_dt
@@ -49,6 +53,9 @@ def plausible_signals(
         "gyro": gyro,
         "command": commands[ticks],
     }
+    for name, width in (estimated or {}).items():
+        centre = HEIGHT if name == "height_scan" else 0.0
+        signals[name] = centre + sway(0.1, width)[0]
     return {name: value.astype(np.float32) for name, value in signals.items()}
 
 
@@ -57,7 +64,7 @@ def record_golden(session: ort.InferenceSession, signals: Signals, state_dim: in
     steps = len(signals["joint_pos"])
     reset = np.zeros(steps, dtype=bool)
     reset[[0, steps // 2]] = True
-    rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in (*INPUTS, *OUTPUTS)}
+    rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in (*signals, "state", *OUTPUTS)}
     state = np.zeros((1, state_dim), np.float32)
     for step in range(steps):
         if reset[step]:

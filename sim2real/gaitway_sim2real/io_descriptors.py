@@ -44,19 +44,19 @@ def io_descriptors(
                 "joint_names": joints,
                 "mdp_type": "Action",
                 "name": "joint_position_action",
-                "offset": list(robot.default_joint_pos),
-                "scale": task.actions.scale,
+                "offset": list(task.actions.offsets(robot)),
+                "scale": _one_or_all(task.actions.scales(robot)),
                 "shape": [robot.num_joints],
             }
         ],
         "articulations": {
             "robot": {
                 "default_joint_armature": list(armature),
-                "default_joint_damping": [robot.actuator.damping] * robot.num_joints,
+                "default_joint_damping": [law.damping for law in robot.joint_actuators],
                 "default_joint_friction": list(friction),
                 "default_joint_pos": list(robot.default_joint_pos),
                 "default_joint_pos_limits": [list(limits) for limits in robot.joint_limits],
-                "default_joint_stiffness": [robot.actuator.stiffness] * robot.num_joints,
+                "default_joint_stiffness": [law.stiffness for law in robot.joint_actuators],
                 "default_joint_vel": [0.0] * robot.num_joints,
                 "joint_names": joints,
             }
@@ -73,6 +73,10 @@ def io_descriptors(
             "physics_dt": task.timing.physics_dt,
         },
     }
+
+
+def _one_or_all(values: tuple[float, ...]) -> float | list[float]:
+    return values[0] if len(set(values)) == 1 else list(values)
 
 
 def _observation(
@@ -108,3 +112,19 @@ def _offsets(task: Task, term: ObservationTerm) -> dict[str, Any]:
     if "joint_vel" in signals:
         return {"joint_vel_offsets": [0.0] * task.robot.num_joints}
     return {}
+
+
+def raw_observation(name: str, signal: str, dim: int, elements: Sequence[str] | None) -> dict[str, Any]:
+    """A signal as a policy reads it that assembles its own observation; ``elements`` are its joints, if it has any."""
+    kind = KINDS.get(signal, "Sensor")
+    vector = {"axes": AXES} if kind == "RootState" and dim == 3 else {}
+    return {
+        "dtype": "torch.float32",
+        "extras": vector | {"description": f"The signal {signal}.", "modifiers": None, "units": None},
+        "full_path": None,
+        "mdp_type": "Observation",
+        "name": name,
+        "observation_type": kind,
+        "overloads": {"clip": None, "flatten_history_dim": True, "history_length": 0, "scale": None},
+        "shape": [dim],
+    } | ({"joint_names": list(elements)} if kind == "JointState" and elements else {})

@@ -13,9 +13,12 @@ import torch
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import Robot
+from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
 from gaitway_tasks.world import World
 from torch import Tensor, nn
+
+from .onboard.contract import MEASURED, HeightScan
 
 
 @dataclass
@@ -33,6 +36,13 @@ class MeasuredState:
 
 
 @dataclass
+class EstimatedState(MeasuredState):
+    """What is measured, and an estimate of the base's velocity."""
+
+    root_lin_vel_b: Tensor
+
+
+@dataclass
 class MeasuredWorld:
     """The measurable half of :class:`gaitway_tasks.world.World`."""
 
@@ -44,6 +54,7 @@ class MeasuredWorld:
     robot: MeasuredState
     velocity_command: Tensor
     action: Tensor
+    scan: Tensor | None
 
     @property
     def num_envs(self) -> int:
@@ -58,9 +69,17 @@ class MeasuredWorld:
             raise ValueError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
         return self.velocity_command
 
+    def height_scan(self, name: str) -> Tensor:
+        if self.scan is None:
+            raise AttributeError(f"height_scan: nothing estimates what the scanner {name!r} sees")
+        return self.scan
+
 
 class SignalPolicy(nn.Module):
     """Raw signals in, joint position targets out; all memory is in ``state``.
+
+    The inputs are those every robot measures, then what the task says is estimated, then ``state``:
+    :attr:`input_widths` has their names and widths in order.
 
     ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the actor's memory
     (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
@@ -68,25 +87,32 @@ class SignalPolicy(nn.Module):
     memory to action and next memory.
     """
 
-    default_joint_pos: Tensor
+    offset: Tensor
+    scale: Tensor
     order: Tensor
 
     def __init__(self, task: Task, actor: nn.Module):
         super().__init__()
         robot, group = task.robot, task.observations["policy"]
         joints = robot.num_joints
-        self.actor, self.scale, self.num_joints = actor, float(task.actions.scale), joints
+        self.actor, self.num_joints, self.raw_clip = actor, joints, task.actions.raw_clip
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
-        self.register_buffer("default_joint_pos", torch.tensor(robot.default_joint_pos))
+        self.register_buffer("scale", torch.tensor(task.actions.scales(robot)))
+        self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
+        clips = task.actions.clips(robot)
+        self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
+        self.estimated = estimated_widths(task)
+        zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
         self.world = MeasuredWorld(
             spec=robot,
             default_joint_pos=torch.tensor(robot.default_joint_pos),
             soft_joint_pos_limits=torch.tensor(robot.soft_joint_limits()),
             step_dt=task.timing.step_dt,
             command_name=next(iter(task.commands)),
-            robot=MeasuredState(torch.zeros(1, joints), torch.zeros(1, joints), torch.zeros(1, 4), torch.zeros(1, 3)),
-            velocity_command=torch.zeros(1, 3),
+            robot=_state(zeros),
+            velocity_command=zeros["command"],
             action=torch.zeros(1, joints),
+            scan=zeros.get("height_scan"),
         )
         # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
         # signals look at the measured half of a world only, hence the casts.
@@ -100,17 +126,25 @@ class SignalPolicy(nn.Module):
         history = self.manager.dim if self.history_length > 1 else 0
         return 1 + self.num_joints + history + self.memory_size
 
-    def observation(
-        self, joint_pos: Tensor, joint_vel: Tensor, imu_quat_wxyz: Tensor, gyro: Tensor, command: Tensor, state: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    @property
+    def input_widths(self) -> dict[str, int]:
+        return {**self._signal_widths(), "state": self.state_dim}
+
+    def _signal_widths(self) -> dict[str, int]:
+        measured = zip(MEASURED, (self.num_joints, self.num_joints, 4, 3, 3), strict=True)
+        return {**dict(measured), **self.estimated}
+
+    def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         """What the actor sees (N, D), and the history to keep (N, H * frame)."""
+        signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
         kept = self.state_dim - 1 - self.num_joints - self.memory_size
         started, last_action, past, _ = state.split([1, self.num_joints, kept, self.memory_size], 1)
         world = replace(
             self.world,
-            robot=MeasuredState(joint_pos, joint_vel, imu_quat_wxyz, gyro),
-            velocity_command=command,
+            robot=_state(signals),
+            velocity_command=signals["command"],
             action=last_action,
+            scan=signals.get("height_scan"),
         )
         self.manager.world = cast(World, world)
         frame = self.manager.frame()
@@ -120,15 +154,44 @@ class SignalPolicy(nn.Module):
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
         return history.index_select(1, self.order), history
 
-    def forward(
-        self, joint_pos: Tensor, joint_vel: Tensor, imu_quat_wxyz: Tensor, gyro: Tensor, command: Tensor, state: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S)."""
-        observation, history = self.observation(joint_pos, joint_vel, imu_quat_wxyz, gyro, command, state)
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S) from the inputs, (N, d) each."""
+        observation, history = self.observation(*inputs)
+        state = inputs[-1]
         memory = state[:, self.state_dim - self.memory_size :]
         if self.memory_size:
             action, memory = self.actor(observation, memory)
         else:
             action = self.actor(observation)
-        next_state = torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
-        return self.default_joint_pos + self.scale * action, action, next_state
+        if self.raw_clip is not None:
+            action = action.clamp(-self.raw_clip, self.raw_clip)
+        target = self.offset + self.scale * action
+        if self.clips is not None:
+            target = target.clamp(self.clips[0], self.clips[1])
+        return target, action, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
+
+
+def _state(signals: dict[str, Tensor]) -> MeasuredState:
+    measured = [signals[name] for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro")]
+    return EstimatedState(*measured, signals["base_lin_vel"]) if "base_lin_vel" in signals else MeasuredState(*measured)
+
+
+def estimated_widths(task: Task) -> dict[str, int]:
+    """Width of each estimated input that the actor reads, in the order of the inputs."""
+    read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
+    widths = {}
+    if "root_lin_vel_b" in read & set(task.estimators):
+        widths["base_lin_vel"] = 3
+    if "height_scan" in read & set(task.estimators):
+        widths["height_scan"] = len(height_scan_of(task).points())
+    return widths
+
+
+def height_scan_of(task: Task) -> HeightScan:
+    """The one height scanner that the actor reads."""
+    terms = task.observations["policy"].terms.values()
+    names = {term.params["sensor"] for term in terms if "height_scan" in signals_of(term.func)}
+    if len(names) != 1:
+        raise ValueError(f"the actor of {task.name} reads the height scanners {sorted(names)}: a bundle carries one")
+    scanner = task.height_scanners[names.pop()]
+    return HeightScan(resolution=scanner.resolution, size=scanner.size)

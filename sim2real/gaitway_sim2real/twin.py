@@ -18,6 +18,8 @@ from .onboard.commands import CommandSource, Script, check_range, follow, tour
 from .onboard.interface import Array, Signals
 from .onboard.loop import LoopConfig, LoopReport, Period, State, run_loop
 from .onboard.policy import OnboardPolicy
+from .onboard.safety import walking_gains
+from .validate.estimates import estimates_note, true_estimates
 from .validate.plant import build_plant
 
 
@@ -41,8 +43,9 @@ class MujocoTwin:
         self.joint_names = tuple(contract.joint_names[i] for i in order)
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
-        self._is_motor = contract.actuator.law == "dc_motor"
-        self._own_gains = contract.actuator.stiffness, contract.actuator.damping
+        self._is_motor = np.array([law == "dc_motor" for law in contract.per_joint("law")])
+        self._own_gains = walking_gains(contract, self.joint_names)
+        self._contract = contract
         self.place(contract.default_joint_pos)
         self._wall_start = time.monotonic()
 
@@ -78,9 +81,19 @@ class MujocoTwin:
             imu_quat_wxyz=quat,
             gyro=frame.rotation @ self.data.qvel[dof + 3 : dof + 6],
             stamp=float(self.data.time),
+            **self._estimates(quat),
         )
 
-    def write(self, targets: Array, stiffness: float, damping: float) -> None:
+    def _estimates(self, quat: Array) -> dict[str, Array]:
+        """The simulation's own values in place of the estimates that the policy asks for."""
+        base, frame = self.plant.base_qpos, self.plant.frame
+        origin = np.zeros(3)
+        mujoco.mju_rotVecQuat(origin, frame.origin, self.data.qpos[base + 3 : base + 7])
+        position = (self.data.qpos[base : base + 3] + origin)[None]
+        found = true_estimates(self._contract, position, quat[None], lambda: self._lin_vel()[None], self.plant.slope)
+        return {name: value[0] for name, value in found.items()}
+
+    def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._damping = False
         self.data.ctrl[self._ctrl] = targets
         self._set_gains(stiffness, damping)
@@ -89,25 +102,31 @@ class MujocoTwin:
         self._damping = True
         self._set_gains(*self._own_gains)
 
-    def _set_gains(self, stiffness: float, damping: float) -> None:
-        """Put gains where :func:`gaitway_tasks.robots.mjcf.set_actuators` keeps them."""
+    def _set_gains(self, stiffness: Array, damping: Array) -> None:
+        """Put gains (robot's order) where :func:`gaitway_tasks.robots.mjcf.set_actuators` keeps them."""
         gain, bias = self.model.actuator_gainprm, self.model.actuator_biasprm
-        if self._is_motor:
-            gain[:, 4], gain[:, 6] = stiffness, damping
-        else:
-            gain[:, 0], bias[:, 1], bias[:, 2] = stiffness, -stiffness, -damping
+        kp, kd = np.zeros((2, len(self._ctrl)))
+        kp[self._ctrl], kd[self._ctrl] = stiffness, damping
+        motor, position = self._is_motor, ~self._is_motor
+        gain[motor, 4], gain[motor, 6] = kp[motor], kd[motor]
+        gain[position, 0], bias[position, 1], bias[position, 2] = kp[position], -kp[position], -kd[position]
 
     def close(self) -> None:
         pass
 
     def base_velocity(self) -> Array:
         """What no robot measures: vx, vy [m/s] and yaw rate [rad/s] of the contract's base frame, (3,)."""
+        dof = self.plant.base_dof
+        return np.array([*self._lin_vel()[:2], (self.plant.frame.rotation @ self.data.qvel[dof + 3 : dof + 6])[2]])
+
+    def _lin_vel(self) -> Array:
+        """Velocity of the contract's base in its own frame [m/s], (3,)."""
         base, dof, frame = self.plant.base_qpos, self.plant.base_dof, self.plant.frame
         turn = np.zeros(9)
         mujoco.mju_quat2Mat(turn, self.data.qpos[base + 3 : base + 7])
         gyro = self.data.qvel[dof + 3 : dof + 6]
-        linear = turn.reshape(3, 3).T @ self.data.qvel[dof : dof + 3] + np.cross(gyro, frame.origin)
-        return np.array([*(frame.rotation @ linear)[:2], (frame.rotation @ gyro)[2]])
+        linear: Array = turn.reshape(3, 3).T @ self.data.qvel[dof : dof + 3] + np.cross(gyro, frame.origin)
+        return frame.rotation @ linear
 
     def base_height(self) -> float:
         return float(self.data.qpos[self.plant.base_qpos + 2])
@@ -203,6 +222,8 @@ def run_bundle(
     body = Path(model).name if model else "its own model"
     rate = f"policy at {1 / contract.control_dt:g} Hz"
     echo(f"{contract.task} on {body}: {len(twin.joint_names)} joints matched by name, recording replayed, {rate}")
+    for note in estimates_note(contract):
+        echo(note)
     start = twin.data.qpos[twin.plant.base_qpos :][:2].copy()
     end = start
     try:

@@ -33,7 +33,7 @@ class ObservationManager:
             if term.noise and group.enable_corruption:
                 self.noise_low[start : start + dim] = term.noise.low
                 self.noise_span[start : start + dim] = term.noise.high - term.noise.low
-            self.scale[start : start + dim] = term.scale
+            self.scale[start : start + dim] = torch.as_tensor(term.scale, device=device)
             start += dim
         self.noisy = bool((self.noise_span != 0).any() or (self.noise_low != 0).any())
         self.scaled = bool((self.scale != 1).any())

@@ -7,6 +7,7 @@ spec (see :mod:`gaitway_tasks.velocity`), and a preset is :func:`dataclasses.rep
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,8 @@ class ObservationTerm:
     params: Params = field(default_factory=dict)
     noise: UniformNoise | None = None
     clip: tuple[float, float] | None = None
-    scale: float = 1.0
+    scale: float | tuple[float, ...] = 1.0
+    """One factor, or one for each number of the term."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,44 @@ class ObservationGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class JointPositionAction:
-    """Joint position target [rad] = default pose + ``scale`` * action, over all joints in canonical order."""
+    """Joint position target [rad] = ``offset`` + ``scale`` * action, over all joints in canonical order.
 
-    scale: float = 0.5
+    Numbers hold for all joints; mappings go from regular expressions of whole joint names to values, as in Isaac Lab,
+    and joints that none matches have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
+    first clamps the action, also for the terms that read it (rsl_rl's ``clip_actions``); ``clip`` clamps the target.
+    """
+
+    scale: float | Mapping[str, float] = 0.5
+    offset: float | Mapping[str, float] | None = None
+    clip: Mapping[str, tuple[float, float]] | None = None
+    raw_clip: float | None = None
+
+    def scales(self, robot: Robot) -> tuple[float, ...]:
+        """Scale of each joint, (J,)."""
+        return _per_joint(robot, "scale", self.scale, 1.0)
+
+    def offsets(self, robot: Robot) -> tuple[float, ...]:
+        """Target of each joint for the action zero [rad], (J,)."""
+        return robot.default_joint_pos if self.offset is None else _per_joint(robot, "offset", self.offset, 0.0)
+
+    def clips(self, robot: Robot) -> tuple[tuple[float, float], ...] | None:
+        """Lowest and highest target of each joint [rad], (J, 2); None without a clip."""
+        return None if self.clip is None else _per_joint(robot, "clip", self.clip, (-math.inf, math.inf))
+
+
+def _per_joint(robot: Robot, what: str, value: Any, missing: Any) -> tuple[Any, ...]:
+    """``value`` for each joint, by name where it is a mapping; refuses two values for one joint."""
+    if not isinstance(value, Mapping):
+        return (value,) * robot.num_joints
+    found: dict[int, str] = {}
+    for pattern in value:
+        for joint in robot.joint_ids(pattern):
+            if joint in found:
+                raise ValueError(
+                    f"action {what}: joint {robot.joint_names[joint]!r} matches both {found[joint]!r} and {pattern!r}"
+                )
+            found[joint] = pattern
+    return tuple(value[found[j]] if j in found else missing for j in range(robot.num_joints))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,16 +165,74 @@ class HeightScanner:
     size: tuple[float, float] = (1.6, 1.0)
 
 
+SUB_TERRAINS = {
+    "pyramid_stairs": ("step_height_range", "step_width", "platform_width", "border_width", "holes"),
+    "inverted_pyramid_stairs": ("step_height_range", "step_width", "platform_width", "border_width", "holes"),
+    "random_grid": ("grid_width", "grid_height_range", "platform_width"),
+    "random_uniform": ("noise_range", "noise_step", "border_width"),
+    "pyramid_slope": ("slope_range", "platform_width", "border_width"),
+    "inverted_pyramid_slope": ("slope_range", "platform_width", "border_width"),
+}
+"""Kinds of sub-terrain and their parameters, named as in ``isaaclab.terrains`` [m]; slopes are rise over run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubTerrain:
+    """One kind of tile; ``proportion`` is its share of the tiles, relative to the other kinds'."""
+
+    kind: str
+    proportion: float
+    params: Params = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in SUB_TERRAINS:
+            raise ValueError(f"sub-terrain kind {self.kind!r}: use one of {', '.join(SUB_TERRAINS)}")
+        if self.proportion < 0:
+            raise ValueError(f"sub-terrain proportion {self.proportion}: it is a share, at least 0")
+        for key in self.params:
+            if key not in SUB_TERRAINS[self.kind]:
+                known = ", ".join(SUB_TERRAINS[self.kind])
+                raise ValueError(f"sub-terrain {self.kind!r} has no parameter {key!r}: it takes {known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerrainGenerator:
+    """A grid of square tiles, harder from row to row, one kind of sub-terrain per column. Lengths in m.
+
+    ``slope_threshold`` [rise over run]: steeper faces of height fields become vertical.
+    """
+
+    sub_terrains: Mapping[str, SubTerrain]
+    size: tuple[float, float] = (8.0, 8.0)
+    border_width: float = 20.0
+    num_rows: int = 10
+    num_cols: int = 20
+    horizontal_scale: float = 0.1
+    vertical_scale: float = 0.005
+    slope_threshold: float | None = 0.75
+
+    def __post_init__(self) -> None:
+        if not any(sub.proportion > 0 for sub in self.sub_terrains.values()):
+            raise ValueError("a terrain generator needs a sub-terrain with a proportion above 0")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Terrain:
-    """Ground of the task: ``plane``."""
+    """Ground of the task: ``plane``, or tiles made by a ``generator``.
+
+    ``max_init_level`` is the hardest row in which an environment may start; None means any.
+    """
 
     kind: str = "plane"
     friction: float = 1.0
+    generator: TerrainGenerator | None = None
+    max_init_level: int | None = 5
 
     def __post_init__(self) -> None:
-        if self.kind != "plane":
-            raise ValueError(f"terrain kind {self.kind!r}: only 'plane' is known")
+        if self.kind not in ("plane", "generator"):
+            raise ValueError(f"terrain kind {self.kind!r}: use 'plane' or 'generator'")
+        if (self.kind == "generator") != (self.generator is not None):
+            raise ValueError(f"terrain kind {self.kind!r}: a generator belongs to kind 'generator', and only to it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +269,7 @@ class Task:
     terrain: Terrain = field(default_factory=Terrain)
     timing: Timing = field(default_factory=Timing)
     estimators: tuple[str, ...] = ()
-    """Signals no sensor measures for which the deployed robot runs a named estimator."""
+    """Signals no sensor measures that the deployed robot estimates: ``root_lin_vel_b``, ``height_scan``."""
 
     def replace(self, **changes: Any) -> Task:
         return dataclasses.replace(self, **changes)

@@ -1,20 +1,28 @@
-"""Velocity tracking for legged robots. Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0``."""
+"""Velocity tracking for legged robots.
+
+Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0`` and ``Isaac-Velocity-Rough-Anymal-C-v0``.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from .mdp import events, observations, rewards, terminations
-from .robots import DCMotor, Robot
+from .mdp import curriculums, events, observations, rewards, terminations
+from .robots import Robot
 from .spec import (
+    Curriculum,
     Event,
+    HeightScanner,
     JointPositionAction,
     ObservationGroup,
     ObservationTerm,
     Reward,
+    SubTerrain,
     Task,
     Termination,
+    Terrain,
+    TerrainGenerator,
     Timing,
     UniformNoise,
     UniformVelocityCommand,
@@ -105,6 +113,60 @@ def velocity_flat(robot: Robot) -> Task:
     )
 
 
+STAIRS = {
+    "step_height_range": (0.05, 0.23),
+    "step_width": 0.3,
+    "platform_width": 3.0,
+    "border_width": 1.0,
+    "holes": False,
+}
+SLOPE = {"slope_range": (0.0, 0.4), "platform_width": 2.0, "border_width": 0.25}
+ROUGH_TERRAIN = Terrain(
+    kind="generator",
+    generator=TerrainGenerator(
+        sub_terrains={
+            "pyramid_stairs": SubTerrain(kind="pyramid_stairs", proportion=0.2, params=STAIRS),
+            "pyramid_stairs_inv": SubTerrain(kind="inverted_pyramid_stairs", proportion=0.2, params=STAIRS),
+            "boxes": SubTerrain(
+                kind="random_grid",
+                proportion=0.2,
+                params={"grid_width": 0.45, "grid_height_range": (0.05, 0.2), "platform_width": 2.0},
+            ),
+            "random_rough": SubTerrain(
+                kind="random_uniform",
+                proportion=0.2,
+                params={"noise_range": (0.02, 0.10), "noise_step": 0.02, "border_width": 0.25},
+            ),
+            "hf_pyramid_slope": SubTerrain(kind="pyramid_slope", proportion=0.1, params=SLOPE),
+            "hf_pyramid_slope_inv": SubTerrain(kind="inverted_pyramid_slope", proportion=0.1, params=SLOPE),
+        }
+    ),
+)
+"""Isaac Lab's ``ROUGH_TERRAINS_CFG``."""
+
+
+def velocity_rough(robot: Robot) -> Task:
+    """Track (vx, vy, yaw rate) over stairs, boxes and slopes that grow with the robot's skill.
+
+    The actor reads base velocity and a height scan, as in Isaac Lab's task.
+    """
+    flat = velocity_flat(robot)
+    group = flat.observations["policy"]
+    scan = ObservationTerm(
+        func=observations.height_scan, params={"sensor": "height_scanner"}, noise=_noise(0.1), clip=(-1.0, 1.0)
+    )
+    weights = {"dof_torques_l2": -1.0e-5, "feet_air_time": 0.125, "flat_orientation_l2": 0.0}
+    return replace(
+        flat,
+        name=f"velocity-rough-{robot.name}",
+        observations={"policy": replace(group, terms={**group.terms, "height_scan": scan})},
+        rewards={name: replace(term, weight=weights.get(name, term.weight)) for name, term in flat.rewards.items()},
+        curriculum={"terrain_levels": Curriculum(func=curriculums.terrain_levels_vel, params=COMMAND)},
+        height_scanners={"height_scanner": HeightScanner()},
+        terrain=ROUGH_TERRAIN,
+    )
+
+
 def blind(task: Task, history_length: int = 8) -> Task:
     """The actor loses the base velocity, which no robot measures, and gains a history; the critic keeps both."""
     group = task.observations["policy"]
@@ -138,8 +200,7 @@ def cpu(task: Task) -> Task:
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       that has only met one simulated floor drags its feet and trips on the next.
     """
-    law = task.robot.actuator
-    assert isinstance(law, DCMotor)
+    stiffer = {name: replace(law, stiffness=80.0, damping=4.0) for name, law in task.robot.actuators.items()}
     command = replace(
         task.commands["base_velocity"],
         resampling_time_range=(3.0, 3.0),
@@ -165,7 +226,7 @@ def cpu(task: Task) -> Task:
     }
     return replace(
         task,
-        robot=task.robot.replace(actuator=replace(law, stiffness=80.0, damping=4.0)),
+        robot=task.robot.replace(actuators=stiffer),
         timing=timing,
         commands={"base_velocity": command},
         rewards={

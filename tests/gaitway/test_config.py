@@ -76,8 +76,8 @@ def test_terms_can_be_added_and_removed(base):
 
 
 def test_a_part_of_another_kind_replaces_the_whole(base):
-    config = changed(base, "task.robot.actuator={kind: ImplicitPD, stiffness: 80, damping: 2, effort_limit: 80}")
-    assert config.task.robot.actuator == ImplicitPD(stiffness=80.0, damping=2.0, effort_limit=80.0)
+    config = changed(base, "task.robot.actuators.legs={kind: ImplicitPD, stiffness: 80, damping: 2, effort_limit: 80}")
+    assert config.task.robot.actuators == {"legs": ImplicitPD(stiffness=80.0, damping=2.0, effort_limit=80.0)}
 
 
 def test_robot_files_are_stored_by_robot(base):
@@ -103,7 +103,7 @@ BAD = {
     "task.rewards.lin_vel_z_l2.func=gaitway_tasks.mdp.rewards:lin_vel_z": "did you mean 'lin_vel_z_l2'?",
     "task.rewards.lin_vel_z_l2.func=no_such_module:f": "cannot import 'no_such_module'",
     "task.events.push_robot.mode=never": "use 'startup', 'reset' or 'interval'",
-    "task.robot.actuator.kind=Muscle": "use one of ImplicitPD, DCMotor",
+    "task.robot.actuators.legs.kind=Muscle": "use one of ImplicitPD, DCMotor",
     "task.robot.mjcf=robot:anymal-d": "unknown robot 'anymal-d': did you mean 'anymal-c'?",
     "task.timing.decimation=0": "decimation=0",
     "task.timing.episode_length_s=0.001": "shorter than one control step",

@@ -61,7 +61,7 @@ def make_stand_bundle(folder: Path) -> Path:
     ranges = np.array([[-1.0, 1.0]] * 3)
     signals = plausible_signals(np.array(ANYMAL_C.default_joint_pos), ranges, steps=8, batch=1, step_dt=0.02, seed=0)
     np.savez(folder / "golden.npz", allow_pickle=False, **record_golden(session, signals, 1))
-    law = ANYMAL_C.actuator
+    law = ANYMAL_C.joint_actuators[0]
     contract = Contract(
         task="stand",
         robot=ANYMAL_C.name,
@@ -69,15 +69,18 @@ def make_stand_bundle(folder: Path) -> Path:
         default_joint_pos=ANYMAL_C.default_joint_pos,
         joint_pos_limits=ANYMAL_C.joint_limits,
         soft_joint_pos_limit_factor=ANYMAL_C.soft_joint_pos_limit_factor,
-        actuator=Actuator(
-            law="dc_motor",
-            stiffness=150.0,  # the drive's own 40 N m/rad are too soft to hold the robot up without feedback
-            damping=law.damping,
-            effort_limit=law.effort_limit,
-            saturation_effort=law.saturation_effort,
-            velocity_limit=law.velocity_limit,
+        actuators=(
+            Actuator(
+                joints=ANYMAL_C.joint_names,
+                law="dc_motor",
+                stiffness=150.0,  # the drive's own 40 N m/rad are too soft to hold the robot up without feedback
+                damping=law.damping,
+                effort_limit=law.effort_limit,
+                saturation_effort=law.saturation_effort,
+                velocity_limit=law.velocity_limit,
+            ),
         ),
-        action=Action(kind="joint_position", scale=0.5),
+        action=Action(kind="joint_position", scale=(0.5,) * 12, offset=ANYMAL_C.default_joint_pos),
         control_dt=0.02,
         physics_dt=0.005,
         base_body="base",

@@ -33,7 +33,9 @@ def test_contract_says_what_the_task_is(bundle: Path) -> None:
     contract = Contract.load(bundle)
     assert contract.task == "velocity-flat-anymal-c-blind"
     assert contract.joint_names[:3] == ("LF_HAA", "LF_HFE", "LF_KFE")
-    assert contract.actuator.law == "dc_motor" and contract.actuator.velocity_limit == 7.5
+    [drive] = contract.actuators
+    assert drive.law == "dc_motor" and drive.velocity_limit == 7.5 and drive.joints == contract.joint_names
+    assert contract.per_joint("stiffness") == (40.0,) * 12 and contract.estimated == ()
     assert contract.decimation == 4
     assert contract.state_dim == 1 + 12 + 3 * 45
     assert [term.term for term in contract.observation][:2] == ["base_ang_vel", "projected_gravity"]
@@ -93,8 +95,8 @@ def test_an_edited_contract_is_refused(bundle: Path, old: str, new: str) -> None
 
 def test_a_contract_of_another_version_says_so(bundle: Path) -> None:
     path = bundle / CONTRACT_FILE
-    path.write_text(path.read_text().replace("gaitway_contract: 1", "gaitway_contract: 7"))
-    with pytest.raises(BundleError, match="version 1: use the Gaitway that wrote it"):
+    path.write_text(path.read_text().replace("gaitway_contract: 2", "gaitway_contract: 7"))
+    with pytest.raises(BundleError, match="version 2: use the Gaitway that wrote it"):
         Contract.load(bundle)
 
 
@@ -123,7 +125,7 @@ def test_nonsense_with_a_good_seal_is_refused_when_loaded(bundle: Path) -> None:
     path = bundle / CONTRACT_FILE
     body = path.read_text().rpartition("sha256: ")[0].replace("law: dc_motor", "law: hydraulic")
     path.write_text(f"{body}sha256: {hashlib.sha256(body.encode()).hexdigest()}\n")
-    with pytest.raises(BundleError, match=r"actuator\.law is 'hydraulic', expected one of dc_motor, implicit_pd"):
+    with pytest.raises(BundleError, match=r"actuators\[0\]\.law is 'hydraulic', expected one of dc_motor, implicit_pd"):
         Contract.load(bundle)
 
 

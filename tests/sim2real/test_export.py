@@ -14,8 +14,9 @@ import yaml
 from gaitway_agents.symmetry import CanonicalActor, Symmetry
 from gaitway_sim2real.contract import Contract, verify_files
 from gaitway_sim2real.export import ExportError, export_bundle
-from gaitway_sim2real.onboard.contract import INPUTS, OUTPUTS
+from gaitway_sim2real.onboard.contract import MEASURED, OUTPUTS
 from gaitway_sim2real.signal_policy import SignalPolicy
+from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import ObservationTerm, Task
 from gaitway_tasks.symmetry import mirror_group
@@ -116,7 +117,7 @@ def test_the_graph_is_one_small_file_without_traces_of_its_origin(exported: Path
     content = (exported / "policy.onnx").read_bytes()
     model = onnx.load_from_string(content)
     onnx.checker.check_model(model, full_check=True)
-    assert [item.name for item in model.graph.input] == list(INPUTS)
+    assert [item.name for item in model.graph.input] == [*MEASURED, "state"]
     assert [item.name for item in model.graph.output] == list(OUTPUTS)
     assert all(item.type.tensor_type.shape.dim[0].dim_param for item in (*model.graph.input, *model.graph.output))
     assert not any(tensor.external_data for tensor in model.graph.initializer)
@@ -184,10 +185,12 @@ def test_an_undeclared_term_counts_as_unmeasurable(task: Task, tmp_path: Path) -
         )
 
 
-def test_a_named_estimator_is_not_silently_dropped(tmp_path: Path) -> None:
-    task = velocity_flat(ANYMAL_C).replace(estimators=("root_lin_vel_b",))
-    with pytest.raises(ExportError, match="root_lin_vel_b from an estimator"):
-        export_bundle(task, nn.Linear(48, 12), tmp_path / "b", checkpoint_sha256=SHA)
+def test_an_estimator_that_no_input_carries_is_not_silently_dropped(task: Task, tmp_path: Path) -> None:
+    group = task.observations["policy"]
+    tall = dataclasses.replace(group, terms={**group.terms, "height": ObservationTerm(func=observations.base_pos_z)})
+    task = task.replace(observations={"policy": tall}, estimators=("root_pos_w",))
+    with pytest.raises(ExportError, match="root_pos_w from an estimator, which a bundle has no input for"):
+        export_bundle(task, nn.Linear(138, 12), tmp_path / "b", checkpoint_sha256=SHA)
 
 
 def test_foreign_folders_are_left_alone(task: Task, actor: nn.Module, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_sim2real.contract import Contract
-from gaitway_sim2real.validate.plant import Plant, actuator_law, build_plant
+from gaitway_sim2real.validate.plant import Plant, actuator_laws, build_plant
 from gaitway_sim2real.validate.policy import BatchedPolicy
 from gaitway_sim2real.validate.rotation import (
     quat_apply,
@@ -48,12 +48,13 @@ def small(**changes: object) -> Scenario:
 
 @pytest.mark.parametrize("law_name", ["dc_motor", "implicit_pd"])
 def test_strength_scales_the_delivered_torque(contract: Contract, bundle: Path, law_name: str) -> None:
-    contract = dataclasses.replace(contract, actuator=dataclasses.replace(contract.actuator, law=law_name))
-    plant, law = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml"), actuator_law(contract)
+    [drive] = contract.actuators
+    contract = dataclasses.replace(contract, actuators=(dataclasses.replace(drive, law=law_name),))
+    plant, laws = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml"), actuator_laws(contract)
     n = 40
     conditions = draw(small(envs=n, strength=(0.8, 1.2)), RANGES, 12, 0.02, 0)
     batch = Batch(plant.model, n, 1)
-    apply_conditions(batch, plant, law, conditions)
+    apply_conditions(batch, plant, laws, conditions)
     rng = np.random.default_rng(1)
     pos, vel, ctrl, force = (batch.bind(name) for name in ("qpos", "qvel", "ctrl", "actuator_force"))
     pos[:, 2] = 3.0
@@ -61,7 +62,7 @@ def test_strength_scales_the_delivered_torque(contract: Contract, bundle: Path, 
     ctrl[:] = rng.uniform(-1.5, 1.5, (n, 12))
     batch.forward()
     torque = dc_motor_torque if law_name == "dc_motor" else implicit_pd_torque
-    nominal = torque(law, ctrl, pos[:, plant.joint_qpos], vel[:, plant.joint_dof])
+    nominal = torque(laws[0], ctrl, pos[:, plant.joint_qpos], vel[:, plant.joint_dof])
     assert (np.abs(nominal) == 80.0).any() and (np.abs(nominal) < 80.0).any()  # clipped and unclipped samples
     np.testing.assert_allclose(force, conditions.strength[:, None] * nominal, atol=1e-9)
 
@@ -69,7 +70,7 @@ def test_strength_scales_the_delivered_torque(contract: Contract, bundle: Path, 
 def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None:
     conditions = dataclasses.replace(draw(small(), RANGES, 12, 0.02, 0), payload=np.array([-5.0, 0.0, 2.0, 5.0]))
     batch = Batch(plant.model, 4, 1)
-    apply_conditions(batch, plant, actuator_law(contract), conditions)
+    apply_conditions(batch, plant, actuator_laws(contract), conditions)
     base = plant.base_body
     np.testing.assert_allclose(batch.expand("body_mass")[:, base] - plant.model.body_mass[base], conditions.payload)
     ratio = batch.expand("body_inertia")[:, base] / plant.model.body_inertia[base]

@@ -17,7 +17,7 @@ def arrays(*values: float) -> list[np.ndarray]:
 
 
 def test_anymal_c_has_the_simple_anydrive():
-    assert ANYMAL_C.actuator == MOTOR
+    assert ANYMAL_C.joint_actuators[0] == MOTOR
 
 
 def test_pd_by_hand():

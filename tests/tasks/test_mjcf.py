@@ -7,7 +7,7 @@ from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
 from gaitway_tasks.robots.mjcf import ModelError, add_ground, load_spec, set_actuators, strip_visuals
 
-MOTOR = ANYMAL_C.actuator
+MOTOR = ANYMAL_C.joint_actuators[0]
 PD = ImplicitPD(stiffness=80.0, damping=2.0, effort_limit=60.0)
 ARM = """<mujoco><worldbody><body name="base"><freejoint name="root"/><geom size="0.1"/>
   <body name="arm"><joint name="elbow"/><geom size="0.1"/>
@@ -30,7 +30,7 @@ def test_mujoco_computes_the_law_over_a_grid(law, torque):
     # One joint name out of canonical order shows that actuators follow the given order, not the file's.
     names = (*ANYMAL_C.joint_names[1:], ANYMAL_C.joint_names[0])
     spec = load_spec(ANYMAL_C.mjcf)
-    set_actuators(spec, names, law)
+    set_actuators(spec, names, [law] * len(names))
     model = spec.compile()
     data = mujoco.MjData(model)
     assert [model.actuator(i).name for i in range(model.nu)] == list(names)
@@ -53,7 +53,7 @@ def test_mujoco_computes_the_law_over_a_grid(law, torque):
 def test_a_delayed_actuator_sees_the_command_that_many_physics_steps_later():
     for delay in (0, 1, 4):
         spec = load_spec(ANYMAL_C.mjcf)
-        set_actuators(spec, ANYMAL_C.joint_names, MOTOR, delay_steps=delay)
+        set_actuators(spec, ANYMAL_C.joint_names, [MOTOR] * 12, delay_steps=delay)
         model = spec.compile()
         model.actuator_delay[:] = delay * model.opt.timestep
         data = mujoco.MjData(model)
@@ -68,7 +68,7 @@ def test_a_delayed_actuator_sees_the_command_that_many_physics_steps_later():
 
 def test_old_actuators_are_replaced(write):
     spec = load_spec(write(ARM))
-    set_actuators(spec, ["elbow"], PD)
+    set_actuators(spec, ["elbow"], [PD])
     model = spec.compile()
     assert [model.actuator(i).name for i in range(model.nu)] == ["elbow"]
     assert model.actuator_gear[0, 0] == 1.0
@@ -78,7 +78,7 @@ def test_old_actuators_are_replaced(write):
 def test_a_missing_joint_is_named_with_what_there_is(write, missing):
     # "wrist" and "root" are joints, but neither a hinge nor a slide.
     with pytest.raises(ModelError, match=f"the model has no joint named {missing}; its joints are elbow"):
-        set_actuators(load_spec(write(ARM)), ["elbow", missing], PD)
+        set_actuators(load_spec(write(ARM)), ["elbow", missing], [PD, PD])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,8 @@ def test_the_ground_decides_the_friction_and_holds_the_robot():
     spec = load_spec(ANYMAL_C.mjcf)
     add_ground(spec, friction=0.35)
     # Stiff, because with the task's own gains standing takes a policy: at its default targets the robot sags.
-    set_actuators(spec, ANYMAL_C.joint_names, ImplicitPD(stiffness=200.0, damping=5.0, effort_limit=80.0))
+    law = ImplicitPD(stiffness=200.0, damping=5.0, effort_limit=80.0)
+    set_actuators(spec, ANYMAL_C.joint_names, [law] * 12)
     model = spec.compile()
     data = mujoco.MjData(model)
     for name, angle in zip(ANYMAL_C.joint_names, ANYMAL_C.default_joint_pos, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,11 @@ import yaml
 from .schema import CONTRACT_SCHEMA, problems
 
 CONTRACT_FILE = "contract.yaml"
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 SEAL = "sha256: "
-INPUTS = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command", "state")
+MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
+ESTIMATED = ("base_lin_vel", "height_scan")
+"""Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
 OUTPUTS = ("joint_pos_target", "action", "next_state")
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
@@ -32,8 +35,9 @@ class BundleError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Actuator:
-    """PD gains and the torque clip of every joint: ``dc_motor`` (torque-speed line) or ``implicit_pd``."""
+    """PD gains and the torque clip of a group of joints: ``dc_motor`` (torque-speed line) or ``implicit_pd``."""
 
+    joints: tuple[str, ...]
     law: str
     stiffness: float
     """[N m/rad]"""
@@ -45,14 +49,39 @@ class Actuator:
     """Stall torque [N m], ``dc_motor`` only."""
     velocity_limit: float | None = None
     """No-load speed [rad/s], ``dc_motor`` only."""
+    armature: float | None = None
+    """Inertia that the drive added to its joint in training [kg m^2]; without it, what robot.xml says."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """``joint_pos_target = default_joint_pos + scale * action``; the graph does it, this is for the reader."""
+    """``joint_pos_target = clamp(offset + scale * clamp(action, +-raw_clip), clip)``.
+
+    The graph does it, this is for the reader. One value per joint.
+    """
 
     kind: str
-    scale: float
+    scale: tuple[float, ...]
+    offset: tuple[float, ...]
+    clip: tuple[tuple[float, float], ...] | None = None
+    """[rad]"""
+    raw_clip: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeightScan:
+    """Points of the ``height_scan`` input: a yaw-aligned grid under the base, x fastest, from -size/2 to size/2 [m]."""
+
+    resolution: float
+    size: tuple[float, float]
+
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Position of each point in the base's yaw frame [m], (P, 2)."""
+        xs, ys = ([-length / 2 + k * self.resolution for k in range(self._count(length))] for length in self.size)
+        return tuple((x, y) for y in ys for x in xs)
+
+    def _count(self, length: float) -> int:
+        return int(length / self.resolution + 1e-6) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +100,7 @@ class TermLayout:
     term: str
     dim: int
     history: int
-    scale: float
+    scale: float | tuple[float, ...]
     clip: tuple[float, float] | None
     signals: tuple[str, ...]
 
@@ -87,7 +116,8 @@ class Contract:
     default_joint_pos: tuple[float, ...]
     joint_pos_limits: tuple[tuple[float, float], ...]
     soft_joint_pos_limit_factor: float
-    actuator: Actuator
+    actuators: tuple[Actuator, ...]
+    """Every joint is in exactly one group."""
     action: Action
     control_dt: float
     physics_dt: float
@@ -104,10 +134,31 @@ class Contract:
     software: Mapping[str, str]
     checkpoint_sha256: str
     files: Mapping[str, str]
+    height_scan: HeightScan | None = None
+    """Present exactly if ``height_scan`` is an input."""
 
     @property
     def num_joints(self) -> int:
         return len(self.joint_names)
+
+    @property
+    def joint_actuators(self) -> tuple[Actuator, ...]:
+        """The group of each joint."""
+        group = {joint: actuator for actuator in self.actuators for joint in actuator.joints}
+        return tuple(group[name] for name in self.joint_names)
+
+    def per_joint(self, name: str) -> tuple[float, ...]:
+        """One number of the actuators, such as ``"stiffness"``, for each joint."""
+        return tuple(getattr(actuator, name) for actuator in self.joint_actuators)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(signal.name for signal in self.inputs)
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """Inputs that no sensor gives; whoever runs the policy must estimate them."""
+        return tuple(name for name in self.input_names if name in ESTIMATED)
 
     @property
     def decimation(self) -> int:
@@ -167,7 +218,7 @@ class Contract:
         _check(data, path)
         return cls(
             **{k: _frozen(v) for k, v in data.items() if k not in ("sha256", *_PARTS)},
-            **{k: build(data[k]) for k, build in _PARTS.items()},
+            **{k: build(data[k]) for k, build in _PARTS.items() if k in data},
         )
 
 
@@ -225,16 +276,29 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     ]
     ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
     faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
-    motor = {"saturation_effort", "velocity_limit"}
-    if data["actuator"]["law"] == "dc_motor" and (lacking := sorted(motor - data["actuator"].keys())):
-        faults.append(f"actuator.law dc_motor needs {' and '.join(lacking)}")
+    motor, grouped = {"saturation_effort", "velocity_limit"}, Counter()
+    for number, actuator in enumerate(data["actuators"]):
+        grouped.update(actuator["joints"])
+        if actuator["law"] == "dc_motor" and (lacking := sorted(motor - actuator.keys())):
+            faults.append(f"actuators[{number}].law dc_motor needs {' and '.join(lacking)}")
+    if wrong := [name for name in dict.fromkeys((*names, *grouped)) if grouped[name] != 1 or name not in names]:
+        faults.append(f"actuators must list each of joint_names once, and do not: {', '.join(wrong)}")
+    for key in ("scale", "offset", "clip"):
+        if len(values := data["action"].get(key) or names) != len(names):
+            faults.append(f"action.{key} has {len(values)} entries for {len(names)} joint_names")
     ratio = data["control_dt"] / data["physics_dt"]
     if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-6:
         faults.append(f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}")
+    scan = data.get("height_scan")
     dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
+            "base_lin_vel": 3, "height_scan": len(HeightScan(**scan).points()) if scan else 0,
             "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
             "next_state": data["state_dim"]}  # fmt: skip
-    for key, expected in (("inputs", INPUTS), ("outputs", OUTPUTS)):
+    inputs = [signal["name"] for signal in data["inputs"]]
+    if ("height_scan" in inputs) != (scan is not None):
+        faults.append("height_scan must describe the input of that name, and be absent without one")
+    read = (*MEASURED, *(name for name in ESTIMATED if name in inputs), "state")
+    for key, expected in (("inputs", read), ("outputs", OUTPUTS)):
         if (found := tuple(signal["name"] for signal in data[key])) != expected:
             faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
         faults += [
@@ -280,8 +344,9 @@ def _signals(rows: list[dict[str, Any]]) -> tuple[Signal, ...]:
 
 
 _PARTS: dict[str, Any] = {
-    "actuator": lambda row: Actuator(**row),
-    "action": lambda row: Action(**row),
+    "actuators": lambda rows: tuple(Actuator(**_frozen(row)) for row in rows),
+    "action": lambda row: Action(**_frozen(row)),
+    "height_scan": lambda row: HeightScan(**_frozen(row)),
     "inputs": _signals,
     "outputs": _signals,
     "observation": lambda rows: tuple(TermLayout(**_frozen(row)) for row in rows),

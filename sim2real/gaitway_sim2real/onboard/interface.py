@@ -25,6 +25,10 @@ class Signals:
     """Angular velocity in the base frame [rad/s], (3,)"""
     stamp: float
     """When the sensors were read, on the robot's :meth:`RobotInterface.clock` [s]"""
+    base_lin_vel: Array | None = None
+    """Estimate of the base's velocity in the base frame [m/s], (3,); for policies that ask for it"""
+    height_scan: Array | None = None
+    """Estimate of the base's height above each point of the contract's ``height_scan`` [m], (P,); likewise"""
 
 
 class RobotInterface(Protocol):
@@ -47,8 +51,8 @@ class RobotInterface(Protocol):
         """The newest signals; does not wait for new ones."""
         ...
 
-    def write(self, targets: Array, stiffness: float, damping: float) -> None:
-        """Follow joint position targets [rad], (J,), with gains kp [N m/rad] and kd [N m s/rad] until the next call."""
+    def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
+        """Follow targets [rad] until the next call, with gains kp [N m/rad] and kd [N m s/rad], (J,) each."""
         ...
 
     def damp(self) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from .commands import CommandSource
-from .interface import RobotInterface, Signals
+from .interface import Array, RobotInterface, Signals
 from .policy import OnboardPolicy, SignalError
-from .safety import SafetyFilter, SafetyLimits, standing_gains
+from .safety import SafetyFilter, SafetyLimits, standing_gains, walking_gains
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -118,8 +118,8 @@ class _Loop:
         self.overruns = self.late_in_a_row = self.clamped = 0
         self.state, self.since = State.PASSIVE, robot.clock()
         self.ramp_from = self.safety.default
-        self.standing = standing_gains(policy.contract.actuator)
-        self.walking = policy.contract.actuator.stiffness, policy.contract.actuator.damping
+        self.standing = standing_gains(policy.contract, robot.joint_names)
+        self.walking = walking_gains(policy.contract, robot.joint_names)
 
     def run(self) -> None:
         robot = self.robot
@@ -177,7 +177,7 @@ class _Loop:
             return command, None
 
     @property
-    def gains(self) -> tuple[float, float]:
+    def gains(self) -> tuple[Array, Array]:
         return self.walking if self.state is State.POLICY else self.standing
 
     def clamp(self, targets: np.ndarray, signals: Signals) -> np.ndarray:
@@ -269,7 +269,7 @@ def _write_log(path: Path, policy: OnboardPolicy, joint_names: tuple[str, ...], 
         "targets": [period.targets for period in periods],
         "compute_us": [period.compute_us for period in periods],
     }
-    for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "stamp"):
+    for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "stamp", *policy.contract.estimated):
         columns[name] = [np.asarray(getattr(period.signals, name)) for period in periods]
     columns |= {"joint_names": joint_names, "policy_sha256": policy.contract.files["policy.onnx"]}
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from .contract import INPUTS, OUTPUTS, WHAT_TO_DO, BundleError, Contract, verify_files
+from .contract import OUTPUTS, WHAT_TO_DO, BundleError, Contract, verify_files
 from .interface import Array, Signals
 
 GOLDEN_TOLERANCE = 1e-5  # absolute below 1, relative above
@@ -38,7 +38,7 @@ class OnboardPolicy:
         files = verify_files(bundle)
         self.contract = Contract.load(bundle)
         self._to_canonical = match_joints(self.contract.joint_names, joint_names or self.contract.joint_names)
-        self._session = _open(files["policy.onnx"], bundle)
+        self._session = _open(files["policy.onnx"], bundle, self.contract.input_names)
         self._allocate()
         self._replay(files["golden.npz"], bundle)
         self.reset()
@@ -46,12 +46,13 @@ class OnboardPolicy:
     def _allocate(self) -> None:
         """Input and output buffers shared with the graph; two states, each the other's successor, take turns."""
         widths = {signal.name: int(signal.shape[1]) for signal in self.contract.inputs + self.contract.outputs}
-        measured = INPUTS[:-1]
+        measured = self.contract.input_names[:-1]
         self._measured = np.zeros(sum(widths[name] for name in measured), np.float32)
         starts = np.cumsum([0, *(widths[name] for name in measured)])
         self._inputs = {
             name: self._measured[start : start + widths[name]] for name, start in zip(measured, starts, strict=False)
         }
+        self._estimated = self.contract.estimated
         self._outputs = {name: np.zeros(widths[name], np.float32) for name in OUTPUTS[:-1]}
         self._states = [np.zeros(widths["state"], np.float32) for _ in range(2)]
         self._turn = 0
@@ -92,6 +93,7 @@ class OnboardPolicy:
             or np.shape(signals.imu_quat_wxyz) != (4,)
             or np.shape(signals.gyro) != (3,)
             or np.shape(command) != (3,)
+            or any(np.shape(getattr(signals, name)) != inputs[name].shape for name in self._estimated)
         ):
             raise SignalError(self._wrong_shape(signals, command))
         inputs["joint_pos"][self._to_canonical] = signals.joint_pos
@@ -99,6 +101,8 @@ class OnboardPolicy:
         inputs["imu_quat_wxyz"][:] = signals.imu_quat_wxyz
         inputs["gyro"][:] = signals.gyro
         inputs["command"][:] = command
+        for name in self._estimated:
+            inputs[name][:] = getattr(signals, name)
         if not np.abs(self._measured).max() < HUGE:  # also true of NaN
             raise SignalError("the policy got " + self._not_finite(inputs))
         quat = inputs["imu_quat_wxyz"]
@@ -112,9 +116,11 @@ class OnboardPolicy:
         return target[self._to_canonical]
 
     def _wrong_shape(self, signals: Signals, command: Any) -> str:
-        given = {name: getattr(signals, name) for name in INPUTS[:-2]} | {"command": command}
+        given = {name: command if name == "command" else getattr(signals, name) for name in self._inputs}
         wrong = [
             f"{name} has shape {np.shape(value)}, expected {self._inputs[name].shape}"
+            if value is not None
+            else f"{name} is missing: this policy needs an estimate of it, {self._inputs[name].shape}"
             for name, value in given.items()
             if np.shape(value) != self._inputs[name].shape
         ]
@@ -169,7 +175,7 @@ def _share(array: NDArray[np.float32]) -> ort.OrtValue:
     return ort.OrtValue.ortvalue_from_numpy(array[None])
 
 
-def _open(content: bytes, bundle: Path) -> ort.InferenceSession:
+def _open(content: bytes, bundle: Path, inputs: tuple[str, ...]) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -180,8 +186,8 @@ def _open(content: bytes, bundle: Path) -> ort.InferenceSession:
             f"{bundle / 'policy.onnx'} cannot be loaded by onnxruntime {ort.__version__}: {error}"
         ) from None
     found = tuple(item.name for item in session.get_inputs()), tuple(item.name for item in session.get_outputs())
-    if found != (INPUTS, OUTPUTS):
-        raise BundleError(f"{bundle / 'policy.onnx'} has inputs and outputs {found}; expected {(INPUTS, OUTPUTS)}")
+    if found != (inputs, OUTPUTS):
+        raise BundleError(f"{bundle / 'policy.onnx'} has inputs and outputs {found}; expected {(inputs, OUTPUTS)}")
     return session
 
 

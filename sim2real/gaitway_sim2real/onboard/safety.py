@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .contract import Actuator, Contract
+from .contract import Contract
 from .interface import Array, Signals
 
 STANDING_REACH = 0.4
@@ -40,7 +40,7 @@ class SafetyFilter:
         self.limits, self.joint_names, self.period = limits, joint_names, contract.control_dt
         self.low, self.high = np.array(contract.joint_pos_limits)[order].T
         self.default = np.array(contract.default_joint_pos)[order]
-        self.effort_limit = contract.actuator.effort_limit
+        self.effort_limit = np.array(contract.per_joint("effort_limit"))[order]
 
     def fault(self, signals: Signals, now: float) -> str | None:
         """Why the robot must not be driven on these signals, or None."""
@@ -78,23 +78,31 @@ class SafetyFilter:
             )
         return None
 
-    def clamp(self, targets: Array, signals: Signals, stiffness: float, damping: float) -> Array:
+    def clamp(self, targets: Array, signals: Signals, stiffness: Array, damping: Array) -> Array:
         """Targets within the joint ranges, for which the PD law asks for no more than the effort limit at this moment.
 
         The second clamp also bounds how fast a target can run away, so there is no separate rate limit.
         """
-        if stiffness > 0.0:
-            centre = signals.joint_pos + damping / stiffness * signals.joint_vel
-            reach = self.effort_limit / stiffness
-            targets = np.clip(targets, centre - reach, centre + reach)
-        return np.clip(targets, self.low, self.high)
+        softest = np.maximum(stiffness, 1e-9)  # a joint without stiffness is held by nothing that could be clamped
+        centre = signals.joint_pos + damping / softest * signals.joint_vel
+        reach = self.effort_limit / softest
+        return np.clip(np.clip(targets, centre - reach, centre + reach), self.low, self.high)
 
 
-def standing_gains(actuator: Actuator) -> tuple[float, float]:
-    """kp and kd for the ramp and the hold, at least the policy's.
+def standing_gains(contract: Contract, joint_names: tuple[str, ...]) -> tuple[Array, Array]:
+    """kp and kd of each joint for the ramp and the hold, at least the policy's, (J,) each.
 
     A policy's gains are often too soft to stand on without feedback: the robot would sink to where the policy has
     never been. These reach the effort limit at ``STANDING_REACH``, with the policy's damping ratio.
     """
-    factor = max(1.0, actuator.effort_limit / (STANDING_REACH * max(actuator.stiffness, 1e-9)))
-    return factor * actuator.stiffness, math.sqrt(factor) * actuator.damping
+    stiffness, damping = walking_gains(contract, joint_names)
+    order = [contract.joint_names.index(name) for name in joint_names]
+    effort = np.array(contract.per_joint("effort_limit"))[order]
+    factor = np.maximum(1.0, effort / (STANDING_REACH * np.maximum(stiffness, 1e-9)))
+    return factor * stiffness, np.sqrt(factor) * damping
+
+
+def walking_gains(contract: Contract, joint_names: tuple[str, ...]) -> tuple[Array, Array]:
+    """kp and kd that the policy was trained with, in the order of ``joint_names``, (J,) each."""
+    order = [contract.joint_names.index(name) for name in joint_names]
+    return np.array(contract.per_joint("stiffness"))[order], np.array(contract.per_joint("damping"))[order]

@@ -127,7 +127,7 @@ def cost_of_transport(rec: Recording) -> float:
 
 def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:
     """Torque, speed and range that the joints needed."""
-    limit, soft = contract.actuator.effort_limit, np.array(contract.soft_joint_pos_limits())
+    limit, soft = np.array(contract.per_joint("effort_limit")), np.array(contract.soft_joint_pos_limits())
     torque, pos = np.abs(rec.torque[rec.alive]), rec.joint_pos[rec.alive]
     outside = (pos < soft[:, 0]) | (pos > soft[:, 1])
     if not torque.size:
@@ -135,7 +135,7 @@ def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:
         return dict.fromkeys(names, np.nan)
     return {
         "torque_rms": float(np.sqrt(np.mean(torque.astype(float) ** 2))),
-        "torque_peak": float(torque.max() / limit),
+        "torque_peak": float((torque / limit).max()),
         "torque_saturation": float((torque > 0.98 * limit).mean()),
         "joint_speed_peak": float(np.abs(rec.joint_vel[rec.alive]).max()),
         "joint_limit_use": float(outside.mean()),

@@ -17,7 +17,7 @@ import numpy as np
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
 from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec, set_actuators, strip_visuals
 
-from ..contract import Contract
+from ..contract import Actuator, Contract
 from .alignment import BaseFrame, align_base
 from .stage import set_stage
 
@@ -55,14 +55,24 @@ class Plant:
         return float(self.model.body_subtreemass[self.base_body])
 
 
-def actuator_law(contract: Contract) -> ActuatorLaw:
-    """The contract's actuator as the law that worlds attach to a model."""
-    law = contract.actuator
-    gains = {"stiffness": law.stiffness, "damping": law.damping, "effort_limit": law.effort_limit}
-    if law.law == "implicit_pd":
+def actuator_laws(contract: Contract) -> list[ActuatorLaw]:
+    """The contract's actuators as the laws that worlds attach to a model, one per joint.
+
+    Without armature: what a robot's joints weigh is the model's to say, whatever training assumed.
+    """
+    return [_law(actuator) for actuator in contract.joint_actuators]
+
+
+def _law(actuator: Actuator) -> ActuatorLaw:
+    gains = {
+        "stiffness": actuator.stiffness,
+        "damping": actuator.damping,
+        "effort_limit": actuator.effort_limit,
+    }
+    if actuator.law == "implicit_pd":
         return ImplicitPD(**gains)
-    assert law.saturation_effort is not None and law.velocity_limit is not None  # the contract's schema demands them
-    return DCMotor(**gains, saturation_effort=law.saturation_effort, velocity_limit=law.velocity_limit)
+    assert actuator.saturation_effort is not None and actuator.velocity_limit is not None  # by the contract's schema
+    return DCMotor(**gains, saturation_effort=actuator.saturation_effort, velocity_limit=actuator.velocity_limit)
 
 
 def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float = 0.0, visual: bool = False) -> Plant:
@@ -82,7 +92,7 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
         strip_visuals(spec)
     if not any(g.contype or g.conaffinity for body in spec.bodies if body.name != "world" for g in body.geoms):
         raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
-    set_actuators(spec, contract.joint_names, actuator_law(contract))
+    set_actuators(spec, contract.joint_names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
     _add_sensors(spec, feet, fall_bodies)
     model = _compile(spec, path)

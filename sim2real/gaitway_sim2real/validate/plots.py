@@ -116,23 +116,24 @@ def gait_diagram(showcase: Showcase, start: float, seconds: float = 3.0) -> str:
 
 def torque_speed(evidence: Evidence, contract: Contract) -> str:
     """Joint torque against joint speed, with the limits of the actuator law."""
-    speed, torque, law = evidence.scatter_speed, evidence.scatter_torque, contract.actuator
+    speed, torque = evidence.scatter_speed, evidence.scatter_torque
     assert speed is not None and torque is not None
-    effort = law.effort_limit
-    fastest = max(law.velocity_limit or 0.0, float(np.abs(speed).max(initial=0.1)))
+    effort = max(contract.per_joint("effort_limit"))
+    fastest = max(*(law.velocity_limit or 0.0 for law in contract.actuators), float(np.abs(speed).max(initial=0.1)))
     axes = Axes(
         x=(-1.08 * fastest, 1.08 * fastest), y=(-1.15 * effort, 1.15 * effort), height=320, width=720, bottom=40
     )
     axes.grid("joint speed [rad/s]", "joint torque [N m]", y_count=6)
     axes.dots(speed, torque, "dots")
     grid = np.linspace(*axes.x, 241)
-    high, low = np.full(len(grid), effort), np.full(len(grid), -effort)
-    if law.saturation_effort is not None and law.velocity_limit is not None:
-        line = law.saturation_effort / law.velocity_limit * grid
-        high = np.clip(law.saturation_effort - line, -effort, effort)
-        low = np.clip(-law.saturation_effort - line, -effort, effort)
-    axes.line(grid, high, "limit")
-    axes.line(grid, low, "limit")
+    limits = {(law.effort_limit, law.saturation_effort, law.velocity_limit) for law in contract.actuators}
+    for effort, stall, no_load in sorted(limits, key=lambda limit: limit[0]):
+        high, low = np.full(len(grid), effort), np.full(len(grid), -effort)
+        if stall is not None and no_load is not None:
+            high = np.clip(stall - stall / no_load * grid, -effort, effort)
+            low = np.clip(-stall - stall / no_load * grid, -effort, effort)
+        axes.line(grid, high, "limit")
+        axes.line(grid, low, "limit")
     return axes.render("torque and speed of all joints within the limits of the drive")
 
 

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from ..contract import Contract
+from ..contract import Actuator, Contract
 from . import plots
 from .evidence import Evidence
 from .metrics import METRICS
@@ -42,7 +42,7 @@ def render_page(
         _motion(evidence, contract),
         _falls(verdict),
         _all_numbers(verdict),
-        _scope(verdict),
+        _scope(verdict, contract),
         _provenance(verdict, contract, bundle, model),
     ]
     title = f"{escape(contract.robot)}: validation {verdict.word}"
@@ -176,16 +176,17 @@ def _motion(evidence: Evidence, contract: Contract) -> str:
             f"<figure>{plots.gait_diagram(evidence.showcase, 3.0)}</figure>"
         )
     if evidence.scatter_speed is not None:
-        law = contract.actuator
-        limit = f"{law.effort_limit:g} N m" + (
-            f", no-load speed {law.velocity_limit:g} rad/s" if law.velocity_limit else ""
-        )
         parts.append(
             f"<h3>Torque and speed of all joints</h3><figure>{plots.torque_speed(evidence, contract)}</figure>"
             '<p class="caption">A sample of the command grid, extremes included. '
-            f"Lines: limits of the drive ({limit}).</p>"
+            f"Lines: limits of the drives ({'; '.join(_drive(actuator) for actuator in contract.actuators)}).</p>"
         )
     return f"<section>{''.join(parts)}</section>" if parts else ""
+
+
+def _drive(actuator: Actuator) -> str:
+    speed = f", no-load speed {actuator.velocity_limit:g} rad/s" if actuator.velocity_limit else ""
+    return f"{actuator.effort_limit:g} N m{speed}"
 
 
 def _falls(verdict: Verdict) -> str:
@@ -225,17 +226,21 @@ def _short(metric: str, value: float) -> str:
     return "–" if math.isnan(value) else escape(format_value(metric, value)).replace(" ", " ")
 
 
-def _scope(verdict: Verdict) -> str:
+def _scope(verdict: Verdict, contract: Contract) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in verdict.notes)
-    model = f"<h3>About the model</h3><ul>{notes}</ul>" if notes else ""
+    model = f"<h3>Notes</h3><ul>{notes}</ul>" if notes else ""
     missing = "".join(f"<li>{escape(item)}</li>" for item in NOT_TESTED)
     return f"""<section><h2>What this does and does not show</h2>
 <p>The exported graph drove the robot model in plain MuJoCo, through the contract's joint order, rates, gains and torque
-limits. Signals were joint encoders, gyro and orientation; nothing else reached the policy. A robot counts as fallen
-when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its initial height, or when
-any body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N. It is counted once and
-measured until then.</p>{model}
+limits. Signals were joint encoders, gyro and orientation{_estimates(contract)}; nothing else reached the policy.
+A robot counts as fallen when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its
+initial height, or when any body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N.
+It is counted once and measured until then.</p>{model}
 <h3>Not tested</h3><ul>{missing}</ul></section>"""
+
+
+def _estimates(contract: Contract) -> str:
+    return "".join(f", and the true {name} in place of an estimate" for name in contract.estimated)
 
 
 def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> str:

@@ -17,8 +17,19 @@ SUITE_VERSION = "1.0"
 Range = tuple[float, float]
 NOMINAL_FRICTION = 0.8
 
-NOISE = {"gyro": 0.2, "orientation": 0.05, "joint_pos": 0.01, "joint_vel": 1.5}
-"""Half-widths of the uniform sensor noise, Isaac Lab's magnitudes [rad/s, rad, rad, rad/s]."""
+NOISE = {
+    "gyro": 0.2,  # [rad/s]
+    "orientation": 0.05,  # [rad]
+    "joint_pos": 0.01,  # [rad]
+    "joint_vel": 1.5,  # [rad/s]
+    "base_lin_vel": 0.1,  # [m/s]
+    "height_scan": 0.1,  # [m]
+}
+"""Half-widths of the uniform noise of sensors and estimates, Isaac Lab's magnitudes."""
+
+
+FULL_PAYLOAD_MASS = 40.0
+"""Robots lighter than this [kg] carry the suite's payloads in proportion."""
 
 
 @dataclass(frozen=True, kw_only=True)

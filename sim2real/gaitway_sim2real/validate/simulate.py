@@ -8,6 +8,7 @@ finite count as falls too. A fallen robot stays fallen: it is counted once, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -16,7 +17,8 @@ from gaitway_tasks.robots import ActuatorLaw, DCMotor
 from mujoco.batch import Batch
 
 from ..contract import Contract
-from .plant import FOOT_FIELDS, Plant, actuator_law
+from .estimates import true_estimates
+from .plant import FOOT_FIELDS, Plant, actuator_laws
 from .policy import BatchedPolicy
 from .rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from .scenarios import NOISE, Conditions
@@ -72,7 +74,7 @@ def simulate(
     steps, n = conditions.command.shape[:2]
     joints, feet = contract.num_joints, len(plant.foot_names)
     batch = Batch(plant.model, n, threads)
-    apply_conditions(batch, plant, actuator_law(contract), conditions)
+    apply_conditions(batch, plant, actuator_laws(contract), conditions)
     world = _Robots(batch, plant, contract)
     world.place(conditions)
     line = DelayLine(np.tile(contract.default_joint_pos, (n, 1)), conditions.delay, plant)
@@ -153,7 +155,7 @@ class DelayLine:
         ]
 
 
-def apply_conditions(batch: Batch, plant: Plant, law: ActuatorLaw, conditions: Conditions) -> None:
+def apply_conditions(batch: Batch, plant: Plant, laws: Sequence[ActuatorLaw], conditions: Conditions) -> None:
     """Give each robot its friction, base mass and motor strength."""
     batch.expand("geom_friction")[:, plant.soles, 0] = conditions.friction[:, None]
     if conditions.payload.any():
@@ -167,13 +169,13 @@ def apply_conditions(batch: Batch, plant: Plant, law: ActuatorLaw, conditions: C
     if (conditions.strength != 1.0).any():
         factor = conditions.strength[:, None]
         gain, bias = batch.expand("actuator_gainprm"), batch.expand("actuator_biasprm")
-        if isinstance(law, DCMotor):  # resistance down, kp and kd up: every term of the torque clip scales
-            gain[:, :, 0] /= factor
-            gain[:, :, 4] *= factor
-            gain[:, :, 6] *= factor
-        else:
-            gain[:, :, 0] *= factor
-            bias[:, :, :3] *= factor[:, :, None]
+        motor = np.array([isinstance(law, DCMotor) for law in laws])
+        # A motor's resistance goes down, its kp and kd up: every term of the torque clip scales.
+        gain[:, motor, 0] /= factor
+        gain[:, motor, 4] *= factor
+        gain[:, motor, 6] *= factor
+        gain[:, ~motor, 0] *= factor
+        bias[:, ~motor, :3] *= factor[:, :, None]
         batch.expand("actuator_forcerange")[:] *= factor[:, :, None]
 
 
@@ -185,7 +187,7 @@ def add_noise(signals: dict[str, np.ndarray], scale: float, rng: np.random.Gener
     def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
         return rng.uniform(-scale * NOISE[name], scale * NOISE[name], shape)
 
-    noisy = {name: signals[name] + uniform(name, signals[name].shape) for name in ("joint_pos", "joint_vel", "gyro")}
+    noisy = {name: signals[name] + uniform(name, signals[name].shape) for name in signals if name in NOISE}
     turn = quat_from_rotvec(uniform("orientation", signals["gyro"].shape))
     return {**noisy, "imu_quat_wxyz": quat_mul(signals["imu_quat_wxyz"], turn)}
 
@@ -235,26 +237,38 @@ class _Robots:
         return rate if self._turn is None else rate @ self._plant.frame.rotation.T
 
     def signals(self) -> dict[str, np.ndarray]:
-        """What encoders and IMU report."""
+        """What encoders and IMU report, and the estimates that the policy asks for."""
+        quat = self.base_quat()
         return {
             "joint_pos": self.qpos[:, self._plant.joint_qpos],
             "joint_vel": self.qvel[:, self._plant.joint_dof],
-            "imu_quat_wxyz": self.base_quat(),
+            "imu_quat_wxyz": quat,
             "gyro": self.gyro(),
+            **true_estimates(self._contract, self.base_origin(), quat, self.lin_vel, self._plant.slope),
         }
+
+    def base_origin(self) -> np.ndarray:
+        """Position of the contract's base origin in the world [m], (N, 3)."""
+        if self._turn is None:
+            return self.base_pos()
+        return self.base_pos() + quat_apply(self.qpos[:, self._quat], self._plant.frame.origin)
+
+    def lin_vel(self) -> np.ndarray:
+        """Velocity of the contract's base in its own frame [m/s], (N, 3)."""
+        velocity = quat_apply_inverse(self.base_quat(), self.qvel[:, self._lin])
+        if self._turn is not None:
+            velocity = velocity + np.cross(self.gyro(), self._plant.frame.rotation @ self._plant.frame.origin)
+        return velocity
 
     def measure(self) -> dict[str, np.ndarray]:
         """What a bystander sees."""
         quat, gyro = self.base_quat(), self.gyro()
-        lin_vel = quat_apply_inverse(quat, self.qvel[:, self._lin])
-        if self._turn is not None:
-            lin_vel = lin_vel + np.cross(gyro, self._plant.frame.rotation @ self._plant.frame.origin)
         feet = self._sensors[:, self._foot_columns]  # (N, F, 7)
         contact = np.linalg.norm(feet[..., 1:4], axis=-1) > CONTACT_FORCE
         return {
             "base_pos": self.base_pos(),
             "base_quat": quat,
-            "lin_vel": lin_vel,
+            "lin_vel": self.lin_vel(),
             "ang_vel": gyro,
             "joint_pos": self.qpos[:, self._plant.joint_qpos],
             "joint_vel": self.qvel[:, self._plant.joint_dof],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -14,11 +15,12 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..contract import CONTRACT_FILE, Contract, sha256
 from ..onboard.policy import OnboardPolicy
+from .estimates import estimates_note
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .plant import Plant, build_plant
 from .policy import BatchedPolicy
-from .scenarios import SUITE, SUITE_VERSION, Scenario, draw
+from .scenarios import FULL_PAYLOAD_MASS, SUITE, SUITE_VERSION, Scenario, draw
 from .showcase import run_showcase
 from .simulate import Recording, simulate
 from .verdict import ScenarioResult, Verdict
@@ -50,7 +52,9 @@ def validate_bundle(
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
     plants.get(0.0)
-    notes = describe_model(plants.get(0.0), build_plant(contract, reference, reference)) if model is not None else ()
+    notes = estimates_note(contract)
+    if model is not None:
+        notes += describe_model(plants.get(0.0), build_plant(contract, reference, reference))
     policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
     if report_dir is not None:
         report_dir = Path(report_dir)
@@ -108,8 +112,9 @@ def run_scenario(
 ) -> Recording:
     """Draw and simulate one scenario."""
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
-    policy = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs)
-    return simulate(plants.get(scenario.slope), contract, policy, conditions, threads=threads)
+    policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.get(scenario.slope)
+    conditions = replace(conditions, payload=conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS))
+    return simulate(plant, contract, policy, conditions, threads=threads)
 
 
 def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ class Verdict:
         required = [result for result in self.scenarios if result.required]
         head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
         lines = [f"  {result.title}: {check.sentence()}" for result, check in self.failures()]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; NaN becomes null, since JSON has no NaN."""

@@ -23,7 +23,9 @@ ANYMAL_C = Robot(
     ),
     soft_joint_pos_limit_factor=0.95,
     init_height=0.6,
-    actuator=DCMotor(stiffness=40.0, damping=5.0, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5),
+    actuators={
+        "legs": DCMotor(stiffness=40.0, damping=5.0, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5)
+    },
     mjcf=Path(__file__).with_name("anymal_c.xml"),
     usd="Robots/ANYbotics/ANYmal-C/anymal_c.usd",
     mirrors={

@@ -28,16 +28,20 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
         raise ModelError(f"{path} is not a valid MJCF: {error}") from error
 
 
-def set_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str], law: ActuatorLaw, *, delay_steps: int = 0) -> None:
-    """Replace whatever actuators the model has by ``law`` on ``joint_names``, in that order.
+def set_actuators(
+    spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw], *, delay_steps: int = 0
+) -> None:
+    """Replace whatever actuators the model has by one law for each of ``joint_names``, in that order.
 
     ``DCMotor`` becomes MuJoCo's ``dcmotor``: with a back-EMF-compensated torque command and a clamped voltage its
     torque is the clip of :func:`gaitway_tasks.actuators.dc_motor_torque` exactly, and the velocity-dependent part
-    is integrated implicitly. ``delay_steps`` > 0 gives each actuator a delay line of that many physics steps.
+    is integrated implicitly. A law's armature replaces the joint's. ``delay_steps`` > 0 gives each actuator a delay line of that many physics steps.
     """
     check_joints(spec, joint_names)
     _remove_control(spec, joint_names)
-    for name in joint_names:
+    for name, law in zip(joint_names, laws, strict=True):
+        if law.armature is not None:
+            spec.joint(name).armature = law.armature
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         # A new actuator inherits the file's defaults; these would scale or clamp what the law says.
         actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -12,11 +12,17 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitPD:
-    """Torque = kp (target - q) - kd qd, clipped to +-effort_limit; damping is integrated implicitly."""
+    """Torque = kp (target - q) - kd qd, clipped to +-effort_limit; damping is integrated implicitly.
+
+    ``joints`` are regular expressions of whole joint names. ``armature`` is the inertia that the drive adds to its
+    joint [kg m^2]; None leaves what the model says.
+    """
 
     stiffness: float
     damping: float
     effort_limit: float
+    armature: float | None = None
+    joints: tuple[str, ...] = (".*",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +30,7 @@ class DCMotor:
     """PD torque clipped by the torque-speed line of a DC motor and by the drive's effort limit.
 
     ``saturation_effort`` [N m] is the stall torque, ``velocity_limit`` [rad/s] the no-load speed; see
-    :func:`gaitway_tasks.actuators.dc_motor_torque`.
+    :func:`gaitway_tasks.actuators.dc_motor_torque`. ``armature`` and ``joints`` are as in :class:`ImplicitPD`.
     """
 
     stiffness: float
@@ -32,6 +38,8 @@ class DCMotor:
     effort_limit: float
     saturation_effort: float
     velocity_limit: float
+    armature: float | None = None
+    joints: tuple[str, ...] = (".*",)
 
 
 ActuatorLaw = ImplicitPD | DCMotor
@@ -62,7 +70,8 @@ class Robot:
     joint_limits: tuple[tuple[float, float], ...]
     soft_joint_pos_limit_factor: float
     init_height: float
-    actuator: ActuatorLaw
+    actuators: Mapping[str, ActuatorLaw]
+    """Groups of joints with one law, by a name of their own, as in Isaac Lab; each joint belongs to exactly one."""
     mjcf: Path
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     usd: str | None = None
@@ -70,6 +79,22 @@ class Robot:
     @property
     def num_joints(self) -> int:
         return len(self.joint_names)
+
+    @functools.cached_property
+    def joint_actuators(self) -> tuple[ActuatorLaw, ...]:
+        """The law of each joint, in canonical order."""
+        laws = []
+        for name in self.joint_names:
+            groups = [
+                group
+                for group, law in self.actuators.items()
+                if any(re.fullmatch(pattern, name) for pattern in law.joints)
+            ]
+            if len(groups) != 1:
+                found = f"is in the actuator groups {', '.join(groups)}" if groups else "is in no actuator group"
+                raise ValueError(f"joint {name!r} of {self.name} {found}: each joint belongs to exactly one")
+            laws.append(self.actuators[groups[0]])
+        return tuple(laws)
 
     @property
     def base_name(self) -> str:

@@ -146,7 +146,7 @@ def close(actual, expected):
 
 def test_torques_are_the_law_when_nothing_is_randomised():
     torque, target, pos, vel, measured = one_step_torques(lambda world, ids: None)
-    close(torque, dc_motor_torque(ANYMAL_C.actuator, target, pos, vel))
+    close(torque, dc_motor_torque(ANYMAL_C.joint_actuators[0], target, pos, vel))
     close(measured, pos)
     assert (torque.abs() > 79.9).any() and (torque.abs() < 40).any()  # clipped ones among them, and others
 
@@ -155,7 +155,7 @@ def test_gain_scale():
     kp = 0.5 + torch.rand(16, JOINTS, generator=torch.Generator().manual_seed(1))
     kd = 0.5 + torch.rand(16, JOINTS, generator=torch.Generator().manual_seed(2))
     torque, target, pos, vel, _ = one_step_torques(lambda world, ids: world.set_gain_scale(ids, kp, kd))
-    law = ANYMAL_C.actuator
+    law = ANYMAL_C.joint_actuators[0]
     close(
         torque, dc_motor_torque(replace(law, stiffness=law.stiffness * kp, damping=law.damping * kd), target, pos, vel)
     )
@@ -164,7 +164,7 @@ def test_gain_scale():
 def test_motor_strength_scales_the_delivered_torque_at_any_speed():
     strength = 0.5 + torch.rand(16, JOINTS, generator=torch.Generator().manual_seed(3))
     torque, target, pos, vel, _ = one_step_torques(lambda world, ids: world.set_motor_strength(ids, strength))
-    close(torque, strength * dc_motor_torque(ANYMAL_C.actuator, target, pos, vel))
+    close(torque, strength * dc_motor_torque(ANYMAL_C.joint_actuators[0], target, pos, vel))
 
 
 def test_gain_scale_and_motor_strength_combine_in_either_order():
@@ -179,7 +179,7 @@ def test_gain_scale_and_motor_strength_combine_in_either_order():
         world.set_gain_scale(ids, factor, 1.0 / factor)
 
     torque, target, pos, vel, _ = one_step_torques(one)
-    law = replace(ANYMAL_C.actuator, stiffness=40.0 * 1.3, damping=5.0 / 1.3)
+    law = replace(ANYMAL_C.joint_actuators[0], stiffness=40.0 * 1.3, damping=5.0 / 1.3)
     close(torque, 1.3 * dc_motor_torque(law, target, pos, vel))
     torch.testing.assert_close(torque, one_step_torques(other)[0], rtol=0, atol=0)
 
@@ -188,7 +188,7 @@ def test_joint_offset_misleads_encoder_and_motor_alike():
     offset = 0.1 * torch.randn(16, JOINTS, generator=torch.Generator().manual_seed(4))
     torque, target, pos, vel, measured = one_step_torques(lambda world, ids: world.set_joint_offset(ids, offset))
     close(measured, pos + offset)
-    close(torque, dc_motor_torque(ANYMAL_C.actuator, target, pos + offset, vel))
+    close(torque, dc_motor_torque(ANYMAL_C.joint_actuators[0], target, pos + offset, vel))
 
 
 def test_action_delay_shifts_the_response_by_whole_physics_steps_also_after_a_reset():
@@ -229,7 +229,7 @@ def test_delay_lines_know_the_joint_offset_of_the_new_episode():
     env.world.finish_events()
     env.step(torch.zeros(2, JOINTS))
     # The encoders of the first row read 0.1 rad too much, and the targets it remembers are in encoder angles.
-    torque = dc_motor_torque(ANYMAL_C.actuator, torch.tensor(0.0), torch.tensor(0.1), torch.tensor(0.0))
+    torque = dc_motor_torque(ANYMAL_C.joint_actuators[0], torch.tensor(0.0), torch.tensor(0.1), torch.tensor(0.0))
     torch.testing.assert_close(env.world.robot.applied_torque[0], torque.expand(JOINTS), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(env.world.robot.applied_torque[1], torch.zeros(JOINTS), rtol=0, atol=1e-4)
 

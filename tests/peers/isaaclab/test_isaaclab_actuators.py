@@ -27,9 +27,9 @@ def isaac_torque(cfg):
 
 def test_dc_motor_of_the_robot():
     torque = isaac_torque(ANYDRIVE_3_SIMPLE_ACTUATOR_CFG)
-    ours = dc_motor_torque(ANYMAL_C.actuator, TARGET, POS, VEL)
+    ours = dc_motor_torque(ANYMAL_C.joint_actuators[0], TARGET, POS, VEL)
     close(ours, torque, 1e-5)
-    law = ANYMAL_C.actuator
+    law = ANYMAL_C.joint_actuators[0]
     beyond = VEL.abs() > law.velocity_limit
     saturated = (torque - (law.stiffness * (TARGET - POS) - law.damping * VEL)).abs() > 1e-3
     assert beyond.sum() > 500 and saturated.sum() > 1000 and (~saturated).sum() > 1000

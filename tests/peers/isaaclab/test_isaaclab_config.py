@@ -166,7 +166,7 @@ def test_robot():
 
 def test_actuator_is_the_simple_anydrive():
     """A difference: Isaac Lab's task drives the legs with an LSTM network of the same limits."""
-    cfg, law = ANYDRIVE_3_SIMPLE_ACTUATOR_CFG, ANYMAL_C.actuator
+    cfg, law = ANYDRIVE_3_SIMPLE_ACTUATOR_CFG, ANYMAL_C.joint_actuators[0]
     assert law == DCMotor(
         stiffness=cfg.stiffness[".*"],
         damping=cfg.damping[".*"],

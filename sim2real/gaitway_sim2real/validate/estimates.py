@@ -1,0 +1,45 @@
+"""What a perfect estimator would tell a policy that asks for more than sensors measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..contract import Contract
+
+NOTES = {
+    "base_lin_vel": "its base velocity, which no sensor measures",
+    "height_scan": "the heights of the ground around it, which take a map or depth cameras",
+}
+
+
+def true_estimates(
+    contract: Contract, base_pos: np.ndarray, base_quat: np.ndarray, lin_vel_b: Callable[[], np.ndarray], slope: float
+) -> dict[str, np.ndarray]:
+    """The estimated inputs of the contract from the simulation's truth, (N, d) each.
+
+    ``base_pos`` (N, 3) [m] and ``base_quat`` (N, 4, w x y z) are the base's in the world; the ground passes through the
+    origin and rises along x by ``slope`` [rad]. ``lin_vel_b`` gives the base's velocity in its own frame [m/s].
+    """
+    found = {}
+    if "base_lin_vel" in contract.estimated:
+        found["base_lin_vel"] = lin_vel_b()
+    if contract.height_scan is not None:
+        w, x, y, z = np.moveaxis(base_quat, -1, 0)
+        yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))[:, None]
+        px, py = np.array(contract.height_scan.points()).T
+        ground = np.tan(slope) * (base_pos[:, :1] + np.cos(yaw) * px - np.sin(yaw) * py)
+        found["height_scan"] = base_pos[:, 2:] - ground
+    return found
+
+
+def estimates_note(contract: Contract) -> tuple[str, ...]:
+    """A sentence for the reader of a verdict; empty for a policy that reads sensors only."""
+    if not contract.estimated:
+        return ()
+    reads = " and ".join(NOTES[name] for name in contract.estimated)
+    return (
+        f"The policy reads {reads}. Here the simulation's own values stood in for an estimator without error; "
+        "a robot needs a real one.",
+    )
