@@ -1,0 +1,314 @@
+"""A robot's MJCF as a USD that Isaac Lab spawns with ``UsdFileCfg``, written with usd-core alone.
+
+One prim per body under the default prim, which is the articulation's root; every body has explicit mass properties, so
+that no importer guesses them from shapes; joints and bodies keep the names of the MJCF. What is written are the figures
+that MuJoCo compiles. Schema and units are OpenUSD's UsdPhysics (degrees for angles and for what is divided by them);
+``physxJoint:``, ``newton:`` and ``mjc:`` attributes are the names of PhysX, Newton and MuJoCo for what it lacks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gaitway_tasks.robots.robot import Robot
+
+if TYPE_CHECKING:
+    import mujoco
+
+MASSLESS_SHARE = 0.01
+"""A massless body takes this share of the mass of the body that it is fixed to.
+
+Simulators refuse links without mass. Mass, centre of mass and inertia of the two together stay those of the MJCF.
+"""
+
+
+class UsdError(ValueError):
+    """A robot that cannot be written as USD, or the library for it missing, with what to do."""
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass [kg], centre of mass in the body frame [m], inertia about it in the axes of the body frame [kg m^2]."""
+
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+
+    def moved(self, position: np.ndarray, rotation: np.ndarray) -> Inertial:
+        """The same seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
+        return Inertial(self.mass, position + rotation @ self.com, rotation @ self.inertia @ rotation.T)
+
+    def about(self, point: np.ndarray) -> np.ndarray:
+        """Inertia about ``point`` (3,), shape (3, 3)."""
+        offset = self.com - point
+        return self.inertia + self.mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+
+    def minus(self, other: Inertial) -> Inertial:
+        """What is left of this body without ``other``, both in the same frame."""
+        mass = self.mass - other.mass
+        com = (self.mass * self.com - other.mass * other.com) / mass
+        return Inertial(mass, com, self.about(com) - other.about(com))
+
+    def principal(self) -> tuple[np.ndarray, np.ndarray]:
+        """Principal moments (3,) and the right-handed axes they belong to, as columns, shape (3, 3)."""
+        moments, axes = np.linalg.eigh(self.inertia)
+        axes[:, 2] *= np.sign(np.linalg.det(axes))
+        return moments, axes
+
+
+def write_usd(robot: Robot, path: str | Path) -> Path:
+    """Write ``robot`` to ``path`` (``.usd``, ``.usda`` or ``.usdc``) and return it.
+
+    Raises :class:`UsdError` when usd-core or MuJoCo is missing, and for what the MJCF has and this cannot write: joints
+    other than hinges, a base that is fixed to the world, colliders other than primitive shapes.
+    """
+    model = _compile(robot)
+    try:
+        from pxr import Gf, Usd, UsdGeom, UsdPhysics
+    except ImportError as error:
+        raise UsdError("writing a USD needs pxr, which is not installed: pip install usd-core") from error
+
+    path = Path(path)
+    if path.suffix not in (".usd", ".usda", ".usdc"):
+        raise UsdError(f"{path} is no name for a USD file: end it with .usd, .usda or .usdc")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stage = Usd.Stage.CreateInMemory()
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
+    root = UsdGeom.Xform.Define(stage, "/" + "".join(c if c.isalnum() else "_" for c in robot.name))
+    stage.SetDefaultPrim(root.GetPrim())
+    UsdPhysics.ArticulationRootAPI.Apply(root.GetPrim())
+
+    inertials = body_inertials(model)
+    places = _places(model)
+    for body in range(1, model.nbody):
+        prim = UsdGeom.Xform.Define(stage, root.GetPath().AppendChild(model.body(body).name))
+        position, rotation = places[body]
+        _place(prim, position, rotation)
+        UsdPhysics.RigidBodyAPI.Apply(prim.GetPrim())
+        moments, axes = inertials[body].principal()
+        mass = UsdPhysics.MassAPI.Apply(prim.GetPrim())
+        mass.CreateMassAttr(inertials[body].mass)
+        mass.CreateCenterOfMassAttr(Gf.Vec3f(*inertials[body].com.tolist()))
+        mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*moments.tolist()))
+        mass.CreatePrincipalAxesAttr(_quatf(axes))
+        _shapes(stage, prim.GetPath(), robot, model, body)
+    joints = UsdGeom.Scope.Define(stage, root.GetPath().AppendChild("joints")).GetPath()
+    for body in range(2, model.nbody):
+        _joint(stage, root.GetPath(), joints, robot, model, body)
+    stage.GetRootLayer().Export(str(path))
+    return path
+
+
+def body_inertials(model: mujoco.MjModel) -> list[Inertial]:
+    """Mass properties per body of ``model`` as the USD has them: massless bodies given a share of their parent's."""
+    found = []
+    for body in range(model.nbody):
+        axes = _matrix(model.body_iquat[body])
+        found.append(
+            Inertial(
+                float(model.body_mass[body]),
+                model.body_ipos[body].copy(),
+                axes @ np.diag(model.body_inertia[body]) @ axes.T,
+            )
+        )
+    for body in range(2, model.nbody):
+        if found[body].mass > 0.0:
+            continue
+        parent = int(model.body_parentid[body])
+        mass = MASSLESS_SHARE * found[parent].mass
+        radius = max((float(model.geom_rbound[geom]) for geom in _geoms(model, body)), default=0.01)
+        found[body] = Inertial(mass, np.zeros(3), 0.4 * mass * radius**2 * np.eye(3))
+        rest = found[parent].minus(found[body].moved(model.body_pos[body], _matrix(model.body_quat[body])))
+        moments = rest.principal()[0]
+        if moments[0] <= 0.0 or moments[0] + moments[1] < moments[2]:
+            raise UsdError(
+                f"body {model.body(body).name!r} has no mass and its parent {model.body(parent).name!r} too little "
+                "inertia to give it some: give it an inertial in the MJCF"
+            )
+        found[parent] = rest
+    return found
+
+
+def _compile(robot: Robot) -> mujoco.MjModel:
+    try:
+        import mujoco
+        from gaitway_tasks.robots.mjcf import check_joints, compile_spec, load_spec
+    except ImportError as error:
+        raise UsdError("reading an MJCF needs MuJoCo, which is not installed: pip install mujoco") from error
+    spec = load_spec(robot.mjcf)
+    check_joints(spec, robot.joint_names)
+    model = compile_spec(spec, robot.mjcf)
+    where = f"{robot.mjcf} cannot be written as USD"
+    if model.nbody < 2 or model.body_jntnum[1] != 1 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        raise UsdError(f"{where}: its first body needs a free joint and no other")
+    names = [model.body(body).name for body in range(1, model.nbody)]
+    if names[0] != robot.base_name:
+        raise UsdError(f"{where}: its first body is {names[0]!r}, the base of {robot.name} is {robot.base_name!r}")
+    if missing := [name for name in robot.body_names if name not in names]:
+        raise UsdError(f"{where}: it has no body named {', '.join(missing)}")
+    for body in range(2, model.nbody):
+        joints = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
+        if model.body_parentid[body] == 0 or not names[body - 1]:
+            raise UsdError(f"{where}: every body needs a name and has to hang on {names[0]!r}")
+        if len(joints) > 1 or any(model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE for joint in joints):
+            raise UsdError(f"{where}: body {names[body - 1]!r} needs one hinge or no joint")
+        if any(model.qpos0[model.jnt_qposadr[joint]] != 0.0 for joint in joints):
+            raise UsdError(f"{where}: the joint of body {names[body - 1]!r} has a ref, which has to be 0")
+    return model
+
+
+def _geoms(model: mujoco.MjModel, body: int) -> range:
+    return range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
+
+
+def _places(model: mujoco.MjModel) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Position and rotation of every body in the frame of the base, all joints at zero."""
+    places = [(np.zeros(3), np.eye(3))] * 2  # the world and the base
+    for body in range(2, model.nbody):
+        position, rotation = places[model.body_parentid[body]]
+        places.append((position + rotation @ model.body_pos[body], rotation @ _matrix(model.body_quat[body])))
+    return places
+
+
+def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjModel, body: int) -> None:
+    """The joint between ``body`` and its parent: a hinge about the x axis of the joint frames, or fixed."""
+    from pxr import Gf, Sdf, UsdPhysics
+
+    name = model.body(body).name
+    anchor, axes = np.zeros(3), np.eye(3)
+    prim: Any
+    if not model.body_jntnum[body]:
+        prim = UsdPhysics.FixedJoint.Define(stage, joints.AppendChild(f"{name}_fixed"))
+    else:
+        joint = int(model.body_jntadr[body])
+        dof = int(model.jnt_dofadr[joint])
+        anchor, axes = model.jnt_pos[joint], _frame_about(model.jnt_axis[joint])
+        prim = UsdPhysics.RevoluteJoint.Define(stage, joints.AppendChild(model.joint(joint).name))
+        prim.CreateAxisAttr("X")
+        if model.jnt_limited[joint]:
+            lower, upper = np.degrees(model.jnt_range[joint])
+            prim.CreateLowerLimitAttr(float(lower))
+            prim.CreateUpperLimitAttr(float(upper))
+        armature = float(model.dof_armature[dof])
+        if model.joint(joint).name in robot.joint_names:
+            law = robot.joint_actuators[robot.joint_names.index(model.joint(joint).name)]
+            armature = armature if law.armature is None else law.armature
+            drive = UsdPhysics.DriveAPI.Apply(prim.GetPrim(), "angular")
+            drive.CreateTypeAttr("force")
+            drive.CreateStiffnessAttr(math.radians(law.stiffness))  # per degree
+            drive.CreateDampingAttr(math.radians(law.damping))
+            drive.CreateMaxForceAttr(law.effort_limit)
+        prim.GetPrim().AddAppliedSchema("PhysxJointAPI")
+        for attribute, value in (
+            ("physxJoint:armature", armature),
+            ("newton:armature", armature),
+            ("newton:friction", float(model.dof_frictionloss[dof])),
+            ("mjc:damping", float(np.ravel(model.dof_damping[dof])[0])),
+        ):
+            prim.GetPrim().CreateAttribute(attribute, Sdf.ValueTypeNames.Float).Set(value)
+    prim.CreateBody0Rel().SetTargets([root.AppendChild(model.body(int(model.body_parentid[body])).name)])
+    prim.CreateBody1Rel().SetTargets([root.AppendChild(name)])
+    turned = _matrix(model.body_quat[body])
+    prim.CreateLocalPos0Attr(Gf.Vec3f(*(model.body_pos[body] + turned @ anchor).tolist()))
+    prim.CreateLocalRot0Attr(_quatf(turned @ axes))
+    prim.CreateLocalPos1Attr(Gf.Vec3f(*anchor.tolist()))
+    prim.CreateLocalRot1Attr(_quatf(axes))
+
+
+def _shapes(stage: Any, body_path: Any, robot: Robot, model: mujoco.MjModel, body: int) -> None:
+    """Colliders with their friction, and what is only seen; a collider under something seen is not drawn."""
+    import mujoco
+    from pxr import Gf, Sdf, UsdGeom, UsdPhysics, UsdShade
+
+    geoms = list(_geoms(model, body))
+    seen = [geom for geom in geoms if not (model.geom_contype[geom] or model.geom_conaffinity[geom])]
+    for number, geom in enumerate(geoms):
+        kind, size = mujoco.mjtGeom(model.geom_type[geom]), model.geom_size[geom]
+        where = body_path.AppendChild(f"{'visual' if geom in seen else 'collision'}_{number}")
+        scale = None
+        shape: Any
+        if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
+            shape = UsdGeom.Sphere.Define(stage, where)
+            shape.CreateRadiusAttr(float(size[0]))
+        elif kind in (mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_CYLINDER):
+            shape = (UsdGeom.Capsule if kind == mujoco.mjtGeom.mjGEOM_CAPSULE else UsdGeom.Cylinder).Define(
+                stage, where
+            )
+            shape.CreateAxisAttr("Z")
+            shape.CreateRadiusAttr(float(size[0]))
+            shape.CreateHeightAttr(2.0 * float(size[1]))
+        elif kind == mujoco.mjtGeom.mjGEOM_BOX:
+            shape = UsdGeom.Cube.Define(stage, where)
+            shape.CreateSizeAttr(2.0)
+            scale = Gf.Vec3f(*size.tolist())
+        elif geom in seen:
+            continue
+        else:
+            raise UsdError(
+                f"{robot.mjcf}: a collider of body {model.body(body).name!r} is a {kind.name[7:].lower()}; "
+                "use spheres, capsules, cylinders and boxes"
+            )
+        _place(shape, model.geom_pos[geom], _matrix(model.geom_quat[geom]), scale)
+        shape.CreateDisplayColorAttr([Gf.Vec3f(*model.geom_rgba[geom][:3].tolist())])
+        if geom in seen:
+            continue
+        if seen:
+            shape.CreatePurposeAttr(UsdGeom.Tokens.guide)
+        UsdPhysics.CollisionAPI.Apply(shape.GetPrim())
+        friction = float(model.geom_friction[geom][0])
+        material = UsdShade.Material.Define(
+            stage, stage.GetDefaultPrim().GetPath().AppendPath(f"materials/friction_{friction:g}".replace(".", "_"))
+        )
+        physics = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+        physics.CreateStaticFrictionAttr(friction)
+        physics.CreateDynamicFrictionAttr(friction)
+        binding = UsdShade.MaterialBindingAPI.Apply(shape.GetPrim())
+        binding.GetDirectBindingRel("physics").SetTargets([Sdf.Path(material.GetPath())])
+
+
+def _place(prim: Any, position: np.ndarray, rotation: np.ndarray, scale: Any = None) -> None:
+    from pxr import Gf, UsdGeom
+
+    prim.AddTranslateOp().Set(Gf.Vec3d(*position.tolist()))
+    prim.AddOrientOp(UsdGeom.XformOp.PrecisionDouble).Set(Gf.Quatd(*_quaternion(rotation)))
+    # Isaac Lab's tools expect all three operations on every prim.
+    prim.AddScaleOp().Set(Gf.Vec3f(1.0) if scale is None else scale)
+
+
+def _frame_about(axis: np.ndarray) -> np.ndarray:
+    """A rotation whose first column is ``axis`` (3,), the nearest to no rotation, shape (3, 3)."""
+    x = np.array([1.0, 0.0, 0.0])
+    axis = axis / np.linalg.norm(axis)
+    if np.allclose(axis, -x):
+        return np.diag([-1.0, -1.0, 1.0])
+    cross, cosine = np.cross(x, axis), float(x @ axis)
+    skew = np.cross(np.eye(3), cross)
+    return np.eye(3) + skew + skew @ skew / (1.0 + cosine)
+
+
+def _matrix(quat_wxyz: np.ndarray) -> np.ndarray:
+    import mujoco
+
+    flat = np.empty(9)
+    mujoco.mju_quat2Mat(flat, quat_wxyz)
+    return flat.reshape(3, 3)
+
+
+def _quaternion(rotation: np.ndarray) -> list[float]:
+    import mujoco
+
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(rotation).ravel())
+    return quat.tolist()
+
+
+def _quatf(rotation: np.ndarray) -> Any:
+    from pxr import Gf
+
+    return Gf.Quatf(*_quaternion(rotation))
