@@ -1,0 +1,21 @@
+"""ANYbotics ANYmal D.
+
+Pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots/anymal.py``), which are ANYmal C's, and so is
+its stand-in for the LSTM actuator; Isaac Lab too uses C's network, since none of D is public. ``anymal_d.xml`` names
+the sources of its figures.
+"""
+
+from pathlib import Path
+
+from .anymal_c import ANYMAL_C, LEGS
+
+ANYMAL_D = ANYMAL_C.replace(
+    name="anymal-d",
+    joint_limits=tuple(
+        limit
+        for leg in LEGS
+        for limit in (((-0.7854, 0.61087) if leg[0] == "L" else (-0.61087, 0.7854)), *2 * ((-9.42478, 9.42478),))
+    ),
+    mjcf=Path(__file__).with_name("anymal_d.xml"),
+    usd="Robots/ANYbotics/ANYmal-D/anymal_d.usd",
+)

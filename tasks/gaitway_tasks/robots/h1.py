@@ -1,0 +1,53 @@
+"""Unitree H1.
+
+Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots/unitree.py``, ``H1_MINIMAL_CFG``), as
+are the joint names; ``h1.xml`` names the sources of its figures. The legs' gains do not balance the robot: it stands
+only under a policy.
+"""
+
+from pathlib import Path
+
+from .robot import ImplicitPD, Mirror, Robot
+
+SIDES = ("left", "right")
+LEG = ("hip_yaw", "hip_roll", "hip_pitch", "knee", "ankle")
+ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow")
+_LEG_POSE = (0.0, 0.0, -0.28, 0.79, -0.52)
+_ARM_POSE = (0.28, 0.0, 0.0, 0.52)
+_LEG_LIMITS = ((-0.43, 0.43), (-0.43, 0.43), (-3.14, 2.53), (-0.26, 2.05), (-0.87, 0.52))
+
+H1 = Robot(
+    name="h1",
+    joint_names=(
+        *(f"{side}_{joint}" for side in SIDES for joint in LEG),
+        "torso",
+        *(f"{side}_{joint}" for side in SIDES for joint in ARM),
+    ),
+    body_names=(
+        "pelvis",
+        *(f"{side}_{joint}_link" for side in SIDES for joint in LEG),
+        "torso_link",
+        *(f"{side}_{joint}_link" for side in SIDES for joint in ARM),
+    ),
+    foot_names=tuple(f"{side}_ankle_link" for side in SIDES),
+    default_joint_pos=(*2 * _LEG_POSE, 0.0, *2 * _ARM_POSE),
+    joint_limits=(
+        *2 * _LEG_LIMITS,
+        (-2.35, 2.35),
+        *((-2.87, 2.87), (-0.34, 3.11), (-1.3, 4.45), (-1.25, 2.61)),
+        *((-2.87, 2.87), (-3.11, 0.34), (-4.45, 1.3), (-1.25, 2.61)),
+    ),
+    soft_joint_pos_limit_factor=0.9,
+    init_height=1.05,
+    actuators={
+        "hips": ImplicitPD(stiffness=150.0, damping=5.0, effort_limit=300.0, joints=(".*_hip_yaw", ".*_hip_roll")),
+        "legs": ImplicitPD(
+            stiffness=200.0, damping=5.0, effort_limit=300.0, joints=(".*_hip_pitch", ".*_knee", "torso")
+        ),
+        "feet": ImplicitPD(stiffness=20.0, damping=4.0, effort_limit=100.0, joints=(".*_ankle",)),
+        "arms": ImplicitPD(stiffness=40.0, damping=10.0, effort_limit=300.0, joints=(".*_shoulder_.*", ".*_elbow")),
+    },
+    mjcf=Path(__file__).with_name("h1.xml"),
+    usd="Robots/Unitree/H1/h1_minimal.usd",
+    mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw", "_roll", "torso"))},
+)
