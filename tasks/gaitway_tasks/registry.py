@@ -33,14 +33,23 @@ def _velocity_flat_anymal_c_blind() -> Task:
     return blind(_velocity_flat_anymal_c())
 
 
+def _velocity_rough_anymal_c() -> Task:
+    from .robots import ANYMAL_C
+    from .velocity import velocity_rough
+
+    return velocity_rough(ANYMAL_C)
+
+
 FACTORIES: dict[str, Callable[[], Task]] = {
     "velocity-flat-anymal-c": _velocity_flat_anymal_c,
     "velocity-flat-anymal-c-blind": _velocity_flat_anymal_c_blind,
+    "velocity-rough-anymal-c": _velocity_rough_anymal_c,
 }
 
 SUMMARIES = {
     "velocity-flat-anymal-c": "ANYmal C tracks velocity commands on flat ground; reads its base velocity",
     "velocity-flat-anymal-c-blind": "the same from what a robot measures: no base velocity, a short history",
+    "velocity-rough-anymal-c": "ANYmal C over stairs, boxes and slopes, with a height scan; needs Isaac Lab",
 }
 
 
@@ -62,8 +71,13 @@ PRESETS: dict[str, dict[str, Callable[[Task], Task]]] = {
 }
 
 
-def task_names() -> list[str]:
-    return list(FACTORIES)
+ROUGH = frozenset({"velocity-rough-anymal-c"})
+"""Tasks on ground that only Isaac Lab makes."""
+
+
+def task_names(*, rough: bool = True) -> list[str]:
+    """Names of all tasks; with ``rough=False`` only of those that every world has the ground for."""
+    return [name for name in FACTORIES if rough or name not in ROUGH]
 
 
 def presets(name: str) -> list[str]:

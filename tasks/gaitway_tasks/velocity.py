@@ -80,7 +80,9 @@ def velocity_flat(robot: Robot) -> Task:
         commands={"base_velocity": UniformVelocityCommand()},
         events={
             "physics_material": Event(
-                func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.8, 0.8)}
+                func=events.randomize_rigid_body_material,
+                mode="startup",
+                params={"friction_range": (0.8, 0.8), "dynamic_friction_range": (0.6, 0.6)},
             ),
             "add_base_mass": Event(
                 func=events.randomize_rigid_body_mass,

@@ -14,8 +14,14 @@ def _uniform(world: EditableWorld, limits: Range, *shape: int) -> Tensor:
     return low + (high - low) * torch.rand(*shape, generator=world.generator, device=world.device)
 
 
-def randomize_rigid_body_material(world: EditableWorld, env_ids: Tensor, friction_range: Range) -> None:
-    """Sliding friction of robot on ground."""
+def randomize_rigid_body_material(
+    world: EditableWorld, env_ids: Tensor, friction_range: Range, dynamic_friction_range: Range | None = None
+) -> None:
+    """Sliding friction of robot on ground.
+
+    ``dynamic_friction_range`` is for simulators that know a second coefficient, of bodies that slide already; None
+    makes it the same. MuJoCo has one coefficient.
+    """
     world.set_friction(env_ids, _uniform(world, friction_range, len(env_ids)))
 
 

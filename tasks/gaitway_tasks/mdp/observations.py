@@ -4,6 +4,7 @@ from torch import Tensor
 
 from ..signals import reads
 from ..world import World
+from . import indices
 
 
 @reads("root_lin_vel_b", mirror="vector")
@@ -28,6 +29,12 @@ def projected_gravity(world: World) -> Tensor:
 def generated_commands(world: World, command_name: str) -> Tensor:
     """The current command, (N, d)."""
     return world.command(command_name)
+
+
+@reads("joint_pos", mirror="joints")
+def joint_pos(world: World) -> Tensor:
+    """Joint positions [rad], (N, J)."""
+    return world.robot.joint_pos
 
 
 @reads("joint_pos", mirror="joints")
@@ -63,5 +70,5 @@ def base_pos_z(world: World) -> Tensor:
 @reads("contact_force_w")
 def feet_contact(world: World, feet: str = ".*_FOOT", threshold: float = 1.0) -> Tensor:
     """1.0 for each foot whose contact force exceeds ``threshold`` [N], (N, F)."""
-    ids = list(world.spec.body_ids(feet))
+    ids = indices.bodies(world, feet)
     return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float()

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
 from ..world import World
+from . import indices
 
 
 def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
@@ -69,7 +70,7 @@ def feet_air_time(world: World, command_name: str, feet: str, threshold: float) 
     As in Isaac Lab, a swing shorter than ``threshold`` [s] is penalised and a longer one rewarded.
     """
     robot = world.robot
-    ids = _feet(world, feet)
+    ids = indices.feet(world, feet)
     first_contact = first_contacts(world)[:, ids]
     reward = ((robot.last_air_time[:, ids] - threshold) * first_contact).sum(1)
     return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
@@ -78,7 +79,7 @@ def feet_air_time(world: World, command_name: str, feet: str, threshold: float) 
 def feet_air_time_positive_biped(world: World, command_name: str, threshold: float, feet: str) -> Tensor:
     """Time in the current single-stance phase, at most ``threshold`` [s], for commands above 0.1 m/s."""
     robot = world.robot
-    ids = _feet(world, feet)
+    ids = indices.feet(world, feet)
     contact_time, air_time = robot.current_contact_time[:, ids], robot.current_air_time[:, ids]
     in_contact = contact_time > 0.0
     in_mode_time = torch.where(in_contact, contact_time, air_time)
@@ -93,7 +94,7 @@ def feet_slide(world: World, feet: str) -> Tensor:
     Needs a world that reports ``robot.body_lin_vel_w`` (N, B, 3).
     """
     robot = world.robot
-    ids = list(world.spec.body_ids(feet))
+    ids = indices.bodies(world, feet)
     contacts = robot.contact_force_w[:, ids].norm(dim=-1) > 1.0
     speed = robot.body_lin_vel_w[:, ids, :2].norm(dim=-1)  # type: ignore[attr-defined]
     return (speed * contacts).sum(1)
@@ -101,7 +102,7 @@ def feet_slide(world: World, feet: str) -> Tensor:
 
 def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
     """Number of bodies whose contact force exceeds ``threshold`` [N]."""
-    ids = list(world.spec.body_ids(bodies))
+    ids = indices.bodies(world, bodies)
     return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float().sum(1)
 
 
@@ -122,7 +123,7 @@ def joint_pos_limits(world: World) -> Tensor:
 
 def joint_deviation_l1(world: World, joints: str = ".*") -> Tensor:
     """Sum of |q - q_default| [rad] over ``joints``."""
-    ids = list(world.spec.joint_ids(joints))
+    ids = indices.joints(world, joints)
     return (world.robot.joint_pos - world.default_joint_pos)[:, ids].abs().sum(1)
 
 
@@ -144,8 +145,3 @@ def first_contacts(world: World) -> Tensor:
     """Feet that touched down during the last control step, (N, F)."""
     contact_time = world.robot.current_contact_time
     return (contact_time > 0.0) & (contact_time < world.step_dt + 1e-8)
-
-
-def _feet(world: World, pattern: str) -> list[int]:
-    wanted = {world.spec.body_names[i] for i in world.spec.body_ids(pattern)}
-    return [i for i, name in enumerate(world.spec.foot_names) if name in wanted]

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ..world import World
+from . import indices
 
 
 def time_out(world: World) -> Tensor:
@@ -13,7 +14,7 @@ def time_out(world: World) -> Tensor:
 
 def illegal_contact(world: World, bodies: str, threshold: float) -> Tensor:
     """A contact force above ``threshold`` [N] on one of ``bodies``."""
-    ids = list(world.spec.body_ids(bodies))
+    ids = indices.bodies(world, bodies)
     return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).any(1)
 
 

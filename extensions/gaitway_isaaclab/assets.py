@@ -1,0 +1,178 @@
+"""The robot as Isaac Lab loads it: its own asset where that can be reached, else a USD made from the MJCF."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import importlib
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gaitway_tasks.robots.robot import Robot
+from gaitway_tasks.spec import Task
+
+from . import compat
+from .compat import IsaacLabError
+
+ISAAC_CFGS = {
+    "anymal-b": "anymal:ANYMAL_B_CFG",
+    "anymal-c": "anymal:ANYMAL_C_CFG",
+    "anymal-d": "anymal:ANYMAL_D_CFG",
+    "a1": "unitree:UNITREE_A1_CFG",
+    "go1": "unitree:UNITREE_GO1_CFG",
+    "go2": "unitree:UNITREE_GO2_CFG",
+    "h1": "unitree:H1_MINIMAL_CFG",
+    "g1": "unitree:G1_MINIMAL_CFG",
+}
+"""Where ``isaaclab_assets.robots`` has the robots."""
+
+ASSET_VARIABLE = "GAITWAY_ISAACLAB_ASSET"
+ASSETS = ("auto", "nucleus", "mjcf")
+ACTUATORS = ("task", "isaaclab")
+MASS_TOLERANCE = 0.01
+
+
+def choose_asset(robot: Robot, asset: str | None) -> str:
+    """``"nucleus"`` or ``"mjcf"``: what ``asset`` or the environment variable says, or with ``"auto"`` what can be had.
+
+    Raises :class:`IsaacLabError` for another value, and for a robot that Isaac Lab has no asset of.
+    """
+    asset = asset or os.environ.get(ASSET_VARIABLE) or "auto"
+    if asset not in ASSETS:
+        raise IsaacLabError(f"asset {asset!r} ({ASSET_VARIABLE}): use one of {', '.join(ASSETS)}")
+    if asset == "nucleus" and robot.name not in ISAAC_CFGS:
+        raise IsaacLabError(f"Isaac Lab has no asset of {robot.name!r}: use asset 'mjcf', which is made from its MJCF")
+    if asset == "auto":
+        known = robot.name in ISAAC_CFGS
+        return "nucleus" if known and reachable(_isaac_cfg(robot).spawn.usd_path) else "mjcf"
+    return asset
+
+
+@functools.cache
+def reachable(path: str, timeout: float = 5.0) -> bool:
+    """Whether the file is there: a local path, or one on an asset server, asked for at most ``timeout`` [s]."""
+    if path.startswith(("http://", "https://")):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(path, method="HEAD"), timeout=timeout):
+                return True
+        except (OSError, urllib.error.URLError):
+            return False
+    if "://" in path:
+        import omni.client
+
+        return bool(omni.client.stat(path)[0] == omni.client.Result.OK)
+    return Path(path).exists()
+
+
+def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
+    """``ArticulationCfg`` of the task's robot: spawned from ``asset``, with the task's default pose and actuators.
+
+    ``actuators="isaaclab"`` takes those of Isaac Lab's own configuration instead, which for ANYmal C is the LSTM
+    network of its drives; the network's file must be reachable.
+    """
+    robot = task.robot
+    cfg = copy.deepcopy(_isaac_cfg(robot)) if asset == "nucleus" else _converted(robot)
+    cfg.prim_path = "{ENV_REGEX_NS}/Robot"
+    cfg.init_state.pos = (0.0, 0.0, robot.init_height)
+    cfg.init_state.rot = compat.identity_quat()
+    cfg.init_state.joint_pos = dict(zip(robot.joint_names, robot.default_joint_pos, strict=True))
+    cfg.soft_joint_pos_limit_factor = robot.soft_joint_pos_limit_factor
+    if actuators == "task":
+        from .actuators import actuator_cfgs
+
+        cfg.actuators = actuator_cfgs(task, newton_armature=0.01 if asset == "nucleus" else None)
+    elif actuators == "isaaclab":
+        cfg.actuators = _isaac_actuators(task)
+    else:
+        raise IsaacLabError(f"actuators {actuators!r}: use one of {', '.join(ACTUATORS)}")
+    return cfg
+
+
+def check_masses(robot: Robot, articulation: Any) -> None:
+    """Raise unless every body of the converted ``articulation`` has the mass that the MJCF gives it, within 1 %.
+
+    Importers of USD files have been seen to drop masses and to guess them from shapes instead.
+    """
+    import mujoco
+
+    from .usd import body_inertials
+
+    model = mujoco.MjModel.from_xml_path(str(robot.mjcf))
+    expected = {model.body(i).name: inertial.mass for i, inertial in enumerate(body_inertials(model)) if i > 0}
+    loaded = dict(zip(articulation.body_names, compat.body_masses(articulation.data)[0].cpu().tolist(), strict=True))
+    wrong = [
+        f"{name}: {loaded.get(name, 0.0):.4g} kg instead of {mass:.4g} kg"
+        for name, mass in expected.items()
+        if not np.isclose(loaded.get(name, 0.0), mass, rtol=MASS_TOLERANCE, atol=0.0)
+    ]
+    if wrong:
+        raise IsaacLabError(
+            f"the simulator loaded {robot.name} with other masses than its MJCF has: {'; '.join(wrong)}"
+        )
+
+
+def _isaac_cfg(robot: Robot) -> Any:
+    module, name = ISAAC_CFGS[robot.name].split(":")
+    return getattr(importlib.import_module(f"isaaclab_assets.robots.{module}"), name)
+
+
+def _isaac_actuators(task: Task) -> Any:
+    from .actuators import action_delay
+
+    robot = task.robot
+    if robot.name not in ISAAC_CFGS:
+        raise IsaacLabError(f"Isaac Lab has no actuators for {robot.name!r}: use actuators 'task'")
+    if action_delay(task) is not None:
+        raise IsaacLabError("an action delay needs the task's own actuators: use actuators 'task', or drop the event")
+    cfgs = copy.deepcopy(_isaac_cfg(robot).actuators)
+    for name, cfg in cfgs.items():
+        network = getattr(cfg, "network_file", None)
+        if network is not None and not reachable(network):
+            raise IsaacLabError(
+                f"the network file of actuator {name!r}, {network}, cannot be reached: use actuators 'task'"
+            )
+    return cfgs
+
+
+def _converted(robot: Robot) -> Any:
+    import isaaclab.sim as sim_utils
+    from isaaclab.assets import ArticulationCfg
+
+    return ArticulationCfg(
+        spawn=sim_utils.UsdFileCfg(
+            usd_path=str(_usd_of(robot)),
+            activate_contact_sensors=True,
+            rigid_props=sim_utils.RigidBodyPropertiesCfg(
+                disable_gravity=False,
+                retain_accelerations=False,
+                linear_damping=0.0,
+                angular_damping=0.0,
+                max_linear_velocity=1000.0,
+                max_angular_velocity=1000.0,
+                max_depenetration_velocity=1.0,
+            ),
+            articulation_props=sim_utils.ArticulationRootPropertiesCfg(
+                enabled_self_collisions=True, solver_position_iteration_count=4, solver_velocity_iteration_count=0
+            ),
+        ),
+        actuators={},
+    )
+
+
+def _usd_of(robot: Robot) -> Path:
+    """The converted USD, in the user's cache, by what it was made from."""
+    from . import usd
+
+    made_from = hashlib.sha256(robot.mjcf.read_bytes() + repr(robot).encode() + Path(usd.__file__).read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaitway" / "isaaclab"
+    path = cache / f"{robot.name}-{made_from.hexdigest()[:16]}.usd"
+    if not path.exists():
+        # Renamed into place, so that a process beside this one never reads half a file.
+        temporary = usd.write_usd(robot, path.with_name(f"{os.getpid()}-{path.name}"))
+        temporary.replace(path)
+    return path

@@ -1,0 +1,161 @@
+"""Everything in which Isaac Lab 2.3 and 3.0 differ, and nothing else.
+
+Isaac Lab's packages number themselves: ``isaaclab.__version__`` is 0.54.x in Isaac Lab 2.3 and 6.1.x in 3.0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+RELEASES = {(0, 54): "2.3", (6, 1): "3.0"}
+PHYSICS = {"physx": "physx", "newton": "newton_mjwarp"}
+"""Our names for Isaac Lab 3.0's physics presets."""
+
+
+class IsaacLabError(ValueError):
+    """Isaac Lab is of a version, or in a state, that Gaitway's tasks cannot run on; the message names the fix."""
+
+
+def release_of(version: str) -> str:
+    """The Isaac Lab release, ``"2.3"`` or ``"3.0"``, that has ``isaaclab.__version__ == version``."""
+    numbers = version.split(".")[:2]
+    key = tuple(int(n) for n in numbers) if all(n.isdigit() for n in numbers) else ()
+    if key not in RELEASES:
+        known = ", ".join(f"{major}.{minor}.x (Isaac Lab {name})" for (major, minor), name in RELEASES.items())
+        raise IsaacLabError(f"isaaclab {version} is unknown to Gaitway, which knows {known}: install one of these")
+    return RELEASES[key]  # type: ignore[index]
+
+
+@functools.cache
+def release() -> str:
+    """The installed Isaac Lab: ``"2.3"`` or ``"3.0"``."""
+    import isaaclab
+
+    return release_of(str(isaaclab.__version__))
+
+
+def is_3() -> bool:
+    return release() == "3.0"
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+
+def tensor(array: Any) -> Tensor:
+    """Simulation data as torch: 2.3 has tensors, 3.0 a ``ProxyArray`` with a cached view."""
+    return getattr(array, "torch", array)
+
+
+def quat_columns() -> tuple[int, ...] | None:
+    """Which columns of a quaternion are w, x, y, z; None when it is in that order already."""
+    return (3, 0, 1, 2) if is_3() else None
+
+
+def identity_quat() -> tuple[float, float, float, float]:
+    """No rotation, as configurations write it."""
+    return (0.0, 0.0, 0.0, 1.0) if is_3() else (1.0, 0.0, 0.0, 0.0)
+
+
+def sensor_bodies(sensor: Any) -> Sequence[str]:
+    """Names of the bodies that a contact sensor reports, in its order. Newton's sensors call them sensors."""
+    names = getattr(sensor, "sensor_names", None)
+    return list(sensor.body_names if names is None else names)
+
+
+def body_masses(data: Any) -> Tensor:
+    """Masses as loaded [kg], (N, B), in the simulator's order."""
+    return tensor(data.body_mass if is_3() else data.default_mass)
+
+
+# ---- configuration ---------------------------------------------------------------------------------------------------
+
+
+def configclass() -> Any:
+    if is_3():
+        from isaaclab.utils.configclass import configclass
+    else:
+        from isaaclab.utils import configclass
+    return configclass
+
+
+def noise_cfg(low: float, high: float) -> Any:
+    """Additive uniform noise. 3.0 has dropped the older alias of this class."""
+    from isaaclab.utils.noise import UniformNoiseCfg
+
+    return UniformNoiseCfg(n_min=low, n_max=high)
+
+
+def preset(default: Any, newton: Any) -> Any:
+    """``default``, or on 3.0 a preset that ``physics=newton_mjwarp`` switches to ``newton``."""
+    if not is_3():
+        return default
+    from isaaclab_tasks.utils import preset
+
+    return preset(default=default, newton_mjwarp=newton, physx=default)
+
+
+def set_physics(sim: Any, rough: bool) -> None:
+    """Physics engines with the settings of Isaac Lab's own velocity tasks, on ``sim`` (``SimulationCfg``).
+
+    2.3 has PhysX only. 3.0 gets a preset, for ``physics=physx`` and ``physics=newton_mjwarp``.
+    """
+    patches = 10 * 2**15
+    if not is_3():
+        sim.physx.gpu_max_rigid_patch_count = patches
+        return
+    from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg, NewtonCollisionPipelineCfg, NewtonShapeCfg
+    from isaaclab_physx.physics import PhysxCfg
+
+    if rough:
+        newton = NewtonCfg(
+            solver_cfg=MJWarpSolverCfg(
+                njmax=200,
+                nconmax=100,
+                cone="pyramidal",
+                impratio=1.0,
+                integrator="implicitfast",
+                use_mujoco_contacts=False,
+            ),
+            collision_cfg=NewtonCollisionPipelineCfg(max_triangle_pairs=2_500_000),
+            num_substeps=1,
+            debug_mode=False,
+            default_shape_cfg=NewtonShapeCfg(margin=0.01),
+        )
+    else:
+        newton = NewtonCfg(
+            solver_cfg=MJWarpSolverCfg(njmax=120, nconmax=15, cone="elliptic", impratio=100, integrator="implicitfast"),
+            num_substeps=1,
+            debug_mode=False,
+        )
+    sim.physics = preset(PhysxCfg(gpu_max_rigid_patch_count=patches), newton)
+
+
+def contact_sensor_cfg(**settings: Any) -> Any:
+    """A contact sensor; on 3.0 the class of the chosen physics engine."""
+    if not is_3():
+        from isaaclab.sensors import ContactSensorCfg
+
+        return ContactSensorCfg(**settings)
+    from isaaclab_newton.sensors import ContactSensorCfg as NewtonContactSensorCfg
+    from isaaclab_physx.sensors import ContactSensorCfg as PhysxContactSensorCfg
+
+    return preset(PhysxContactSensorCfg(**settings), NewtonContactSensorCfg(**settings))
+
+
+def choose_physics(cfg: Any, physics: str | None) -> Any:
+    """Settle the presets in ``cfg`` on ``physics``, ``"physx"`` or ``"newton"``; None leaves the choice open."""
+    if physics is None:
+        return cfg
+    if physics not in PHYSICS:
+        raise IsaacLabError(f"physics {physics!r}: use one of {', '.join(PHYSICS)}")
+    if not is_3():
+        if physics == "newton":
+            raise IsaacLabError("physics 'newton' needs Isaac Lab 3.0; this is 2.3, which has 'physx' only")
+        return cfg
+    from isaaclab_tasks.utils import resolve_presets
+
+    return resolve_presets(cfg, {PHYSICS[physics]})

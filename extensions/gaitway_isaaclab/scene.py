@@ -1,0 +1,122 @@
+"""Ground, robot and sensors of a task as Isaac Lab's scene."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING
+from typing import Any
+
+import isaaclab.sim as sim_utils
+import isaaclab.terrains as terrain_gen
+from gaitway_tasks.spec import HeightScanner, SubTerrain, Task, Terrain
+from isaaclab.assets import ArticulationCfg, AssetBaseCfg
+from isaaclab.scene import InteractiveSceneCfg
+from isaaclab.sensors import RayCasterCfg, patterns
+from isaaclab.terrains import TerrainGeneratorCfg, TerrainImporterCfg
+from isaaclab.utils import configclass
+from isaaclab.utils.assets import ISAAC_NUCLEUS_DIR, ISAACLAB_NUCLEUS_DIR
+
+from . import compat
+from .assets import robot_cfg
+
+SUB_TERRAINS = {
+    "pyramid_stairs": terrain_gen.MeshPyramidStairsTerrainCfg,
+    "inverted_pyramid_stairs": terrain_gen.MeshInvertedPyramidStairsTerrainCfg,
+    "random_grid": terrain_gen.MeshRandomGridTerrainCfg,
+    "random_uniform": terrain_gen.HfRandomUniformTerrainCfg,
+    "pyramid_slope": terrain_gen.HfPyramidSlopedTerrainCfg,
+    "inverted_pyramid_slope": terrain_gen.HfInvertedPyramidSlopedTerrainCfg,
+}
+TILES = (
+    f"{ISAACLAB_NUCLEUS_DIR}/Materials/TilesMarbleSpiderWhiteBrickBondHoned/TilesMarbleSpiderWhiteBrickBondHoned.mdl"
+)
+SKY = f"{ISAAC_NUCLEUS_DIR}/Materials/Textures/Skies/PolyHaven/kloofendal_43d_clear_puresky_4k.hdr"
+
+
+@configclass
+class SceneCfg(InteractiveSceneCfg):
+    """Height scanners come on top, under their names in the task."""
+
+    terrain: TerrainImporterCfg = MISSING  # type: ignore[assignment]
+    robot: ArticulationCfg = MISSING  # type: ignore[assignment]
+    contact_forces: Any = MISSING
+    sky_light: AssetBaseCfg = MISSING  # type: ignore[assignment]
+
+
+def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg:
+    """The scene; materials from Isaac Lab's asset server are left out where the robot does not come from there."""
+    timing, textured = task.timing, asset == "nucleus"
+    scene = SceneCfg(
+        num_envs=num_envs,
+        env_spacing=2.5,
+        terrain=terrain_cfg(task.terrain, bool(task.curriculum), textured),
+        robot=robot_cfg(task, asset, actuators),
+        contact_forces=compat.contact_sensor_cfg(
+            prim_path="{ENV_REGEX_NS}/Robot/.*",
+            history_length=3,
+            track_air_time=True,
+            update_period=timing.physics_dt,
+        ),
+        sky_light=AssetBaseCfg(
+            prim_path="/World/skyLight",
+            spawn=sim_utils.DomeLightCfg(intensity=750.0, texture_file=SKY if textured else None),
+        ),
+    )
+    for name, scanner in task.height_scanners.items():
+        setattr(scene, name, scanner_cfg(scanner, task.robot.base_name, timing.step_dt))
+    return scene
+
+
+def terrain_cfg(terrain: Terrain, curriculum: bool, textured: bool) -> Any:
+    """``TerrainImporterCfg``: a plane, or the generator's tiles, sorted by difficulty when a curriculum climbs them."""
+    return TerrainImporterCfg(
+        prim_path="/World/ground",
+        terrain_type=terrain.kind,
+        terrain_generator=generator_cfg(terrain, curriculum),
+        max_init_terrain_level=terrain.max_init_level,
+        collision_group=-1,
+        physics_material=sim_utils.RigidBodyMaterialCfg(
+            friction_combine_mode="multiply",
+            restitution_combine_mode="multiply",
+            static_friction=terrain.friction,
+            dynamic_friction=terrain.friction,
+        ),
+        visual_material=(
+            sim_utils.MdlFileCfg(mdl_path=TILES, project_uvw=True, texture_scale=(0.25, 0.25)) if textured else None
+        ),
+        debug_vis=False,
+    )
+
+
+def generator_cfg(terrain: Terrain, curriculum: bool) -> Any:
+    generator = terrain.generator
+    if generator is None:
+        return None
+    return TerrainGeneratorCfg(
+        size=generator.size,
+        border_width=generator.border_width,
+        num_rows=generator.num_rows,
+        num_cols=generator.num_cols,
+        horizontal_scale=generator.horizontal_scale,
+        vertical_scale=generator.vertical_scale,
+        slope_threshold=generator.slope_threshold,
+        use_cache=False,
+        curriculum=curriculum,
+        sub_terrains={name: sub_terrain_cfg(sub) for name, sub in generator.sub_terrains.items()},
+    )
+
+
+def sub_terrain_cfg(sub: SubTerrain) -> Any:
+    return SUB_TERRAINS[sub.kind](proportion=sub.proportion, **sub.params)
+
+
+def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:
+    """Rays straight down from 20 m above the base, turned with its yaw, once in a control step."""
+    return RayCasterCfg(
+        prim_path=f"{{ENV_REGEX_NS}}/Robot/{body}",
+        offset=RayCasterCfg.OffsetCfg(pos=(0.0, 0.0, 20.0)),
+        ray_alignment="yaw",
+        pattern_cfg=patterns.GridPatternCfg(resolution=scanner.resolution, size=list(scanner.size)),
+        debug_vis=False,
+        mesh_prim_paths=["/World/ground"],
+        update_period=step_dt,
+    )

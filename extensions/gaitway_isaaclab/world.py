@@ -1,0 +1,200 @@
+"""Isaac Lab's articulation and sensors as the world that Gaitway's terms see.
+
+Names are resolved once, when the adapter is made; a step then costs at most one gather per quantity, on the device, and
+none where the simulator's order is the robot's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gaitway_tasks.robots.robot import Robot
+from torch import Tensor
+
+from .compat import IsaacLabError, quat_columns, sensor_bodies, tensor
+
+ROBOT, CONTACTS = "robot", "contact_forces"
+
+
+def world_of(env: Any) -> IsaacLabWorld:
+    """The world of ``env``, a ``ManagerBasedRLEnv`` built from :func:`gaitway_isaaclab.env_cfg`; made once."""
+    try:
+        return env._gaitway_world  # type: ignore[no-any-return]
+    except AttributeError:
+        pass
+    from .build import asset_of, task_of
+
+    task = task_of(env.cfg)
+    world = IsaacLabWorld(env, task.robot, task.actions.raw_clip)
+    if asset_of(env.cfg) == "mjcf":
+        from .assets import check_masses
+
+        check_masses(task.robot, env.scene[ROBOT])
+    env._gaitway_world = world
+    return world
+
+
+def index_of(kind: str, wanted: Sequence[str], found: Sequence[str], device: Any) -> Tensor | None:
+    """Where ``wanted`` names are among ``found``, (len(wanted),), int64; None when both are the same list."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise IsaacLabError(
+            f"the simulated robot has no {kind} {', '.join(missing)}; it has {', '.join(found)}: "
+            "use the asset that belongs to this task"
+        )
+    if list(wanted) == list(found):
+        return None
+    return torch.tensor([list(found).index(name) for name in wanted], device=device)
+
+
+def pick(values: Tensor, index: Tensor | None, dim: int = 1) -> Tensor:
+    return values if index is None else values.index_select(dim, index)
+
+
+class IsaacLabRobotState:
+    """Implements :class:`gaitway_tasks.world.RobotState` over an ``Articulation`` and its ``ContactSensor``.
+
+    Quantities are Isaac Lab's own of the same meaning, read when asked for. ``contact_force_w`` is, for each body, the
+    strongest net force of the sensor's history, which is what Isaac Lab's contact terms look at.
+    """
+
+    def __init__(self, articulation: Any, contacts: Any, robot: Robot, device: Any):
+        self._data, self._contacts = articulation.data, contacts
+        self._joints = index_of("joint", robot.joint_names, articulation.joint_names, device)
+        self._bodies = index_of("body", robot.body_names, articulation.body_names, device)
+        self._quat = None if quat_columns() is None else torch.tensor(quat_columns(), device=device)
+        sensed = sensor_bodies(contacts)
+        self._sensed = index_of("contact sensor on body", robot.body_names, sensed, device)
+        self._feet = index_of("contact sensor on foot", robot.foot_names, sensed, device)
+
+    @property
+    def joint_pos(self) -> Tensor:
+        return pick(tensor(self._data.joint_pos), self._joints)
+
+    @property
+    def joint_vel(self) -> Tensor:
+        return pick(tensor(self._data.joint_vel), self._joints)
+
+    @property
+    def joint_acc(self) -> Tensor:
+        return pick(tensor(self._data.joint_acc), self._joints)
+
+    @property
+    def applied_torque(self) -> Tensor:
+        return pick(tensor(self._data.applied_torque), self._joints)
+
+    @property
+    def root_pos_w(self) -> Tensor:
+        return tensor(self._data.root_pos_w)
+
+    @property
+    def root_quat_wxyz(self) -> Tensor:
+        return pick(tensor(self._data.root_quat_w), self._quat)
+
+    @property
+    def root_lin_vel_b(self) -> Tensor:
+        return tensor(self._data.root_lin_vel_b)
+
+    @property
+    def root_ang_vel_b(self) -> Tensor:
+        return tensor(self._data.root_ang_vel_b)
+
+    @property
+    def projected_gravity_b(self) -> Tensor:
+        return tensor(self._data.projected_gravity_b)
+
+    @property
+    def body_lin_vel_w(self) -> Tensor:
+        return pick(tensor(self._data.body_lin_vel_w), self._bodies)
+
+    @property
+    def contact_force_w(self) -> Tensor:
+        history = pick(tensor(self._contacts.data.net_forces_w_history), self._sensed, 2)  # (N, H, B, 3)
+        strongest = history.norm(dim=-1, keepdim=True).argmax(1, keepdim=True)
+        return history.gather(1, strongest.expand(-1, -1, -1, 3))[:, 0]
+
+    @property
+    def current_air_time(self) -> Tensor:
+        return pick(tensor(self._contacts.data.current_air_time), self._feet)
+
+    @property
+    def last_air_time(self) -> Tensor:
+        return pick(tensor(self._contacts.data.last_air_time), self._feet)
+
+    @property
+    def current_contact_time(self) -> Tensor:
+        return pick(tensor(self._contacts.data.current_contact_time), self._feet)
+
+    @property
+    def last_contact_time(self) -> Tensor:
+        return pick(tensor(self._contacts.data.last_contact_time), self._feet)
+
+
+class IsaacLabWorld:
+    """Implements :class:`gaitway_tasks.world.World` over a ``ManagerBasedRLEnv``.
+
+    The action term lists the joints in the robot's order, so the action manager's actions need no conversion.
+    ``raw_clip`` is the task's clamp on them.
+    """
+
+    def __init__(self, env: Any, robot: Robot, raw_clip: float | None = None):
+        self._env, self.spec, self._raw_clip = env, robot, raw_clip
+        self.num_envs, self.device = env.num_envs, torch.device(env.device)
+        articulation, contacts = env.scene[ROBOT], env.scene[CONTACTS]
+        self.robot = IsaacLabRobotState(articulation, contacts, robot, self.device)
+        self.step_dt = env.step_dt
+        self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
+        limits = tensor(articulation.data.soft_joint_pos_limits)[0]
+        self.soft_joint_pos_limits = pick(limits, self.robot._joints, 0).clone()
+
+    # ---- what terms read -------------------------------------------------------------------------------------------
+
+    @property
+    def max_episode_length(self) -> int:
+        return self._env.max_episode_length  # type: ignore[no-any-return]
+
+    @property
+    def episode_step(self) -> Tensor:
+        return self._env.episode_length_buf  # type: ignore[no-any-return]
+
+    @property
+    def terminated(self) -> Tensor:
+        return self._env.termination_manager.terminated  # type: ignore[no-any-return]
+
+    @property
+    def action(self) -> Tensor:
+        return self._clamped(self._env.action_manager.action)
+
+    @property
+    def previous_action(self) -> Tensor:
+        return self._clamped(self._env.action_manager.prev_action)
+
+    def _clamped(self, action: Tensor) -> Tensor:
+        return action if self._raw_clip is None else action.clamp(-self._raw_clip, self._raw_clip)
+
+    def command(self, name: str) -> Tensor:
+        return self._env.command_manager.get_command(name)  # type: ignore[no-any-return]
+
+    def height_scan(self, name: str) -> Tensor:
+        """Height of the sensor's frame, which is the base's, above each scan point [m], (N, P)."""
+        data = self._env.scene.sensors[name].data
+        return tensor(data.pos_w)[:, 2:] - tensor(data.ray_hits_w)[..., 2]
+
+    # ---- what curricula read and move ------------------------------------------------------------------------------
+
+    @property
+    def env_origins(self) -> Tensor:
+        return self._env.scene.env_origins  # type: ignore[no-any-return]
+
+    @property
+    def terrain_level(self) -> Tensor:
+        return self._env.scene.terrain.terrain_levels  # type: ignore[no-any-return]
+
+    @property
+    def terrain_tile_size(self) -> float:
+        return float(self._env.scene.terrain.cfg.terrain_generator.size[0])
+
+    def move_terrain_level(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
+        self._env.scene.terrain.update_env_origins(env_ids, up, down)

@@ -1,0 +1,35 @@
+"""Bodies, joints and feet by regular expression, as index tensors.
+
+Made once for each robot, expression and device: an index list in a term would be copied to the device at every step.
+"""
+
+import functools
+import re
+
+import torch
+from torch import Tensor
+
+from ..world import World
+
+
+def bodies(world: World, pattern: str) -> Tensor:
+    """Indices of the bodies whose whole name matches ``pattern``, int64; refuses a pattern that none matches."""
+    return _indices(world.spec.name, "body", world.spec.body_names, pattern, world.device)
+
+
+def joints(world: World, pattern: str) -> Tensor:
+    """Indices of the joints whose whole name matches ``pattern``, int64; refuses a pattern that none matches."""
+    return _indices(world.spec.name, "joint", world.spec.joint_names, pattern, world.device)
+
+
+def feet(world: World, pattern: str) -> Tensor:
+    """Indices among the feet of those whose whole name matches ``pattern``, int64; refuses one that none matches."""
+    return _indices(world.spec.name, "foot", world.spec.foot_names, pattern, world.device)
+
+
+@functools.cache
+def _indices(robot: str, kind: str, names: tuple[str, ...], pattern: str, device: torch.device) -> Tensor:
+    found = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+    if not found:
+        raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
+    return torch.tensor(found, device=device)
