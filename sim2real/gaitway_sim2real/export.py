@@ -60,7 +60,8 @@ UNITS = {
 }
 
 
-ESTIMATES = {"root_lin_vel_b", "height_scan"}
+ESTIMATES = {"base_lin_vel": "root_lin_vel_b", "height_scan": "height_scan"}
+"""Inputs of a bundle that no sensor gives, and the signals of terms that they stand for."""
 
 
 class ExportError(ValueError):
@@ -109,14 +110,14 @@ def _check_task(task: Task) -> None:
         listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
         raise ExportError(
             f"the actor of {task.name} reads signals that no robot measures: {listed}. Train the variant without them "
-            f"({task.name.removesuffix('-blind')}-blind), or, if the robot will estimate them, name them as estimated "
-            f"({', '.join(sorted(ESTIMATES))})"
+            f"({task.name.removesuffix('-blind')}-blind), or name what the robot will estimate "
+            f"({', '.join(f'--estimate {name}' for name in ESTIMATES)})"
         )
     read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
-    if unknown := sorted((read & set(task.estimators)) - ESTIMATES):
+    if unknown := sorted((read & set(task.estimators)) - set(ESTIMATES.values())):
         raise ExportError(
             f"the actor of {task.name} reads {', '.join(unknown)} from an estimator, which a bundle has no input for: "
-            f"it has inputs for {', '.join(sorted(ESTIMATES))}"
+            f"it has inputs for {', '.join(ESTIMATES.values())}"
         )
     if len(task.commands) != 1:
         raise ExportError(

@@ -89,6 +89,7 @@ class SignalPolicy(nn.Module):
 
     offset: Tensor
     scale: Tensor
+    clips: Tensor | None
     order: Tensor
 
     def __init__(self, task: Task, actor: nn.Module):
@@ -172,8 +173,10 @@ class SignalPolicy(nn.Module):
 
 
 def _state(signals: dict[str, Tensor]) -> MeasuredState:
-    measured = [signals[name] for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro")]
-    return EstimatedState(*measured, signals["base_lin_vel"]) if "base_lin_vel" in signals else MeasuredState(*measured)
+    joint_pos, joint_vel, quat, gyro = (signals[name] for name in MEASURED[:4])
+    if "base_lin_vel" not in signals:
+        return MeasuredState(joint_pos, joint_vel, quat, gyro)
+    return EstimatedState(joint_pos, joint_vel, quat, gyro, signals["base_lin_vel"])
 
 
 def estimated_widths(task: Task) -> dict[str, int]:

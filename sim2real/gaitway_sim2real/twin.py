@@ -43,7 +43,7 @@ class MujocoTwin:
         self.joint_names = tuple(contract.joint_names[i] for i in order)
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
-        self._is_motor = np.array([law == "dc_motor" for law in contract.per_joint("law")])
+        self._is_motor = np.array([actuator.law == "dc_motor" for actuator in contract.joint_actuators])
         self._own_gains = walking_gains(contract, self.joint_names)
         self._contract = contract
         self.place(contract.default_joint_pos)

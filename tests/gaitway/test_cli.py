@@ -177,8 +177,11 @@ def test_a_policy_that_no_robot_can_feed_is_not_exported(tmp_path, capsys):
     assert main(["train", "velocity-flat-anymal-c", "--out", str(path), "--quiet", *SMALL]) == 0
     code, _, err = ours(["export", path, "--out", bundle], capsys)
     assert code == 2
-    assert "base_lin_vel" in err and "-blind" in err
+    assert "base_lin_vel" in err and "-blind" in err and "--estimate base_lin_vel" in err
     assert not bundle.exists()
+    assert ours(["export", path, "--out", bundle, "--estimate", "base_lin_vel"], capsys)[0] == 0
+    code, out, _ = ours(["run", bundle, "--seconds", "0.1"], capsys)
+    assert "stood in for an estimator" in out
 
 
 def test_export_run_and_play_a_bundle(run_path, tmp_path, capsys):

@@ -104,7 +104,7 @@ BAD = {
     "task.rewards.lin_vel_z_l2.func=no_such_module:f": "cannot import 'no_such_module'",
     "task.events.push_robot.mode=never": "use 'startup', 'reset' or 'interval'",
     "task.robot.actuators.legs.kind=Muscle": "use one of ImplicitPD, DCMotor",
-    "task.robot.mjcf=robot:anymal-d": "unknown robot 'anymal-d': did you mean 'anymal-c'?",
+    "task.robot.mjcf=robot:anymal-cc": "unknown robot 'anymal-cc': did you mean 'anymal-c'?",
     "task.timing.decimation=0": "decimation=0",
     "task.timing.episode_length_s=0.001": "shorter than one control step",
     "agent.gamma=2": "gamma 2.0: must lie in [0, 1]",

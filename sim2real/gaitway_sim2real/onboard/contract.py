@@ -276,7 +276,8 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     ]
     ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
     faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
-    motor, grouped = {"saturation_effort", "velocity_limit"}, Counter()
+    motor = {"saturation_effort", "velocity_limit"}
+    grouped: Counter[str] = Counter()
     for number, actuator in enumerate(data["actuators"]):
         grouped.update(actuator["joints"])
         if actuator["law"] == "dc_motor" and (lacking := sorted(motor - actuator.keys())):

@@ -64,15 +64,12 @@ def actuator_laws(contract: Contract) -> list[ActuatorLaw]:
 
 
 def _law(actuator: Actuator) -> ActuatorLaw:
-    gains = {
-        "stiffness": actuator.stiffness,
-        "damping": actuator.damping,
-        "effort_limit": actuator.effort_limit,
-    }
+    kp, kd, effort = actuator.stiffness, actuator.damping, actuator.effort_limit
     if actuator.law == "implicit_pd":
-        return ImplicitPD(**gains)
-    assert actuator.saturation_effort is not None and actuator.velocity_limit is not None  # by the contract's schema
-    return DCMotor(**gains, saturation_effort=actuator.saturation_effort, velocity_limit=actuator.velocity_limit)
+        return ImplicitPD(stiffness=kp, damping=kd, effort_limit=effort)
+    stall, no_load = actuator.saturation_effort, actuator.velocity_limit
+    assert stall is not None and no_load is not None  # by the contract's schema
+    return DCMotor(stiffness=kp, damping=kd, effort_limit=effort, saturation_effort=stall, velocity_limit=no_load)
 
 
 def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float = 0.0, visual: bool = False) -> Plant:
