@@ -11,6 +11,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from .core import distributed
 from .models.actor_critic import ActorCritic
 from .rollout import Lane, Rollout, join
 from .symmetry import Symmetry
@@ -47,6 +48,7 @@ class Collector:
         self.num_steps, self.random_episode_start = num_steps, random_episode_start
         self.num_envs = sum(env.num_envs for env in envs)
         self.observations: list[Observation] | None = None
+        self._steps_at_once = self.num_envs * distributed.size()
         # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
         alone = len(envs) == 1 and not isinstance(envs[0], SplitStep)
         self._background = None if alone else ThreadPoolExecutor(1, "physics")
@@ -70,7 +72,7 @@ class Collector:
             for i, lane in enumerate(lanes):
                 start = time.perf_counter()
                 observation, *outcome = pending[i]()
-                lane.add_outcome(*outcome, steps=steps + (t + 1) * self.num_envs)
+                lane.add_outcome(*outcome, steps=steps + (t + 1) * self._steps_at_once)
                 self.observations[i] = observation | lane.memory
                 timing["environment"] += time.perf_counter() - start
                 if t + 1 < self.num_steps:
@@ -109,8 +111,10 @@ class Collector:
         return self.policy.head.to_env(action)
 
     def state_dict(self) -> dict[str, Any]:
+        """Of environments that restart when they are loaded, what was last observed is not kept."""
+        restarts = any(getattr(env, "restarts_on_load", False) for env in self.envs)
         return {
-            "observations": None if self.observations is None else list(self.observations),
+            "observations": None if restarts or self.observations is None else list(self.observations),
             "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
         }
 

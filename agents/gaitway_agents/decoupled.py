@@ -24,8 +24,9 @@ class DecoupledCollector(Collector):
     """
 
     def __init__(self, envs: Sequence[VectorEnv], policy: ActorCritic, generator: torch.Generator, **settings: Any):
-        seed = int(torch.randint(2**62, (), generator=generator))
-        super().__init__(envs, copy.deepcopy(policy), torch.Generator().manual_seed(seed), **settings)
+        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+        mine = torch.Generator(generator.device).manual_seed(seed)
+        super().__init__(envs, copy.deepcopy(policy), mine, **settings)
         self.learner = policy
         self._thread = ThreadPoolExecutor(1, "actor", torch.set_num_threads, (torch.get_num_threads(),))
         self._next: Future[Rollout] | None = None

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
 from .collector import Collector
+from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
 from .core.finite import NonFiniteError
@@ -34,7 +35,9 @@ class OnPolicyTrainer:
 
     Environments are ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
     Several of them are stepped in turn as one. With canonical symmetry the whole learner lives in the canonical
-    domain and only what enters an environment is mirrored back.
+    domain and only what enters an environment is mirrored back. Everything lives on the ``device`` of the
+    environments. In a torch.distributed group each process has environments of its own and they learn as one; steps
+    are those of all.
     """
 
     def __init__(
@@ -54,8 +57,11 @@ class OnPolicyTrainer:
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
         if config.learning_rate_final is not None and not total_steps:
             raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
-        self.config, self.symmetry, self.total_steps = config, symmetry, total_steps
-        self.generator = torch.Generator().manual_seed(seed)
+        _check_distributed(config)
+        self.config, self.total_steps = config, total_steps
+        self.device = getattr(self.env, "device", torch.device("cpu"))
+        self.symmetry = None if symmetry is None else symmetry.to(self.device)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             observation_space = self.env.single_observation_space
@@ -64,7 +70,7 @@ class OnPolicyTrainer:
                     f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
                 )
             kind = POLICIES[config.model.recurrent]
-            self.policy = kind(observation_space, self.env.single_action_space, config.model)
+            self.policy = kind(observation_space, self.env.single_action_space, config.model).to(self.device)
         self.collector = (DecoupledCollector if config.decoupled else Collector)(
             self.envs,
             self.policy,
@@ -74,7 +80,9 @@ class OnPolicyTrainer:
             symmetry=symmetry if config.symmetry == "canonical" else None,
         )
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
-        self.reward_scaler = RewardScaler(self.num_envs, config.gamma) if config.scale_rewards else None
+        for buffer in self.policy.buffers():
+            distributed.from_first_(buffer)
+        self.reward_scaler = RewardScaler(self.num_envs, config.gamma).to(self.device) if config.scale_rewards else None
         self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
@@ -95,7 +103,7 @@ class OnPolicyTrainer:
         if self.collector.observations is None:
             self._check_rows()
         start = time.perf_counter()
-        steps = self.steps + self.config.num_steps * self.num_envs
+        steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
         rollout = self.collector.rollout(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
         if self.reward_scaler is not None:
             scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated, rollout.valid)
@@ -228,13 +236,30 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.generator.set_state(state["generator"])
+        if distributed.rank() == 0:
+            self.generator.set_state(state["generator"])
+        else:  # the checkpoint has that of the first process only, and no two may explore alike
+            self.generator.manual_seed(self.generator.initial_seed() + state["steps"])
         if self.reward_scaler is not None:
             self.reward_scaler.load_state_dict(state["reward_scaler"])
         if self.advantage_scaler is not None:
             self.advantage_scaler.load_state_dict(state["advantage_scaler"])
         self.steps = state["steps"]
         self.collector.load_state_dict(state)
+
+
+def _check_distributed(config: PPOConfig) -> None:
+    """Refuse, among several processes, settings whose updates would differ from process to process."""
+    if distributed.size() == 1:
+        return
+    for name, asked in (
+        ("a trust region", isinstance(config.optimizer, TrustRegionConfig)),
+        ("optimizer.critic", config.optimizer.critic is not None),
+        ("model.dreamer.percentile_scaling", config.model.dreamer.percentile_scaling),
+        ("decoupled", config.decoupled),
+    ):
+        if asked:
+            raise ValueError(f"{name} is not for several processes: train in one, or use plain PPO")
 
 
 def make_optimizer(

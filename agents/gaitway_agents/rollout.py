@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .trainer import Episode, Observation, episodes_from
+from .trainer import Ended, Episode, Observation, ended_in, episodes_of
 
 
 @dataclass
@@ -21,18 +21,21 @@ class Lane:
     outcomes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list)
     """Reward, terminated, truncated and valid of each step."""
     finals: list[tuple[int, Tensor, Observation]] = field(default_factory=list)
-    """Step, environments and last observations of the episodes that were truncated."""
-    episodes: list[Episode] = field(default_factory=list)
-    log: list[dict[str, float]] = field(default_factory=list)
+    """Step, environments and last observations of the episodes that were truncated, and maybe of others that ended."""
+    ended: list[Ended] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
     memory: Observation = field(default_factory=dict)
     """What the policy remembers for the next step; nothing if it is feed-forward."""
 
     def add_outcome(
         self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any], *, steps: int
     ) -> None:
-        """``steps`` counts those of the whole training, this one included."""
-        if bool(truncated.any()):
-            rows = truncated.nonzero().flatten()
+        """``steps`` counts those of the whole training, this one included.
+
+        Where the environment says in ``info["ended"]`` which episodes are over, nothing here waits for its device.
+        """
+        rows = info["ended"] if "ended" in info else truncated.nonzero().flatten()
+        if len(rows):
             final = info["final_obs"] | self.memory
             self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))
         valid = info["valid"] if "valid" in info else torch.ones_like(terminated)
@@ -40,7 +43,7 @@ class Lane:
             goes_on = valid & ~(terminated | truncated)
             self.memory = {name: value * goes_on[:, None] for name, value in self.memory.items()}
         self.outcomes.append((reward, terminated, truncated, valid))
-        self.episodes += episodes_from(info, steps)
+        self.ended += ended_in(info, steps)
         if "log" in info:
             self.log.append(info["log"])
 
@@ -61,7 +64,7 @@ class Rollout:
     valid: Tensor
     """False where nothing happened: a step in which an environment only began its next episode."""
     finals: list[tuple[int, Tensor, Observation]]
-    """Step, environments and last observations of the episodes that were truncated."""
+    """Step, environments and last observations of the episodes that were truncated, and maybe of others that ended."""
     following: Observation
     """What was observed after the last step, (N, ...)."""
     episodes: list[Episode]
@@ -92,11 +95,6 @@ def join(lanes: list[Lane], following: list[Observation], timing: dict[str, floa
 
     sizes = [lane.outcomes[0][0].shape[0] for lane in lanes]
     offsets = [sum(sizes[:i]) for i in range(len(lanes))]
-    entries: dict[str, list[float]] = {}
-    for lane in lanes:
-        for log in lane.log:
-            for name, value in log.items():
-                entries.setdefault(name, []).append(value)
     observations, _, distribution = lanes[0].decisions[0]
     return Rollout(
         observations={
@@ -117,10 +115,24 @@ def join(lanes: list[Lane], following: list[Observation], timing: dict[str, floa
             for t, rows, final in lane.finals
         ],
         following={name: torch.cat([lane[name] for lane in following]) for name in following[0]},
-        episodes=[episode for lane in lanes for episode in lane.episodes],
+        episodes=episodes_of([part for lane in lanes for part in lane.ended]),
         timing=timing,
-        log={name: sum(values) / len(values) for name, values in entries.items()},
+        log=_means([log for lane in lanes for log in lane.log]),
     )
+
+
+def _means(logs: list[dict[str, Any]]) -> dict[str, float]:
+    """The mean of every entry, over the logs that have it. Tensors are copied to the host together."""
+    entries: dict[str, list[Any]] = {}
+    for log in logs:
+        for name, value in log.items():
+            entries.setdefault(name, []).append(value)
+    tensors = {name: values for name, values in entries.items() if isinstance(values[0], Tensor)}
+    means = {name: sum(values) / len(values) for name, values in entries.items() if name not in tensors}
+    if tensors:
+        columns = [torch.stack(values).double().mean() for values in tensors.values()]
+        means |= zip(tensors, torch.stack(columns).tolist(), strict=True)
+    return {name: means[name] for name in entries}
 
 
 def rollout_state(rollout: Rollout) -> dict[str, Any]:

@@ -54,13 +54,31 @@ class Trainer(Protocol):
         ...
 
 
-def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
+Ended = tuple[int, Tensor, Tensor]
+"""Steps of the whole training, returns (K,) and lengths (K,) of episodes that ended in a step, where they were."""
+
+
+def ended_in(info: dict[str, Any], steps: int) -> list[Ended]:
     """The episodes that ended in a step, from the ``info["episode"]`` of the environment contract."""
     if "episode" not in info:
         return []
-    rows = info["_episode"].nonzero().flatten()
-    returns, lengths = info["episode"]["r"][rows].tolist(), info["episode"]["l"][rows].tolist()
-    return [Episode(steps, ret, int(length)) for ret, length in zip(returns, lengths, strict=True)]
+    # An environment that knows which ended spares a GPU the question.
+    rows = info["ended"] if "ended" in info else info["_episode"].nonzero().flatten()
+    return [(steps, info["episode"]["r"][rows], info["episode"]["l"][rows])]
+
+
+def episodes_of(parts: Sequence[Ended]) -> list[Episode]:
+    """Numbers that can be written down, copied from where the environments are in one go."""
+    if not parts:
+        return []
+    steps = [at for at, returns, _ in parts for _ in range(len(returns))]
+    returns, lengths = (torch.cat([part[i] for part in parts]).tolist() for i in (1, 2))
+    return [Episode(at, ret, int(length)) for at, ret, length in zip(steps, returns, lengths, strict=True)]
+
+
+def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
+    """The episodes that ended in a step."""
+    return episodes_of(ended_in(info, steps))
 
 
 @torch.no_grad()

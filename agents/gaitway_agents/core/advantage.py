@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from . import distributed
+
 
 def gae(
     rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, done: Tensor, gamma: float, lam: float
@@ -40,7 +42,10 @@ def monte_carlo(rewards: Tensor, next_values: Tensor, terminated: Tensor, done: 
 def normalise(advantages: Tensor, mask: Tensor | None = None, eps: float = 1e-8) -> Tensor:
     """Zero mean and unit (sample) standard deviation, over the decisions that ``mask`` keeps.
 
-    A single decision has no deviation and is left as it is.
+    A single decision has no deviation and is left as it is. Processes that learn together share mean and deviation.
     """
     kept = advantages if mask is None else advantages[mask.bool()]
+    if distributed.size() > 1:
+        count, mean, variance = distributed.moments(kept.flatten())
+        return (advantages - mean) / ((variance * count / (count - 1)).sqrt().to(advantages.dtype) + eps)
     return (advantages - kept.mean()) / (kept.std() + eps) if kept.numel() > 1 else advantages

@@ -62,7 +62,7 @@ class CriticOptimizer:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         for _ in range(cfg.epochs):
-            order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
+            order = shuffled(batch, self.generator)
             for rows in order.tensor_split(cfg.minibatches):
                 loss = self._accumulate(batch[rows])
                 if not math.isfinite(loss):
@@ -109,6 +109,12 @@ def tell(policy: nn.Module) -> None:
     after_step = getattr(policy, "after_step", None)
     if after_step is not None:
         after_step()
+
+
+def shuffled(batch: Batch, generator: torch.Generator | None) -> Tensor:
+    """The numbers of the batch's rows in random order."""
+    device = torch.device("cpu") if generator is None else generator.device
+    return torch.randperm(len(batch), generator=generator, device=device).to(batch.actions.device)
 
 
 def decisions(batch: Batch) -> Tensor | float:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from . import objective
+from . import distributed, objective
 from .advantage import normalise
 from .batch import Batch
-from .critic import CriticConfig, CriticOptimizer, decisions, squared_errors, tell
+from .critic import CriticConfig, CriticOptimizer, decisions, shuffled, squared_errors, tell
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 
@@ -120,7 +120,8 @@ class PolicyOptimizer:
     """``update(batch)`` improves ``policy`` by a clipped surrogate, a value loss and an entropy bonus.
 
     Each minibatch is cut into chunks that are shared out to the workers; gradients are summed in a fixed order, so
-    the result does not depend on thread timing.
+    the result does not depend on thread timing. Processes of one torch.distributed group start from the parameters of
+    the first, take every step with the mean of their gradients and so stay equal.
     """
 
     def __init__(self, policy: nn.Module, config: OptimizerConfig, generator: torch.Generator | None = None):
@@ -129,6 +130,7 @@ class PolicyOptimizer:
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
         self._check_groups()
+        distributed.from_first_(self.flat.flat.data)
         self.inner = _make(config, self.flat.flat)
         self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
         self._pool = (
@@ -155,7 +157,8 @@ class PolicyOptimizer:
         totals = torch.zeros(len(STATISTICS))
         grad_norm, steps = 0.0, 0
         for minibatch in self._minibatches(batch, refresh):
-            statistics = self._accumulate(minibatch, replicas)
+            statistics = distributed.mean_(self._accumulate(minibatch, replicas)).cpu()
+            distributed.mean_(replicas[0][1])
             kl = float(statistics[STATISTICS.index("kl")])
             totals += statistics
             steps += 1
@@ -186,7 +189,7 @@ class PolicyOptimizer:
                 batch = refresh()
             if self.config.normalize_advantages == "batch" and (epoch == 0 or refresh is not None):
                 batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
-            order = torch.randperm(len(batch), generator=self.generator).to(batch.actions.device)
+            order = shuffled(batch, self.generator)
             for rows in order.tensor_split(self.config.minibatches):
                 yield batch[rows]
 
@@ -196,6 +199,8 @@ class PolicyOptimizer:
         if self.config.normalize_advantages == "minibatch":
             batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
         count = decisions(batch)
+        if distributed.size() > 1:  # the mean of the processes' gradients is then that over all of their decisions
+            count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         for _, gradient in replicas:
             gradient.zero_()
         if workers == 1 and len(batch) <= size:
@@ -207,7 +212,7 @@ class PolicyOptimizer:
         def work(worker: int) -> Tensor:
             policy = replicas[worker][0]
             shares = [self._chunk(policy, batch[part], count) for part in parts[worker::workers]]
-            return sum(shares, start=torch.zeros(len(STATISTICS)))
+            return sum(shares, start=torch.zeros(len(STATISTICS), device=batch.actions.device))
 
         if self._pool is None:
             return work(0)
@@ -242,7 +247,7 @@ class PolicyOptimizer:
             clipped = ((ratio - 1.0).abs() > cfg.clip).to(ratio.dtype)
             errors = torch.zeros_like(kl) if value_losses is None else value_losses
             columns = torch.stack([policy_losses, errors, new.entropy, kl, clipped])
-            return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float().cpu()
+            return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float()
 
     def _value_losses(self, new: Evaluation, batch: Batch) -> Tensor | None:
         """The critic's loss of each decision; None for a policy without a critic."""

@@ -46,7 +46,7 @@ class Gaussian(nn.Module):
 
     def sample(self, parameters: Parameters, generator: torch.Generator) -> Tensor:
         mean, std = parameters
-        return mean + std * torch.randn(mean.shape, generator=generator)
+        return mean + std * torch.randn(mean.shape, generator=generator, device=mean.device)
 
     def mode(self, parameters: Parameters) -> Tensor:
         return parameters[0]
@@ -123,7 +123,7 @@ class Categorical(nn.Module):
 
     def to_env(self, actions: Tensor) -> Tensor:
         """Actions (N,) or (N, k) in the shape and the numbering of the action space."""
-        return actions.reshape(len(actions), *self.shape) + self.start
+        return actions.reshape(len(actions), *self.shape) + self.start.to(actions.device)
 
     def spread(self) -> dict[str, float]:
         return {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..core import distributed
+
 
 class RunningNormalizer(nn.Module):
     """(x - mean) / (std + eps), clipped to +-``clip``, with the mean and variance of everything seen by :meth:`update`.
@@ -29,12 +31,11 @@ class RunningNormalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Merge the statistics of ``x`` (B, dim) into the running ones (Chan et al.'s parallel update)."""
-        n = len(x)
-        if n == 0:
+        """Merge the statistics of ``x`` (B, dim), of all processes, into the running ones (Chan et al.'s update)."""
+        if len(x) == 0 and distributed.size() == 1:
             return
+        n, batch_mean, batch_var = distributed.moments(x)
         total = self.count + n
-        batch_mean, batch_var = x.mean(0), x.var(0, unbiased=False)
         delta = batch_mean - self.mean
         share = (n / total).to(x.dtype)
         self.mean += delta * share

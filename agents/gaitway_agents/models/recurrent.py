@@ -59,12 +59,13 @@ class RecurrentActorCritic(ActorCritic):
         self._make_networks(size, size)  # they read memories, not features
 
     def initial_memory(self, num_envs: int) -> Observations:
-        size = self.config.memory_size
-        return {name: torch.zeros(num_envs, size) for name in MEMORIES} | {CONTINUES: torch.zeros(num_envs, 1)}
+        zeros = self.actor_gru.input.weight.new_zeros
+        sizes = dict.fromkeys(MEMORIES, self.config.memory_size) | {CONTINUES: 1}
+        return {name: zeros(num_envs, size) for name, size in sizes.items()}
 
     def act(self, observations: Observations) -> tuple[Parameters, Observations]:
         actor, critic = self._remember_actor(observations), self._remember_critic(observations)
-        memory = dict(zip(MEMORIES, (actor, critic), strict=True)) | {CONTINUES: torch.ones(len(actor), 1)}
+        memory = dict(zip(MEMORIES, (actor, critic), strict=True)) | {CONTINUES: actor.new_ones(len(actor), 1)}
         return self.head(self.actor(actor), observations), memory
 
     def rows(self, x: Tensor) -> Tensor:

@@ -1,0 +1,60 @@
+"""Several processes that learn as one, each on environments of its own: what they tell each other.
+
+Every function is the identity, without any communication, unless a process group of torch.distributed is up. All
+processes must call the same functions in the same order.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def size() -> int:
+    """How many processes learn together."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """This process's number, 0 for the one that keeps the records."""
+    return dist.get_rank() if size() > 1 else 0
+
+
+def mean_(x: Tensor) -> Tensor:
+    """Replace ``x`` by its mean over all processes."""
+    if size() > 1:
+        dist.all_reduce(x)
+        x /= size()
+    return x
+
+
+def from_first_(x: Tensor) -> Tensor:
+    """Replace ``x`` by what it is in process 0."""
+    if size() > 1:
+        dist.broadcast(x, 0)
+    return x
+
+
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether ``flag`` is set in any process."""
+    if size() == 1:
+        return flag
+    raised = torch.tensor(float(flag), device=device)
+    dist.all_reduce(raised, dist.ReduceOp.MAX)
+    return bool(raised)
+
+
+def moments(x: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:
+    """Number of rows of ``x`` (B, ...) in all processes together, their mean and their variance (not Bessel's)."""
+    if size() == 1:
+        return len(x), x.mean(0), x.var(0, unbiased=False)
+    # Two passes: a sum of squares would lose the variance of what lies far from zero.
+    count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
+    sums = torch.cat((count, x.sum(0).flatten().double()))
+    dist.all_reduce(sums)
+    total = sums[0]
+    mean = (sums[1:] / total.clamp(min=1.0)).to(x.dtype).view(x.shape[1:])
+    squares = (x - mean).square().sum(0)
+    dist.all_reduce(squares)
+    return total, mean, squares / total.clamp(min=1.0).to(x.dtype)
