@@ -44,6 +44,8 @@ class MujocoWorld:
         self._target_limits = None if clips is None else torch.tensor(clips).unbind(1)
         self.action = torch.zeros(num_envs, joints)
         self.previous_action = torch.zeros(num_envs, joints)
+        self.joint_pos_target = self.default_joint_pos.expand(num_envs, -1)
+        """What the last action asked of the encoders [rad], (N, J)."""
         self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
         self.terminated = torch.zeros(num_envs, dtype=torch.bool)
         self.diverged = torch.zeros(num_envs, dtype=torch.bool)
@@ -87,6 +89,7 @@ class MujocoWorld:
         target = self._action_offset + self._action_scale * action
         if self._target_limits is not None:
             target = target.clamp(*self._target_limits)
+        self.joint_pos_target = target
         if self.robot.joint_offset is not None:
             target = target - self.robot.joint_offset
         self._fields["ctrl"].copy_(target)

@@ -28,11 +28,12 @@ class BatchedPolicy:
         ):
             if wanted != found:
                 raise BundleError(f"{path} has {kind}s {sorted(found)}, but the contract says {sorted(wanted)}")
-        self._state = np.zeros((num_envs, contract.state_dim), np.float32)
+        self.state = np.zeros((num_envs, contract.state_dim), np.float32)
+        """What the next step continues from, (N, S)."""
 
     def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Joint position targets [rad] and raw actions, (N, J) each, from the five sensor and command signals."""
         feed = {name: np.ascontiguousarray(value, np.float32) for name, value in signals.items()}
-        values = dict(zip(self._outputs, self._session.run(self._outputs, {**feed, "state": self._state}), strict=True))
-        self._state = values["next_state"]
+        values = dict(zip(self._outputs, self._session.run(self._outputs, {**feed, "state": self.state}), strict=True))
+        self.state = values["next_state"]
         return values["joint_pos_target"], values["action"]

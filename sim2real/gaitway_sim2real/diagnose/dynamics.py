@@ -1,0 +1,266 @@
+"""Which change of the drives explains the recorded motion: gains, armature, torque limit, delay, order or sign.
+
+Each hypothesis is fitted on one half of the sampled steps and judged on the other, against the bundle's own drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from .findings import Finding
+from .fit import assign, correlation
+from .observation import NoteOrFindings
+from .replay import MAX_DELAY, Drives, Replay, trimmed
+from .view import View
+
+MIN_SAMPLES = 60
+NEGLIGIBLE = 0.01  # of the recorded change: the bundle's drives predict the recording
+EXPLAINS = 0.7  # a hypothesis must leave less than this share of the error
+CLEARLY = 0.8  # and a more complicated one less than this share of the simpler one's
+MATERIAL_GAIN = 0.1
+MATERIAL_ARMATURE = 0.1  # of the inertia that a joint moves
+ITERATIONS = 6
+LIMITS = (0.25, 0.4, 0.55, 0.7, 0.85, 1.2, 1.5, 2.0)
+STEP = {"stiffness": 0.03, "damping": 0.03, "effort_limit": 0.03, "armature": 0.002}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    cause: str
+    drives: Drives
+    error: float
+    """On the steps it was not fitted to."""
+
+
+def check_dynamics(
+    view: View, replay: Replay, name_order: Callable[[np.ndarray], str], assumed_targets: bool
+) -> NoteOrFindings:
+    """Predict the recording step by step; where that fails, look for the drives with which it succeeds."""
+    if not view.recording.flat_ground:
+        return "dynamics: not checked, the ground is not flat and the bundle knows no other", []
+    if len(replay) < MIN_SAMPLES:
+        return f"dynamics: not checked, {len(replay)} usable steps are too few (at least {MIN_SAMPLES})", []
+    null = Hypothesis(cause="", drives=Drives(), error=trimmed(replay.errors(Drives())[~replay.half]))
+    if null.error < NEGLIGIBLE:
+        return f"dynamics: one step ahead, MuJoCo predicts the recording to {null.error:.2%} of the change", []
+    found = explain(replay, null)
+    note = f"dynamics: one-step error {null.error:.1%} of the recorded change"
+    if not found:
+        return f"{note}; no other drives explain it clearly better", []
+    best = found[-1]
+    note += f", {best.error:.1%} with {', '.join(dict.fromkeys(h.cause for h in found)).replace('_', ' ')}"
+    return note, [_finding(h, null, best, replay, name_order) for h in found]
+
+
+def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
+    """The causes that are needed, simplest first; the last one's drives hold them all. Empty if none helps."""
+    found: list[Hypothesis] = []
+    current = null
+    while len(found) < 3:
+        done = {h.cause for h in found}
+        tried = [h for fit in FITS if (h := fit(replay, current)) is not None and h.cause not in done]
+        share = EXPLAINS if not found else EXPLAINS * CLEARLY
+        tried = [h for h in tried if h.error < share * current.error and _is_material(h, replay)]
+        if not tried:
+            break
+        current = min(tried, key=lambda h: h.error)
+        found.append(current)
+        if current.error < NEGLIGIBLE:
+            break
+    return found
+
+
+def _judge(replay: Replay, cause: str, drives: Drives) -> Hypothesis:
+    return Hypothesis(cause=cause, drives=drives, error=trimmed(replay.errors(drives)[~replay.half]))
+
+
+def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Drives:
+    """Gauss-Newton on ``names`` with Huber weights, over the first half of the steps."""
+    drives, half = start, replay.half
+    for _ in range(ITERATIONS):
+        base = replay.errors(drives)[half].ravel()
+        columns = []
+        for name in names:
+            nudged = replace(drives, **{name: getattr(drives, name) + STEP[name]})
+            columns.append((replay.errors(nudged)[half].ravel() - base) / STEP[name])
+        slope = np.stack(columns, 1)
+        size = 1.5 * np.median(np.abs(base)) + 1e-9
+        weight = np.minimum(1.0, size / np.maximum(np.abs(base), 1e-12)) ** 2
+        normal = slope.T @ (weight[:, None] * slope)
+        move = -np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(len(names)), slope.T @ (weight * base))
+        after, factor = drives, 1.0
+        for _ in range(3):
+            after = _moved(drives, names, factor * move, replay)
+            if trimmed(replay.errors(after)[half]) <= trimmed(base):
+                break
+            factor *= 0.3
+        else:
+            return drives
+        settled = all(abs(getattr(after, n) - getattr(drives, n)) < 0.1 * STEP[n] for n in names)
+        drives = after
+        if settled:
+            break
+    return drives
+
+
+def _moved(drives: Drives, names: tuple[str, ...], move: np.ndarray, replay: Replay) -> Drives:
+    values = {}
+    for name, change in zip(names, move, strict=True):
+        value = getattr(drives, name)
+        if name == "armature":
+            values[name] = max(value + float(np.clip(change, -0.1, 0.1)), -float(replay.armature().min()))
+        else:
+            values[name] = float(np.clip(value + np.clip(change, -0.5, 1.0), 0.05, 20.0))
+    return replace(drives, **values)
+
+
+def fit_gains(replay: Replay, base: Hypothesis) -> Hypothesis:
+    return _judge(replay, "gains", fit_continuous(replay, base.drives, ("stiffness", "damping")))
+
+
+def fit_armature(replay: Replay, base: Hypothesis) -> Hypothesis:
+    return _judge(replay, "armature", fit_continuous(replay, base.drives, ("armature",)))
+
+
+def fit_limit(replay: Replay, base: Hypothesis) -> Hypothesis:
+    """Scanned first: the error does not change with a limit that is never met."""
+    tried = [replace(base.drives, effort_limit=base.drives.effort_limit * factor) for factor in LIMITS]
+    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)[replay.half]))
+    return _judge(replay, "torque_limit", fit_continuous(replay, best, ("effort_limit",)))
+
+
+def fit_delay(replay: Replay, base: Hypothesis) -> Hypothesis:
+    steps = range(1, MAX_DELAY * replay.plant.decimation + 1)
+    tried = [
+        replace(base.drives, delay=base.drives.delay + step) for step in steps if base.drives.delay + step <= len(steps)
+    ]
+    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)[replay.half]), default=base.drives)
+    return _judge(replay, "delay", best)
+
+
+def fit_wiring(replay: Replay, base: Hypothesis) -> Hypothesis | None:
+    """Order and sign of the targets, from the targets that the recorded motion asks for."""
+    shift, (t, n), view = 0.02, replay.rows, replay.view
+    vel, _ = replay.predict(base.drives)
+    response = np.median((replay.predict(base.drives, shift)[0] - vel) / shift, 0)
+    pose = np.array(view.contract.default_joint_pos)
+    given = replay.targets[t, n] - pose
+    asked = given + (replay.next_vel - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
+    half = replay.half
+    spread = 3.0 * np.abs(given).max() + 1e-6  # a contact asks for anything
+    related = correlation(np.clip(asked[half], -spread, spread), given[half])
+    order = assign(np.abs(related) + 1e-3 * np.eye(len(related)))
+    flipped = tuple(int(j) for j in np.flatnonzero(related[np.arange(len(order)), order] < -0.3))
+    same = np.array_equal(order, np.arange(len(order)))
+    if same and not flipped:
+        return None
+    source = () if same else tuple(int(i) for i in order)
+    return _judge(replay, "sign" if same else "joint_order", replace(base.drives, source=source, flipped=flipped))
+
+
+FITS: tuple[Callable[[Replay, Hypothesis], Hypothesis | None], ...] = (
+    fit_gains,
+    fit_armature,
+    fit_limit,
+    fit_delay,
+    fit_wiring,
+)
+
+
+def _is_material(hypothesis: Hypothesis, replay: Replay) -> bool:
+    drives = hypothesis.drives
+    if hypothesis.cause == "gains":
+        return max(abs(drives.stiffness - 1.0), abs(drives.damping - 1.0)) > MATERIAL_GAIN
+    if hypothesis.cause == "armature":
+        return abs(drives.armature) > 0.2 * STEP["armature"] + 0.1 * float(replay.armature().mean())
+    if hypothesis.cause == "torque_limit":
+        return abs(drives.effort_limit - 1.0) > MATERIAL_GAIN
+    return True
+
+
+def _finding(
+    hypothesis: Hypothesis, null: Hypothesis, best: Hypothesis, replay: Replay, name_order: Callable[[np.ndarray], str]
+) -> Finding:
+    drives, contract = best.drives, replay.view.contract
+    evidence = (
+        f"one-step error {null.error:.1%} of the recorded change with the bundle's drives, {hypothesis.error:.1%} so, "
+        f"on {int((~replay.half).sum())} steps that were not fitted"
+    )
+    words = {
+        "gains": _gains_words,
+        "armature": _armature_words,
+        "torque_limit": _limit_words,
+        "delay": _delay_words,
+        "joint_order": _wiring_words,
+        "sign": _wiring_words,
+    }
+    what, fix = words[hypothesis.cause](drives, replay)
+    if hypothesis.cause == "joint_order" and (name := name_order(np.array(drives.source))):
+        what += f" ({name} order)"
+    return Finding(
+        cause=hypothesis.cause,
+        where=(f"drives of {contract.robot}",),
+        what=what,
+        evidence=evidence,
+        fix=fix,
+        numbers={
+            "before": null.error,
+            "after": hypothesis.error,
+            **{f.name: getattr(drives, f.name) for f in fields(drives)},
+        },
+    )
+
+
+def _span(values: tuple[float, ...], factor: float = 1.0) -> str:
+    found = sorted({round(value * factor, 3) for value in values})
+    return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} to {found[-1]:g}"
+
+
+def _gains_words(drives: Drives, replay: Replay) -> tuple[str, str]:
+    contract = replay.view.contract
+    kp, kd = contract.per_joint("stiffness"), contract.per_joint("damping")
+    return (
+        f"the recorded drives have stiffness {drives.stiffness:.2f} times and damping {drives.damping:.2f} times the "
+        "bundle's",
+        f"stiffness should be about {_span(kp, drives.stiffness)} N m/rad (bundle: {_span(kp)}), damping about "
+        f"{_span(kd, drives.damping)} N m s/rad (bundle: {_span(kd)})",
+    )
+
+
+def _armature_words(drives: Drives, replay: Replay) -> tuple[str, str]:
+    own = float(replay.armature().mean())
+    return (
+        f"the recorded joints carry {drives.armature:+.4f} kg m^2 of inertia beside the bundle's",
+        f"armature should be about {own + drives.armature:.4f} kg m^2 (bundle: {own:.4f})",
+    )
+
+
+def _limit_words(drives: Drives, replay: Replay) -> tuple[str, str]:
+    limit = replay.view.contract.per_joint("effort_limit")
+    return (
+        f"the recorded drives give at most {drives.effort_limit:.2f} times the bundle's torque",
+        f"effort_limit should be about {_span(limit, drives.effort_limit)} N m (bundle: {_span(limit)})",
+    )
+
+
+def _delay_words(drives: Drives, replay: Replay) -> tuple[str, str]:
+    late = drives.delay * replay.physics_dt * 1e3
+    return (
+        f"joint targets took effect {late:g} ms after the action",
+        f"add {late:g} ms of action delay to the simulation that the bundle is compared with, or train without it",
+    )
+
+
+def _wiring_words(drives: Drives, replay: Replay) -> tuple[str, str]:
+    names = replay.view.contract.joint_names
+    if drives.source:
+        order = ", ".join(names[i] for i in drives.source)
+        return (
+            f"joints follow each other's targets: {', '.join(names)} got those of {order}",
+            f"map targets by name: {order}",
+        )
+    flipped = ", ".join(names[i] for i in drives.flipped)
+    return f"{flipped} moved against the target", f"turn the axis of {flipped}, or negate its target"

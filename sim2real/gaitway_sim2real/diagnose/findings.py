@@ -1,0 +1,92 @@
+"""What a diagnosis says: findings in words and numbers, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+CAUSES = {
+    "joint_order": "joint order",
+    "sign": "sign",
+    "scale": "scale",
+    "offset": "offset",
+    "frame": "frame",
+    "quaternion_order": "quaternion order",
+    "history_layout": "history layout",
+    "observation_size": "observation size",
+    "observation_clip": "observation clip",
+    "action_clip": "action clip",
+    "delay": "delay",
+    "policy": "another policy",
+    "gains": "gains",
+    "armature": "armature",
+    "torque_limit": "torque limit",
+    "unexplained": "unexplained difference",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One cause, a key of :data:`CAUSES`. ``key`` tells apart findings of one cause; equal ones are merged."""
+
+    cause: str
+    where: tuple[str, ...]
+    what: str
+    evidence: str
+    fix: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    bundle: str
+    recording: str
+    findings: tuple[Finding, ...]
+    checks: tuple[str, ...]
+    """One line per check that was made or could not be made."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(finding.cause for finding in self.findings))
+
+    def summary(self) -> str:
+        lines = [f"bundle     {self.bundle}", f"recording  {self.recording}", ""]
+        if not self.findings:
+            lines.append("NO MISMATCH FOUND")
+        for number, finding in enumerate(self.findings, 1):
+            lines += [
+                f"MISMATCH {number}: {CAUSES[finding.cause].upper()}",
+                f"  where     {', '.join(finding.where)}",
+                f"  what      {finding.what}",
+                f"  evidence  {finding.evidence}",
+                f"  fix       {finding.fix}",
+            ]
+        return "\n".join([*lines, "", "checks", *(f"  {line}" for line in self.checks)])
+
+    def to_json(self) -> str:
+        data = asdict(self) | {"mismatch": bool(self.findings)}
+        return json.dumps(data, indent=2, allow_nan=False) + "\n"
+
+
+def merge(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """One finding for the same cause with the same key in several places."""
+    merged: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        key = finding.cause, finding.key or repr(finding.where)
+        if key not in merged:
+            merged[key] = finding
+            continue
+        first = merged[key]
+        merged[key] = Finding(
+            cause=first.cause,
+            where=first.where + finding.where,
+            what=first.what,
+            evidence=f"{first.evidence}; {finding.evidence}",
+            fix=first.fix,
+            numbers=first.numbers,
+            key=first.key,
+        )
+    return tuple(merged.values())

@@ -1,0 +1,154 @@
+"""Predict each recorded step from the recorded state before it, in MuJoCo, under a hypothesis on the drives."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from gaitway_tasks.robots import DCMotor
+from mujoco.batch import Batch
+
+from ..contract import Contract
+from ..validate.plant import actuator_laws, build_plant
+from .view import View
+
+SAMPLES = 480
+MAX_DELAY = 3  # control steps
+KEEP = 0.8  # share of the errors that count: contacts that differ between simulators make the rest
+MIN_SPREAD = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drives:
+    """What the drives of the recording may have been, beside what the contract says."""
+
+    stiffness: float = 1.0
+    """Factor."""
+    damping: float = 1.0
+    """Factor."""
+    effort_limit: float = 1.0
+    """Factor."""
+    armature: float = 0.0
+    """Added to every joint [kg m^2]."""
+    delay: int = 0
+    """Physics steps by which targets arrive late."""
+    source: tuple[int, ...] = ()
+    """For each joint, the joint whose target it gets."""
+    flipped: tuple[int, ...] = ()
+    """Joints that get minus their offset from the default pose."""
+
+
+@dataclass(eq=False)
+class Replay:
+    """A sample of recorded transitions, ready to be predicted. M samples, J joints."""
+
+    view: View
+    bundle: Path
+    targets: np.ndarray  # (T, N, J)
+    seed: int = 0
+    evaluations: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        view, contract = self.view, self.view.contract
+        model = self.bundle / "robot.xml"
+        self.plant = build_plant(contract, model, model)
+        self.laws = actuator_laws(contract)
+        t, n = np.nonzero(view.continues & (view.age[:-1] >= MAX_DELAY + 1))
+        if len(t) > SAMPLES:
+            chosen = np.sort(np.random.default_rng(self.seed).choice(len(t), SAMPLES, replace=False))
+            t, n = t[chosen], n[chosen]
+        self.rows = t, n
+        self.half = np.random.default_rng(self.seed + 1).random(len(t)) < 0.5
+        self._qpos, self._qvel = self._states()
+        self.next_pos, self.next_vel = view.joint_pos[t + 1, n], view.joint_vel[t + 1, n]
+        change = self.next_vel - view.joint_vel[t, n], self.next_pos - view.joint_pos[t, n]
+        self.spread = [np.maximum(np.sqrt((c**2).mean(0)), MIN_SPREAD) for c in change]
+
+    def __len__(self) -> int:
+        return len(self.rows[0])
+
+    @property
+    def physics_dt(self) -> float:
+        return float(self.plant.model.opt.timestep)
+
+    def _states(self) -> tuple[np.ndarray, np.ndarray]:
+        view, plant, (t, n) = self.view, self.plant, self.rows
+        qpos = np.tile(plant.model.qpos0, (len(t), 1))
+        qvel = np.zeros((len(t), plant.model.nv))
+        b, v = plant.base_qpos, plant.base_dof
+        qpos[:, b : b + 3], qpos[:, b + 3 : b + 7] = view.root_pos[t, n], view.quat[t, n]
+        qvel[:, v : v + 3], qvel[:, v + 3 : v + 6] = view.lin_vel_w[t, n], view.ang_vel_b[t, n]
+        qpos[:, plant.joint_qpos], qvel[:, plant.joint_dof] = view.joint_pos[t, n], view.joint_vel[t, n]
+        return qpos, qvel
+
+    def predict(self, drives: Drives, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Joint velocities [rad/s] and positions [rad] one control step later, (M, J) each.
+
+        ``shift`` [rad] is added to every target.
+        """
+        self.evaluations += 1
+        plant, (t, n) = self.plant, self.rows
+        batch = Batch(self._model(drives), len(t), 1)
+        batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
+        batch.bind("qpos")[:], batch.bind("qvel")[:] = self._qpos, self._qvel
+        ctrl, ages = batch.bind("ctrl"), target_ages(drives.delay, plant.decimation)
+        for step in range(plant.decimation):
+            ctrl[:] = self._arranged(self.targets[t - ages[step], n], drives) + shift
+            batch.step()
+        return batch.bind("qvel")[:, plant.joint_dof].copy(), batch.bind("qpos")[:, plant.joint_qpos].copy()
+
+    def _arranged(self, targets: np.ndarray, drives: Drives) -> np.ndarray:
+        pose = np.array(self.view.contract.default_joint_pos)
+        if drives.source:
+            targets = (targets - pose)[:, list(drives.source)] + pose
+        if drives.flipped:
+            targets = targets.copy()
+            joints = list(drives.flipped)
+            targets[:, joints] = 2.0 * pose[joints] - targets[:, joints]
+        return targets
+
+    def errors(self, drives: Drives) -> np.ndarray:
+        """Prediction minus recording over the spread of the recorded change, (M, 2J): velocities, positions."""
+        vel, pos = self.predict(drives)
+        return np.concatenate([(vel - self.next_vel) / self.spread[0], (pos - self.next_pos) / self.spread[1]], 1)
+
+    def _model(self, drives: Drives) -> mujoco.MjModel:
+        model = copy.copy(self.plant.model)
+        for i, law in enumerate(self.laws):  # actuators are in the contract's joint order
+            gain, bias = model.actuator_gainprm[i], model.actuator_biasprm[i]
+            if isinstance(law, DCMotor):
+                gain[4] *= drives.stiffness
+                gain[6] *= drives.damping
+            else:
+                gain[0] *= drives.stiffness
+                bias[1] *= drives.stiffness
+                bias[2] *= drives.damping
+            model.actuator_forcerange[i] *= drives.effort_limit
+        if drives.armature:
+            dofs = self.plant.joint_dof
+            model.dof_armature[dofs] = np.maximum(model.dof_armature[dofs] + drives.armature, 0.0)
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+        return model
+
+    def armature(self) -> np.ndarray:
+        """Of each joint as the bundle has it [kg m^2], (J,)."""
+        result: np.ndarray = self.plant.model.dof_armature[self.plant.joint_dof]
+        return result
+
+
+def target_ages(delay: int, decimation: int) -> list[int]:
+    """How many control steps ago the target in force during each physics step was given."""
+    return [0 if step >= delay else 1 + (delay - 1 - step) // decimation for step in range(decimation)]
+
+
+def trimmed(errors: np.ndarray) -> float:
+    """Root mean square of the smallest :data:`KEEP` of the errors: contacts are what the rest are about."""
+    squares = np.sort(errors.ravel() ** 2)
+    return float(np.sqrt(squares[: max(1, round(KEEP * len(squares)))].mean()))
+
+
+def delay_seconds(delay: int, contract: Contract, decimation: int) -> float:
+    return delay * contract.control_dt / decimation

@@ -1,0 +1,107 @@
+"""Robots that trample about in a rich way, recorded in a simulator that may be wrong in one known way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from gaitway_mujoco import make_env
+from gaitway_mujoco.recorder import RolloutRecorder
+from gaitway_sim2real.export import export_bundle
+from gaitway_tasks.recording import Recording
+from gaitway_tasks.robots import ANYMAL_C, GO2, Robot
+from gaitway_tasks.spec import Task
+from gaitway_tasks.velocity import velocity_flat
+from gymnasium.vector import VectorWrapper
+from torch import Tensor, nn
+
+HISTORY = 3
+STIFFNESS = {"anymal-c": (100.0, 4.0), "go2": (35.0, 1.0)}
+ROBOTS = {robot.name: robot for robot in (ANYMAL_C, GO2)}
+
+
+def make_task(robot: Robot, history: int = HISTORY) -> Task:
+    """Velocity tracking with an estimated base velocity, a history, and drives that hold the robot up by themselves."""
+    stiffness, damping = STIFFNESS[robot.name]
+    drives = {
+        name: replace(law, stiffness=stiffness, damping=damping, armature=0.01) for name, law in robot.actuators.items()
+    }
+    task = velocity_flat(robot.replace(actuators=drives))
+    group = replace(task.observations["policy"], history_length=history, enable_corruption=False)
+    calm = {name: event for name, event in task.events.items() if event.mode == "reset"}
+    return replace(task, observations={"policy": group}, rewards={}, events=calm, estimators=("root_lin_vel_b",))
+
+
+class Trample(nn.Module):
+    """Every joint on its own rhythm, kept in the memory, plus what a small random network makes of the observation."""
+
+    memory_size = 1
+
+    def __init__(self, width: int, joints: int, amplitude: float = 0.35, feedback: float = 0.12, seed: int = 0):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.net = nn.Sequential(nn.Linear(width, 24), nn.Tanh(), nn.Linear(24, joints), nn.Tanh())
+        for layer in (self.net[0], self.net[2]):
+            nn.init.normal_(layer.weight, std=0.7 / math.sqrt(layer.weight.shape[1]), generator=generator)
+        self.rates = nn.Parameter(torch.linspace(0.6, 2.4, joints)[torch.randperm(joints, generator=generator)])
+        self.offsets = nn.Parameter(6.28 * torch.rand(joints, generator=generator))
+        self.amplitude, self.feedback = amplitude, feedback
+
+    def forward(self, observation: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        swing = torch.sin(6.2832 * self.rates * memory + self.offsets)
+        return self.amplitude * swing + self.feedback * self.net(observation), memory + 0.02
+
+
+def make_actor(task: Task, seed: int = 0) -> Trample:
+    robot = task.robot
+    width = (12 + 3 * robot.num_joints) * task.observations["policy"].history_length
+    return Trample(width, robot.num_joints, seed=seed)
+
+
+def make_bundle(task: Task, actor: nn.Module, folder: Path) -> Path:
+    return export_bundle(task, actor, folder, checkpoint_sha256="ab" * 32)
+
+
+class Tamper(VectorWrapper):
+    """Between the recorder and the environment: changes the action on the way in."""
+
+    def __init__(self, env: object, change: Callable[[Tensor], Tensor]):
+        super().__init__(env)
+        self.change = change
+
+    def step(self, actions: Tensor) -> tuple:
+        return self.env.step(self.change(actions))
+
+
+def record(
+    task: Task,
+    actor: Trample,
+    *,
+    steps: int = 150,
+    envs: int = 8,
+    seed: int = 0,
+    see: Callable[[Tensor, RolloutRecorder], Tensor] | None = None,
+    act: Callable[[Tensor], Tensor] | None = None,
+    emit: Callable[[Tensor], Tensor] | None = None,
+    **options: object,
+) -> Recording:
+    """Run ``actor`` in ``task``. ``see`` changes what it observes, ``emit`` the actions it is recorded with, ``act``
+    what the environment then makes of them."""
+    env = make_env(task, envs, seed=seed, num_threads=1, **options)
+    recorder = RolloutRecorder(env if act is None else Tamper(env, act))
+    observation, _ = recorder.reset(seed=seed)
+    memory = torch.zeros(envs, 1)
+    with torch.inference_mode():
+        for _ in range(steps):
+            seen = observation["policy"]
+            if see is not None:
+                seen = see(seen, recorder)
+                recorder._observation = seen
+            action, memory = actor(seen, memory)
+            action = action if emit is None else emit(action)
+            observation, _, terminated, truncated, _ = recorder.step(action.clone())
+            memory = memory * ~(terminated | truncated)[:, None]
+    return recorder.recording()
