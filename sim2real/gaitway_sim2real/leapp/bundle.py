@@ -1,0 +1,214 @@
+"""Turn a LEAPP package into a bundle, which the validation suite, the twin and the on-board half run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from ..contract import Action, BundleError, Contract, Signal, TermLayout, is_bundle, sha256
+from ..export import UNITS, _replace, open_session
+from ..golden import Signals, plausible_signals, record_golden
+from ..onboard.contract import MEASURED, OUTPUTS
+from .connect import Connections, connect
+from .graph import ActionMap, bundle_graph, last_action, state_dim
+from .guess import Guess, guess
+from .package import SIDE_FOLDER, LeappError, LeappPackage
+
+FINGERPRINT = "leapp package"
+"""The key of ``software`` in the contract that says which package the bundle was made of."""
+GOLDEN_STEPS = 96
+TOLERANCE = 1e-5  # absolute below 1, relative above
+FIT_TOLERANCE = 1e-4  # [rad]
+
+
+def bundle_of_package(
+    path: str | Path, out: str | Path | None = None, *, robot: str | None = None, say: Callable[[str], None] = print
+) -> Path:
+    """Write the package at ``path`` (folder or YAML) as a bundle to ``out``, by default ``bundle/`` in its folder.
+
+    A package of Gaitway's brings the bundle's contract along, and its graph must replay the bundle's recording. Of any
+    other, such as Isaac Lab's, the inputs are matched by their semantics, and what the package does not say is taken
+    from the robot called ``robot``, by default the one with its joints; ``say`` is told of each such assumption. A
+    bundle already made of this package is returned as it is. Raises :class:`LeappError`.
+    """
+    package = LeappPackage.load(path)
+    out = (Path(out) if out is not None else package.path / "bundle").absolute()
+    if is_bundle(out) and _is_of(out, package, robot):
+        return out
+    if out.exists() and not is_bundle(out) and (not out.is_dir() or any(out.iterdir())):
+        raise LeappError(f"{out} exists and is not a bundle: move it away")
+    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        if (package.path / SIDE_FOLDER).is_dir():
+            _write_ours(package, package.path / SIDE_FOLDER, partial)
+        else:
+            _write_guessed(package, guess(package, robot, say), partial)
+        _replace(partial, out)
+    except OSError as error:
+        raise LeappError(f"cannot write the bundle of {path} to {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return out
+
+
+def _is_of(bundle: Path, package: LeappPackage, robot: str | None) -> bool:
+    try:
+        contract = Contract.load(bundle)
+    except BundleError:
+        return False
+    return contract.software.get(FINGERPRINT) == package.fingerprint and robot in (None, contract.robot)
+
+
+def _write_ours(package: LeappPackage, side: Path, folder: Path) -> None:
+    """The bundle from whose policy the package was made, with the package's graph in place of its own."""
+    contract = Contract.load(side)
+    connections = connect(package, contract.joint_names)
+    for name in ("robot.xml", "io_descriptors.yaml", "golden.npz"):
+        if sha256((side / name).read_bytes()) != contract.files[name]:
+            raise LeappError(f"{side / name} has been edited since export: export the policy again")
+        shutil.copyfile(side / name, folder / name)
+    widths = {signal.name: int(signal.shape[1]) for signal in contract.inputs if signal.name != "state"}
+    _check_inputs(package, connections, widths)
+    onnx.save(bundle_graph(package, connections, widths, None), folder / "policy.onnx")
+    with np.load(folder / "golden.npz") as archive:
+        recorded = {name: archive[name] for name in archive.files}
+    signals = {name: recorded[name][:, None] for name in widths}
+    replayed = _record(folder, signals, state_dim(package))
+    for name in ("joint_pos_target", "action"):
+        error = np.abs(replayed[name] - recorded[name]) / np.maximum(1.0, np.abs(recorded[name]))
+        if not error.max() <= TOLERANCE:
+            raise LeappError(
+                f"the graph of {package.path} does not compute what its recording says: {name} differs by "
+                f"{error.max():.3g} (limit {TOLERANCE:g})"
+            )
+    _save(contract, package, folder)
+
+
+def _write_guessed(package: LeappPackage, guessed: Guess, folder: Path) -> None:
+    """The bundle of a package that says what its tensors are and no more."""
+    connections, robot = guessed.connections, guessed.task.robot
+    widths = dict(zip(MEASURED, (robot.num_joints, robot.num_joints, 4, 3, 3), strict=True)) | guessed.estimated
+    _check_inputs(package, connections, widths)
+    signals = plausible_signals(
+        np.array(robot.default_joint_pos),
+        np.array(list(guessed.command_ranges.values())),
+        steps=GOLDEN_STEPS,
+        batch=1,
+        step_dt=guessed.control_dt,
+        seed=0,
+        estimated=guessed.estimated,
+    )
+    action_map: ActionMap | None = ActionMap(offset=robot.default_joint_pos, scale=(1.0,) * robot.num_joints)
+    if last_action(package, robot.num_joints) is not None:
+        onnx.save(bundle_graph(package, connections, widths, None), folder / "policy.onnx")
+        fitted = _fit(_record(folder, signals, state_dim(package)))
+        action_map, used = (action_map, action_map) if fitted is None else (None, fitted)
+    else:
+        used = action_map
+    assert used is not None
+    onnx.save(bundle_graph(package, connections, widths, action_map), folder / "policy.onnx")
+    _record(folder, signals, state_dim(package))
+    guessed.write_files(folder, package, used.scale, used.offset)
+    rows = {**widths, "state": state_dim(package)}
+    outputs = dict(zip(OUTPUTS, (robot.num_joints, robot.num_joints, state_dim(package)), strict=True))
+    contract = guessed.contract(
+        package,
+        action=Action(kind="joint_position", scale=used.scale, offset=used.offset),
+        inputs=_signals(rows),
+        outputs=_signals(outputs),
+        state_dim=state_dim(package),
+        observation=tuple(
+            TermLayout(
+                term=tensor.name,
+                dim=tensor.width,
+                history=1,
+                scale=1.0,
+                clip=None,
+                signals=(connections.sources[tensor.name].signal,),
+            )
+            for tensor in package.inputs
+        ),
+    )
+    _save(contract, package, folder)
+
+
+def _signals(widths: dict[str, int]) -> tuple[Signal, ...]:
+    return tuple(Signal(name=name, shape=("N", width), unit=UNITS[name]) for name, width in widths.items())
+
+
+def _check_inputs(package: LeappPackage, connections: Connections, widths: dict[str, int]) -> None:
+    if unknown := sorted(connections.signals - widths.keys()):
+        raise LeappError(f"the graph of {package.path} reads {', '.join(unknown)}, which its contract does not have")
+    if "height_scan" in connections.signals:
+        _check_height_scan(package, connections)
+
+
+def _check_height_scan(package: LeappPackage, connections: Connections) -> None:
+    """Of sensor and ray hits, the graph may use only how far the one is above the others; a bundle has no more."""
+    rng = np.random.default_rng(0)
+    tensors = (*package.inputs, *(pair[0] for pair in package.feedback))
+    feed = {tensor.name: rng.standard_normal(tensor.shape) for tensor in tensors}
+    moved = dict(feed)
+    for name, source in connections.sources.items():
+        if source.signal == "height_scan":
+            moved[name] = feed[name] + rng.standard_normal(feed[name].shape)
+            moved[name][..., 2] = feed[name][..., 2] + 1.0
+    after = package.run(moved)
+    for name, before in package.run(feed).items():
+        if not np.allclose(before, after[name], rtol=1e-4, atol=1e-4):
+            raise LeappError(
+                f"the graph of {package.path} uses more of its height scanner than the height above each hit: a bundle "
+                f"carries only that"
+            )
+
+
+def _record(folder: Path, signals: Signals, state: int) -> Signals:
+    """Run the graph on ``signals``, (T, 1, d), and keep the recording."""
+    golden = record_golden(open_session(folder / "policy.onnx"), signals, state)
+    if not all(np.isfinite(values).all() for values in golden.values()):
+        raise LeappError("the package's outputs are not finite on plausible signals: its weights are broken")
+    np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)
+    return golden
+
+
+def _fit(golden: Signals) -> ActionMap | None:
+    """Scale and offset between action and target; None unless they explain every target."""
+    action: NDArray[np.float64] = golden["action"].astype(np.float64)
+    target: NDArray[np.float64] = golden["joint_pos_target"].astype(np.float64)
+    spread = action.std(0)
+    if not (spread > 1e-6).all():
+        return None
+    scale = ((action - action.mean(0)) * (target - target.mean(0))).mean(0) / spread**2
+    offset = target.mean(0) - scale * action.mean(0)
+    if np.abs(offset + scale * action - target).max() > FIT_TOLERANCE:
+        return None
+    return ActionMap(scale=tuple(map(float, scale)), offset=tuple(map(float, offset)))
+
+
+def _save(contract: Contract, package: LeappPackage, folder: Path) -> None:
+    """The contract, with the state of the package's graph and the hashes of the files in ``folder``."""
+    import dataclasses
+
+    state = state_dim(package)
+
+    def resized(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
+        return tuple(
+            dataclasses.replace(signal, shape=("N", state)) if signal.name in ("state", "next_state") else signal
+            for signal in signals
+        )
+
+    dataclasses.replace(
+        contract,
+        state_dim=state,
+        inputs=resized(contract.inputs),
+        outputs=resized(contract.outputs),
+        software={**contract.software, FINGERPRINT: package.fingerprint},
+        files={path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
+    ).save(folder)
