@@ -61,6 +61,11 @@ AGENTS = {
 EXPORT = Entry(
     summary="writing a bundle", modules=("torch", "onnx", "onnxscript", "mujoco"), extras=("train", "mujoco")
 )
+LEAPP = Entry(
+    summary="LEAPP packages, the form in which Isaac Lab 3.0 exports policies",
+    modules=(*EXPORT.modules, "leapp", "safetensors"),
+    extras=(*EXPORT.extras, "leapp"),
+)
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 COMPARE = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
@@ -71,6 +76,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "compare": (COMPARE,),
     "play": (PLAY,),
     "export": (EXPORT,),
+    "export --format leapp": (LEAPP,),
     "validate": (VALIDATE,),
     "run --world twin": (TWIN,),
 }

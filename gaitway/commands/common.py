@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import EXPORT, Entry, install_line
+from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import UserError
 
 
@@ -43,25 +44,52 @@ def run_or_bundle(path: Path) -> str:
     raise UserError(f"{path} is neither a run folder (it has no run.json) nor a bundle (it has no contract.yaml)")
 
 
-def export_run(run_path: Path, out: Path) -> Path:
-    """Write the bundle of a run's newest checkpoint."""
+def is_leapp(path: Path) -> bool:
+    from gaitway_sim2real.leapp.package import is_leapp
+
+    return is_leapp(path)
+
+
+def export_run(run_path: Path, out: Path, estimated: Sequence[str] | None = (), form: str = "bundle") -> Path:
+    """Write a run's newest checkpoint as a bundle or, ``form`` "leapp", as a LEAPP package.
+
+    ``estimated`` names the inputs that the robot will estimate; None takes whatever the policy needs.
+    """
     import hashlib
 
-    from gaitway_sim2real.export import export_bundle
+    from gaitway_sim2real.export import ESTIMATES, export_bundle
 
     from ..runs import RunFolder
     from ..train import load_actor
 
+    export = export_bundle
+    if form == "leapp":
+        from gaitway_sim2real.leapp.write import export_leapp as export
+
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    return export_bundle(config.robot_task, actor, out, checkpoint_sha256=digest)
+    signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
+    return export(config.robot_task.replace(estimators=signals), actor, out, checkpoint_sha256=digest)
 
 
-def bundle_of(path: Path) -> Path:
-    """``path`` itself if it is a bundle; for a run, its ``bundle/``, written anew if a newer checkpoint exists."""
+def bundle_of(path: Path, robot: str | None = None) -> Path:
+    """``path`` itself if it is a bundle; of a run or a LEAPP package, its ``bundle/``, written anew if it is outdated.
+
+    ``robot`` is the robot of a LEAPP package that does not say which it is for.
+    A policy that reads what no sensor measures gets a bundle all the same: simulations know it, and a robot that does
+    not estimate it is refused by the bundle itself.
+    """
     import hashlib
 
-    if run_or_bundle(path) == "bundle":
+    if is_leapp(path):
+        require("reading a LEAPP package", LEAPP)
+        from gaitway_sim2real.leapp.bundle import bundle_of_package
+
+        return bundle_of_package(path, robot=robot, say=lambda text: print(f"note: {text}"))
+    kind = run_or_bundle(path)
+    if robot is not None:
+        raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")
+    if kind == "bundle":
         return path
     from gaitway_sim2real.onboard.contract import Contract
 
@@ -74,4 +102,4 @@ def bundle_of(path: Path) -> Path:
         if Contract.load(bundle).checkpoint_sha256 == digest:
             return bundle
     require("export", EXPORT)
-    return export_run(path, bundle)
+    return export_run(path, bundle, estimated=None)

@@ -1,4 +1,4 @@
-"""``gaitway export``: from a run to a bundle."""
+"""``gaitway export``: from a run to a bundle or a LEAPP package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import EXPORT
+from ..catalogue import EXPORT, LEAPP
 from . import common
 
 DESCRIPTION = """\
@@ -16,25 +16,41 @@ It holds policy.onnx (sensor signals in, joint targets out), contract.yaml (join
 io_descriptors.yaml, golden.npz (recorded inputs and outputs that every runtime replays first) and robot.xml. The graph
 is compared with the training policy before anything is written.
 
-A policy that reads what no robot measures, such as its base velocity, is refused; train the '-blind' task instead.
+--format leapp writes a LEAPP package instead, through NVIDIA's library: the graph, a YAML that describes its inputs and
+outputs as Isaac Lab 3.0 describes those of its own policies, and the values that its feedback starts from.
 
-example:
+A policy that reads what no sensor measures, such as its base velocity, is refused: train the '-blind' task, or name
+with --estimate what the robot will estimate. The bundle then demands it as an input.
+
+examples:
   gaitway export runs/walk --out runs/walk/bundle
+  gaitway export runs/sighted --out bundle --estimate base_lin_vel
+  gaitway export runs/walk --out runs/walk/walk.leapp --format leapp
 """
+
+FORMATS = {"bundle": EXPORT, "leapp": LEAPP}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "export", "write a run's policy as a bundle for robots", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN", help="run folder")
-    parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
+    parser.add_argument("--format", default="bundle", choices=FORMATS, help="what to write (default bundle)")
+    parser.add_argument(
+        "--estimate",
+        action="append",
+        default=[],
+        choices=("base_lin_vel", "height_scan"),
+        help="an input that the robot's own software estimates; may be given twice",
+    )
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require("export", EXPORT)
+    common.require(f"export --format {args.format}", FORMATS[args.format])
     from ..runs import RunFolder
 
     RunFolder.open(args.source)
-    bundle = common.export_run(args.source, args.out)
-    print(f"bundle: {bundle}")
+    out = common.export_run(args.source, args.out, args.estimate, args.format)
+    print(f"{args.format}: {out}")
     return 0

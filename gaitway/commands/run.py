@@ -18,6 +18,8 @@ hold, policy at the contract's rate, and damping whatever ends it. Nothing of th
 --world twin steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands it was
 trained on.
 
+A LEAPP package is first written as a bundle, bundle/ in its folder, as by 'gaitway validate'.
+
 The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle cannot be used.
 
 examples:
@@ -29,7 +31,8 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "run", "run a bundle as on the robot", DESCRIPTION)
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="bundle folder")
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE|LEAPP", help="bundle or LEAPP package")
+    parser.add_argument("--robot", metavar="NAME", help="robot of a LEAPP package that does not say which")
     parser.add_argument("--world", default="twin", choices=sorted(WORLDS), help="what to move (default twin)")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the policy's part (default 20)")
     parser.add_argument(
@@ -50,11 +53,14 @@ def run(args: argparse.Namespace) -> int:
 
     from ..files import make_folder
 
-    verify_files(args.bundle)
+    bundle = args.bundle
+    if args.robot is not None or common.is_leapp(args.bundle):
+        bundle = common.bundle_of(args.bundle, args.robot)
+    verify_files(bundle)
     for path in filter(None, (args.video, args.log)):
         make_folder(path.absolute().parent)
     report = run_bundle(
-        args.bundle,
+        bundle,
         args.seconds,
         command=parse_script(args.velocity) if args.velocity else None,
         model=args.model,

@@ -20,17 +20,22 @@ Writes report.html (with plots and a video), validation.json and, into the bundl
 --model takes any MJCF with the contract's joints, whatever its meshes, inertias, actuators and body names: the
 controller is the bundle's.
 
+A LEAPP package, of 'gaitway export --format leapp' or of Isaac Lab 3.0, is first written as a bundle, bundle/ in its
+folder; its inputs are matched by their kinds and element names, and what it does not say is noted.
+
 The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if bundle or model cannot be used.
 
 examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
+  gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/Isaac-Velocity-Flat-Anymal-C-v0
 """
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "validate", "check a policy and give a verdict", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE|LEAPP", help="a run is exported first")
+    parser.add_argument("--robot", metavar="NAME", help="robot of a LEAPP package that does not say which")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict here")
     parser.add_argument(
@@ -43,7 +48,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("validate", VALIDATE)
-    bundle = common.bundle_of(args.source)
+    bundle = common.bundle_of(args.source, args.robot)
     from gaitway_sim2real.validate import validate_bundle
 
     from ..files import make_folder
