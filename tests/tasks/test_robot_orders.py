@@ -1,4 +1,4 @@
-"""Joint orders against lists that users of Isaac Lab print and publish."""
+"""Joint orders against those of Isaac Lab's sim2sim_transfer configurations (ANYmal D, Go2, H1, G1; siblings alike)."""
 
 import pytest
 from gaitway_tasks.robots import ROBOTS

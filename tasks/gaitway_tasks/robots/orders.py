@@ -1,8 +1,9 @@
 """The joint orders in which simulators report a robot: what an imported policy's vectors are laid out in.
 
-PhysX numbers the joints of an articulation breadth-first over the kinematic tree (isaac-sim/IsaacLab issues 37 and
-270), Newton depth-first (``newton.utils.topological_sort``). Siblings keep the order in which the asset lists them,
-so our MJCFs list children as Isaac Lab's assets do.
+PhysX numbers the joints of an articulation breadth-first over the kinematic tree, Newton depth-first
+(``newton.utils.topological_sort``). Siblings keep the order in which the asset lists them, so our MJCFs list children
+as Isaac Lab's assets do. For ANYmal D, Go2, H1 and G1 both orders are those of Isaac Lab's own
+``scripts/sim2sim_transfer/config/newton_to_physx_*.yaml``.
 """
 
 from __future__ import annotations
