@@ -26,7 +26,7 @@ IMAGING = ("cv2", "matplotlib")
 PXR_SCHEMAS = ("ForceFieldSchema", "PhysicsSchemaTools", "PhysxSchema", "UsdSemantics")
 """Modules that Isaac Sim adds to ``pxr``; the rest of ``pxr`` is the real usd-core."""
 
-PACKAGES = ("isaaclab", "isaaclab_assets", "isaaclab_contrib", "isaaclab_tasks")
+PACKAGES = ("isaaclab", "isaaclab_assets", "isaaclab_contrib", "isaaclab_rl", "isaaclab_tasks")
 
 
 class _InertMeta(type):

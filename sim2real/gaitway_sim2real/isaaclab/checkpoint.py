@@ -1,0 +1,218 @@
+"""The actor's settings in ``agent.yaml`` and its weights in ``model_*.pt``, for rsl_rl 2.x to 5.x.
+
+The two are written by different libraries (Isaac Lab and rsl_rl) and change at different times, so they are recognised
+apart: settings under ``policy`` (to 3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (to 3.x) or
+``actor_state_dict`` (from 4.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .config import Settings, given
+from .errors import IsaacLabImportError
+from .networks import ACTIVATIONS, ActorConfig, RslRlActor
+
+KINDS = {"ActorCritic": False, "ActorCriticRecurrent": True, "MLPModel": False, "RNNModel": True}
+"""Whether each class of actor that can be read has a memory."""
+
+DISTRIBUTIONS = {"GaussianDistribution": False, "HeteroscedasticGaussianDistribution": True}
+"""Whether each distribution takes its standard deviation from the network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """An actor's tensors under version-independent names, and how the file called them."""
+
+    version: str
+    """Which rsl_rl wrote such a file: ``"2.x"``, ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
+    tensors: Mapping[str, Tensor]
+    file_names: Mapping[str, str]
+    iteration: int | None
+
+
+def newest_checkpoint(run: Path) -> Path:
+    """``model_<n>.pt`` with the highest n in the folder ``run``."""
+    numbered = [(int(m[1]), path) for path in run.glob("model_*.pt") if (m := re.fullmatch(r"model_(\d+)", path.stem))]
+    if not numbered:
+        raise IsaacLabImportError(f"no model_<iteration>.pt in {run}: give the file with --checkpoint")
+    return max(numbered)[1]
+
+
+def actor_config(agent: Settings) -> ActorConfig:
+    """The actor described by an ``agent.yaml``."""
+    recent = "actor" in agent
+    if not recent and "policy" not in agent:
+        raise IsaacLabImportError(
+            f"{agent.where} has neither 'policy' (rsl_rl to 3.x) nor 'actor' (from 4.0): only rsl_rl runs can be read"
+        )
+    node = agent.child("actor" if recent else "policy")
+    kind = node.get("class_name", str, "MLPModel" if recent else "ActorCritic").rpartition(":")[2].rpartition(".")[2]
+    if kind not in KINDS:
+        raise IsaacLabImportError(
+            f"{node.where}.class_name is {kind}: only {', '.join(KINDS)} can be read (no images, no distillation)"
+        )
+    activation = node.get("activation", str, "elu").lower()
+    if activation not in ACTIVATIONS:
+        raise IsaacLabImportError(f"{node.where}.activation is {activation!r}; rsl_rl has {', '.join(ACTIVATIONS)}")
+    prefix = "" if recent else "actor_"
+    normalized = agent.get("empirical_normalization", bool, False) or node.get(
+        f"{prefix}obs_normalization", bool, False
+    )
+    memory: dict[str, Any] = {}
+    if KINDS[kind]:
+        memory = {
+            "rnn_type": node.get("rnn_type", str, "lstm").lower(),
+            "rnn_dim": node.get("rnn_hidden_dim", int, node.get("rnn_hidden_size", int, 256)),
+            "rnn_layers": node.get("rnn_num_layers", int, 1),
+        }
+        if memory["rnn_type"] not in ("lstm", "gru"):
+            raise IsaacLabImportError(f"{node.where}.rnn_type is {memory['rnn_type']!r}; expected 'lstm' or 'gru'")
+    return ActorConfig(
+        hidden_dims=tuple(node.get(f"{prefix}hidden_dims", (list, tuple), (256, 256, 256))),
+        activation=activation,
+        normalized=normalized,
+        state_dependent_std=_state_dependent_std(node),
+        **memory,
+    )
+
+
+def _state_dependent_std(node: Settings) -> bool:
+    distribution = node.data.get("distribution_cfg")
+    if not given(distribution) or not isinstance(distribution, Mapping):
+        return bool(node.get("state_dependent_std", bool, False))
+    name = str(distribution.get("class_name", "GaussianDistribution")).rpartition(":")[2].rpartition(".")[2]
+    if name not in DISTRIBUTIONS:
+        raise IsaacLabImportError(
+            f"{node.where}.distribution_cfg.class_name is {name}: only {', '.join(DISTRIBUTIONS)} can be read"
+        )
+    return DISTRIBUTIONS[name]
+
+
+def read_weights(path: Path) -> Weights:
+    """The actor's tensors in an rsl_rl checkpoint; nothing but data is unpickled."""
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises whatever its unpickler meets
+        reason = " ".join(str(error).split())[:200]
+        raise IsaacLabImportError(f"{path} is not a checkpoint of tensors as rsl_rl writes it: {reason}") from None
+    if not isinstance(data, dict):
+        raise IsaacLabImportError(f"{path} holds {type(data).__name__}; expected rsl_rl's dictionary of state dicts")
+    renamed: dict[str, tuple[str, Tensor]] = {}
+    if isinstance(state := data.get("actor_state_dict"), Mapping):
+        version = "5.x" if any(name.startswith("distribution.") for name in state) else "4.x"
+        rules = {"mlp.": "mlp.", "rnn.rnn.": "rnn.", "obs_normalizer.": "normalizer."}
+        _rename(state, "actor_state_dict", rules, renamed)
+    elif isinstance(state := data.get("model_state_dict"), Mapping):
+        version = "2.x" if "obs_norm_state_dict" in data else "3.x"
+        rules = {"actor.": "mlp.", "memory_a.rnn.": "rnn.", "actor_obs_normalizer.": "normalizer."}
+        _rename(state, "model_state_dict", rules, renamed)
+        _rename(data.get("obs_norm_state_dict") or {}, "obs_norm_state_dict", {"": "normalizer."}, renamed)
+    else:
+        raise IsaacLabImportError(
+            f"{path} has neither actor_state_dict (rsl_rl from 4.0) nor model_state_dict (to 3.x); "
+            f"it has {', '.join(map(str, data)) or 'nothing'}"
+        )
+    iteration = data.get("iter")
+    return Weights(
+        version=version,
+        tensors={name: tensor for name, (_, tensor) in renamed.items()},
+        file_names={name: file_name for name, (file_name, _) in renamed.items()},
+        iteration=iteration if isinstance(iteration, int) else None,
+    )
+
+
+def _rename(
+    state: Mapping[str, Any], section: str, rules: Mapping[str, str], into: dict[str, tuple[str, Tensor]]
+) -> None:
+    """Collect the tensors whose names begin with a key of ``rules``, that key replaced by its value."""
+    for name, value in state.items():
+        for prefix, replacement in rules.items():
+            if name.startswith(prefix) and isinstance(value, Tensor):
+                into[replacement + name.removeprefix(prefix)] = (f"{section}[{name!r}]", value)
+                break
+
+
+def build_actor(config: ActorConfig, weights: Weights, widths: Mapping[str, int], action_dim: int) -> RslRlActor:
+    """The actor filled with ``weights``.
+
+    ``widths`` are the columns of each observation term, history included. Raises with the name and shape of the first
+    tensor that does not fit, and with the terms if it is the one that reads the observation.
+    """
+    observation_dim = sum(widths.values())
+    actor = RslRlActor(config, observation_dim, action_dim)
+    expected = actor.weights()
+    _check_presence(config, weights, expected)
+    entrance = "rnn.weight_ih_l0" if config.rnn_type else "mlp.0.weight"
+    last = f"mlp.{len(actor.mlp) - 1}."
+    for name in (entrance, *expected):
+        found, wanted = tuple(weights.tensors[name].shape), tuple(expected[name].shape)
+        if found == wanted:
+            continue
+        message = f"{weights.file_names[name]} has shape {list(found)}, but the settings need {list(wanted)}"
+        if name == entrance and found[0] == wanted[0] and found[1] != wanted[1]:
+            message += _blame(widths, found[1])
+        elif found[0] != wanted[0] and name.startswith(last):
+            message += f": env.yaml's actions take {action_dim} numbers"
+        else:
+            message += ": agent.yaml describes another network than this checkpoint's"
+        raise IsaacLabImportError(message)
+    actor.fill(weights.tensors)
+    if broken := [weights.file_names[name] for name in expected if not weights.tensors[name].isfinite().all()]:
+        raise IsaacLabImportError(f"{broken[0]} holds numbers that are not finite: the training had diverged")
+    return actor.eval()
+
+
+def _check_presence(config: ActorConfig, weights: Weights, expected: Mapping[str, Tensor]) -> None:
+    """Raise unless the file has exactly the kinds of tensor that the settings call for."""
+    missing = [name for name in expected if name not in weights.tensors]
+    if any(name.startswith("normalizer.") for name in missing):
+        raise IsaacLabImportError(
+            f"agent.yaml says that observations are normalised, but the checkpoint has no normaliser "
+            f"({_in_file('normalizer._mean', weights)} is missing): use the checkpoint of this very run"
+        )
+    if missing:
+        raise IsaacLabImportError(
+            f"the checkpoint has no {_in_file(missing[0], weights)}, which agent.yaml's actor "
+            f"({'recurrent ' + config.rnn_type if config.rnn_type else 'without memory'}, hidden layers "
+            f"{list(config.hidden_dims)}) needs; it has {', '.join(weights.file_names.values())}"
+        )
+    ignored = {"normalizer._var", "normalizer.count"}
+    if surplus := [name for name in weights.tensors if name not in expected and name not in ignored]:
+        what = {"normalizer": "says that observations are not normalised", "rnn": "describes an actor without memory"}
+        raise IsaacLabImportError(
+            f"the checkpoint has {weights.file_names[surplus[0]]}, but agent.yaml "
+            f"{what.get(surplus[0].partition('.')[0], 'describes a smaller network')}: they are not of the same run"
+        )
+
+
+def _in_file(name: str, weights: Weights) -> str:
+    """What this version of rsl_rl would have called a tensor that is missing."""
+    kind, _, rest = name.partition(".")
+    if weights.version in ("4.x", "5.x"):
+        prefix = {"mlp": "mlp.", "rnn": "rnn.rnn.", "normalizer": "obs_normalizer."}[kind]
+        return f"actor_state_dict[{prefix + rest!r}]"
+    prefix = {"mlp": "actor.", "rnn": "memory_a.rnn.", "normalizer": "actor_obs_normalizer."}[kind]
+    return f"model_state_dict[{prefix + rest!r}]"
+
+
+def _blame(widths: Mapping[str, int], found: int) -> str:
+    """Which terms make up the difference between env.yaml's observation and the checkpoint's, and the table."""
+    total = sum(widths.values())
+    difference = total - found
+    table = ", ".join(f"{name} {width}" for name, width in widths.items())
+    text = f": it reads {found} numbers, and env.yaml's terms give {total} ({table})"
+    if suspects := [name for name, width in widths.items() if width == difference]:
+        text += f"; without {' or '.join(suspects)} they would fit"
+    elif (found and total % found == 0) or (total and found % total == 0):
+        text += "; one is a multiple of the other: was the history length changed?"
+    else:
+        text += f"; {abs(difference)} numbers too {'many' if difference > 0 else 'few'}"
+    return text + ". Is env.yaml the one of this checkpoint's run?"

@@ -1,0 +1,232 @@
+"""From a run folder of Isaac Lab to a task and an actor, which the ordinary export turns into a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import yaml
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import Task, Timing
+from torch import Tensor, nn
+
+from ..export import export_bundle
+from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_asset
+from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
+from .config import Settings, read_yaml
+from .errors import IsaacLabImportError
+from .networks import RslRlActor
+from .robot import resolve_robot
+from .terms import FIX, Layout, PolicyObservation, map_observations
+
+ESTIMATED = ("root_lin_vel_b", "height_scan")
+"""Signals that Isaac Lab's tasks read from the simulation and that no sensor of a robot gives."""
+
+DESCRIPTORS = ("io_descriptors", "params", "exported", ".")
+PROVENANCE = "import.yaml"
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """A run, read and understood, and what a reader should know about how."""
+
+    folder: Path
+    checkpoint: Path
+    iteration: int | None
+    rsl_rl: str
+    """Version of rsl_rl that writes such checkpoints, e.g. ``"3.x"``."""
+    network: str
+    task: Task
+    actor: nn.Module
+    observation: PolicyObservation
+    action_order: tuple[str, ...]
+    """The joint of each number the policy gives."""
+    joint_order: str
+    """Where the order of the joints comes from."""
+    notes: tuple[str, ...]
+    """What is approximated or assumed."""
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        return self.task.estimators
+
+    def provenance(self) -> dict[str, object]:
+        """What ``import.yaml`` holds."""
+        return {
+            "run": str(self.folder),
+            "checkpoint": {
+                "file": self.checkpoint.name,
+                "sha256": _sha256(self.checkpoint),
+                "iteration": self.iteration,
+                "rsl_rl": self.rsl_rl,
+                "actor": self.network,
+            },
+            "robot": self.task.robot.name,
+            "joint_order": {"source": self.joint_order, "names": list(self.task.robot.joint_names)},
+            "action_order": list(self.action_order),
+            "terms": [
+                {"name": name, "function": self.observation.functions[name], "width": width}
+                for name, width in self.observation.widths.items()
+            ],
+            "estimated": list(self.estimated),
+            "notes": list(self.notes),
+        }
+
+    def export(self, out: Path) -> Path:
+        """Write the bundle, and in it ``import.yaml``: which run it comes from and how that was read."""
+        bundle = export_bundle(
+            self.task,
+            self.actor,
+            out,
+            checkpoint_sha256=_sha256(self.checkpoint),
+            software={"trained_with": f"Isaac Lab, rsl_rl {self.rsl_rl}"},
+        )
+        text = yaml.safe_dump(self.provenance(), sort_keys=False, width=120, allow_unicode=True)
+        (bundle / PROVENANCE).write_text(text, "utf-8")
+        return bundle
+
+
+class ImportedActor(nn.Module):
+    """An rsl_rl actor over the columns that it reads and the joints that it moves.
+
+    Maps the observation of the task (N, D) to the action of all joints (N, J) in the task's order, 0 where the policy
+    moves none; with a memory, observation and memory to action and next memory.
+    """
+
+    columns: Tensor
+    scatter: Tensor
+
+    def __init__(self, actor: RslRlActor, columns: Sequence[int], scatter: Sequence[int]):
+        super().__init__()
+        self.actor = actor
+        self.memory_size = int(getattr(actor, "memory_size", 0))
+        self.register_buffer("columns", torch.tensor(columns))
+        self.register_buffer("scatter", torch.tensor(scatter))
+
+    def forward(self, observation: Tensor, memory: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+        read = observation.index_select(1, self.columns)
+        if not self.memory_size:
+            return self._spread(self.actor(read))
+        action, memory = self.actor(read, memory)
+        return self._spread(action), memory
+
+    def _spread(self, action: Tensor) -> Tensor:
+        return torch.cat((action, torch.zeros_like(action[:, :1])), 1).index_select(1, self.scatter)
+
+
+def read_run(
+    folder: str | Path,
+    *,
+    checkpoint: str | Path | None = None,
+    robot: str | None = None,
+    model: str | Path | None = None,
+    joint_order: str | None = None,
+) -> ImportedRun:
+    """Read the run in ``folder`` (``logs/rsl_rl/<experiment>/<date>``); writes nothing.
+
+    ``checkpoint`` defaults to the newest ``model_*.pt``; for the others see :func:`.robot.resolve_robot`. Raises
+    :class:`IsaacLabImportError` with all terms that have no equivalent, or with the tensor that does not fit.
+    """
+    folder = Path(folder)
+    env, agent, descriptors = _settings(folder)
+    weights_file = Path(checkpoint) if checkpoint is not None else newest_checkpoint(folder)
+    config, weights = actor_config(agent), read_weights(weights_file)
+    asset = robot_asset(env)
+    found = resolve_robot(
+        env, asset, name=robot, model=Path(model) if model else None, joint_order=joint_order, descriptors=descriptors
+    )
+    pose = dict(zip(found.robot.joint_names, found.robot.default_joint_pos, strict=True))
+    problems: list[str] = []
+    action = map_actions(env, asset, pose, agent.get("clip_actions", float), problems)
+    layout = Layout(found.robot.joint_names, action.joints, asset, (found.robot.base_name,))
+    observation = map_observations(env, _groups(agent, env), layout, problems)
+    commands = map_command(env, observation.commands, problems) if not problems else {}
+    if problems:
+        raise IsaacLabImportError(_refusal(folder, problems))
+    actor = build_actor(config, weights, observation.widths, len(action.order))
+    terms = observation.group.terms.values()
+    read = {signal for term in terms for signal in signals_of(term.func)}
+    order = action.order
+    scatter = [order.index(joint) if joint in order else len(order) for joint in found.robot.joint_names]
+    notes = [*found.notes, *observation.notes]
+    if left := [joint for joint in found.robot.joint_names if joint not in order]:
+        notes.append(f"{', '.join(left)}: moved by no action; held at 0 rad, as Isaac Lab does")
+    task = Task(
+        name=f"isaaclab-{agent.get('experiment_name', str, folder.name)}",
+        robot=found.robot,
+        observations={"policy": observation.group},
+        actions=action.action,
+        rewards={},
+        terminations={},
+        commands=commands,
+        height_scanners=observation.scanners,
+        timing=Timing(
+            physics_dt=float(env.child("sim").require("dt", float)),
+            decimation=env.require("decimation", int),
+            episode_length_s=float(env.get("episode_length_s", float, 20.0)),
+        ),
+        estimators=tuple(signal for signal in ESTIMATED if signal in read),
+    )
+    hidden = ", ".join(map(str, config.hidden_dims))
+    memory = f"{config.rnn_type} {config.rnn_layers} x {config.rnn_dim}, " if config.rnn_type else ""
+    return ImportedRun(
+        folder=folder,
+        checkpoint=weights_file,
+        iteration=weights.iteration,
+        rsl_rl=weights.version,
+        network=f"{memory}MLP {hidden}, {config.activation}{', observations normalised' if config.normalized else ''}",
+        task=task,
+        actor=ImportedActor(actor, observation.columns, scatter),
+        observation=observation,
+        action_order=tuple(order),
+        joint_order=found.order_source,
+        notes=tuple(notes),
+    )
+
+
+def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None]:
+    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors of a run folder."""
+    if not folder.is_dir():
+        raise IsaacLabImportError(f"no run folder at {folder}: give a folder like logs/rsl_rl/anymal_c_flat/<date>")
+    params = folder if (folder / "env.yaml").is_file() else folder / "params"
+    if not (params / "env.yaml").is_file():
+        runs = sorted(path.parents[1] for path in folder.glob("*/params/env.yaml"))
+        hint = f"; its runs are {', '.join(run.name for run in runs)}: give one of them" if runs else ""
+        raise IsaacLabImportError(f"{folder} has no params/env.yaml, which Isaac Lab's train.py writes{hint}")
+    env = Settings(read_yaml(params / "env.yaml"), "env.yaml")
+    agent = Settings(read_yaml(params / "agent.yaml"), "agent.yaml")
+    for key in ("scene", "sim", "observations", "actions"):
+        if key not in env:
+            raise IsaacLabImportError(
+                f"env.yaml has no {key!r}: only manager-based tasks can be imported, since the code of a direct task "
+                f"decides what its policy reads"
+            )
+    paths = (folder / sub / "IO_descriptors.yaml" for sub in DESCRIPTORS)
+    found = next((path for path in paths if path.is_file()), None)
+    return env, agent, Settings(read_yaml(found), str(found)) if found else None
+
+
+def _groups(agent: Settings, env: Settings) -> list[str]:
+    """Observation groups that the actor reads, by rsl_rl's rules for ``obs_groups``."""
+    chosen = agent.get("obs_groups", dict, {})
+    for key in ("actor", "policy"):
+        if key in chosen:
+            return list(chosen[key])
+    present = env.child("observations")
+    return ["actor"] if "actor" in agent and "actor" in present else ["policy"]
+
+
+def _refusal(folder: Path, problems: Sequence[str]) -> str:
+    fixes = {"observation": FIX, "action": FIX_ACTION, "command": FIX_COMMAND}
+    wanted = dict.fromkeys(
+        fixes[problem.partition(" ")[0]] for problem in problems if problem.partition(" ")[0] in fixes
+    )
+    listed = "".join(f"\n  - {problem}" for problem in problems)
+    return f"{folder} cannot be imported; without an equivalent here:{listed}\n" + "\n".join(wanted)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

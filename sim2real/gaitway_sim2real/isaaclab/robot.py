@@ -1,0 +1,182 @@
+"""The robot of a run: whose model, in which joint order, standing how, driven by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot
+from gaitway_tasks.robots.orders import newton_order, physx_order
+
+from .actuators import Fallback, map_actuators
+from .config import Settings, given
+from .errors import IsaacLabImportError
+from .names import values
+
+HALF_UNLIMITED = 9.42477796076938  # [rad] for a joint whose model has no range: three half turns, as ANYbotics writes
+
+
+@dataclass
+class RunRobot:
+    """A robot as the run trained it, and how that was found out."""
+
+    robot: Robot
+    order_source: str
+    notes: list[str] = field(default_factory=list)
+
+
+def resolve_robot(
+    env: Settings,
+    asset: str,
+    *,
+    name: str | None = None,
+    model: Path | None = None,
+    joint_order: str | None = None,
+    descriptors: Settings | None = None,
+) -> RunRobot:
+    """The robot ``asset`` of the scene, with its joints in the order of the policy's vectors.
+
+    The model is that of the known robot ``name``, or the MJCF ``model``, or that of the known robot whose USD file the
+    scene spawns. ``joint_order`` is ``"physx"``, ``"newton"`` or joint names with commas between them; without it the
+    order is that of ``descriptors`` (``IO_descriptors.yaml``), or that of the physics engine in ``env``.
+    """
+    scene = env.child("scene").child(asset)
+    notes: list[str] = []
+    entry, fallback = _entry(scene, name, model, notes)
+    names, source = _joint_order(entry, env, asset, joint_order, descriptors, model is not None, notes)
+    pose = _default_pose(scene, names, asset, descriptors, notes)
+    limits = dict(zip(entry.joint_names, entry.joint_limits, strict=True))
+    initial = scene.child("init_state")
+    actuators = map_actuators(scene, names, fallback, notes)
+    height = initial.get("pos", (tuple, list))
+    robot = entry.replace(
+        joint_names=names,
+        default_joint_pos=tuple(pose[joint] for joint in names),
+        joint_limits=tuple(limits[joint] for joint in names),
+        soft_joint_pos_limit_factor=float(scene.get("soft_joint_pos_limit_factor", float, 1.0)),
+        init_height=float(height[2]) if height else entry.init_height,
+        actuators=actuators,
+    )
+    return RunRobot(robot, source, notes)
+
+
+def _entry(scene: Settings, name: str | None, model: Path | None, notes: list[str]) -> tuple[Robot, Fallback]:
+    """The robot before the run's own settings, and what its actuators are where the run does not say."""
+    spawn = Settings(scene.get("spawn", dict, {}), f"{scene.where}.spawn")
+    asset_file = next((str(v) for k in ("usd_path", "asset_path") if given(v := spawn.data.get(k))), "")
+    known = _by_file(asset_file)
+    if name is not None:
+        if name not in ROBOTS:
+            raise IsaacLabImportError(f"--robot {name!r} is not known; known robots are {', '.join(ROBOTS)}")
+        known = ROBOTS[name]
+    if model is not None:
+        from .model import robot_from_mjcf
+
+        entry = robot_from_mjcf(model, HALF_UNLIMITED)
+        if known is not None and set(known.joint_names) == set(entry.joint_names):
+            return entry.replace(name=known.name), _laws(known)
+        return entry, Fallback({}, f"the model {model} says nothing of gains")
+    if known is None:
+        raise IsaacLabImportError(
+            f"the run spawns {asset_file or 'a robot without a file'}, which is none of the robots known here "
+            f"({', '.join(ROBOTS)}): give the same robot as an MJCF with --model robot.xml, or say which of the known "
+            f"ones it is with --robot NAME"
+        )
+    if asset_file and _stem(asset_file) != _stem(known.usd or ""):
+        notes.append(f"the run spawned {asset_file.rpartition('/')[2]}; the model is Gaitway's {known.name}")
+    return known, _laws(known)
+
+
+def _laws(robot: Robot) -> Fallback:
+    laws: dict[str, ActuatorLaw] = dict(zip(robot.joint_names, robot.joint_actuators, strict=True))
+    return Fallback(laws, f"Gaitway's {robot.name}")
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[0].lower().removesuffix("_minimal")
+
+
+def _by_file(path: str) -> Robot | None:
+    """The robot whose USD file has the same name; Isaac Lab's ``_minimal`` variants have fewer collision shapes."""
+    found = [robot for robot in ROBOTS.values() if robot.usd and _stem(robot.usd) == _stem(path)]
+    return found[0] if path and len(found) == 1 else None
+
+
+def _joint_order(
+    robot: Robot,
+    env: Settings,
+    asset: str,
+    wanted: str | None,
+    descriptors: Settings | None,
+    own_model: bool,
+    notes: list[str],
+) -> tuple[tuple[str, ...], str]:
+    if wanted is not None and wanted not in ("physx", "newton"):
+        return _same_joints(
+            robot, [n.strip() for n in wanted.split(",") if n.strip()], "--joint-order"
+        ), "--joint-order"
+    if wanted is None and descriptors is not None:
+        found = descriptors.child("articulations").child(asset).require("joint_names", list)
+        return _same_joints(robot, found, descriptors.where), "IO_descriptors.yaml"
+    engine, reason = (wanted, "--joint-order") if wanted else _physics(env)
+    if own_model:
+        notes.append(
+            f"joint order: that of {engine} if the training asset lists the children of each body as {robot.mjcf.name} "
+            f"does; IO_descriptors.yaml or --joint-order with names would settle it"
+        )
+    order = newton_order(robot) if engine == "newton" else physx_order(robot)
+    return order, f"{engine} ({reason})"
+
+
+def _physics(env: Settings) -> tuple[str, str]:
+    """``"physx"`` or ``"newton"``, and where that is written."""
+    sim = env.child("sim")
+    if "physx" in sim:
+        return "physx", "sim.physx"
+    physics = sim.get("physics", dict)
+    if physics is None:
+        return "physx", "Isaac Lab's default"
+    kind = Settings(physics, f"{sim.where}.physics").get("class_type", str, "")
+    for engine in ("newton", "physx"):
+        if engine in kind.lower():
+            return engine, "sim.physics"
+    raise IsaacLabImportError(
+        f"{sim.where}.physics is {kind or physics!r}, neither PhysX nor Newton: give the joint order with --joint-order"
+    )
+
+
+def _same_joints(robot: Robot, names: Sequence[str], source: str) -> tuple[str, ...]:
+    missing = [joint for joint in robot.joint_names if joint not in names]
+    unknown = [joint for joint in names if joint not in robot.joint_names]
+    if missing or unknown or len(names) != robot.num_joints:
+        raise IsaacLabImportError(
+            f"{source} and {robot.name} do not have the same joints: "
+            f"only {robot.name} has {', '.join(missing) or 'none'}, only {source} has {', '.join(unknown) or 'none'}; "
+            f"another model of the robot is given with --model robot.xml"
+        )
+    return tuple(names)
+
+
+def _default_pose(
+    scene: Settings, names: Sequence[str], asset: str, descriptors: Settings | None, notes: list[str]
+) -> dict[str, float]:
+    """``init_state.joint_pos``, 0 for joints that it does not match; must be what the descriptors saw, if there are."""
+    initial = scene.child("init_state")
+    found = values(initial.get("joint_pos", dict, {}), names, f"{initial.where}.joint_pos")
+    pose = {joint: float(found.get(joint, 0.0)) for joint in names}
+    speeds = values(initial.get("joint_vel", dict, {}), names, f"{initial.where}.joint_vel")
+    if moving := [joint for joint, speed in speeds.items() if speed != 0.0]:
+        raise IsaacLabImportError(
+            f"{initial.where}.joint_vel of {moving[0]} is {speeds[moving[0]]}: default joint velocities other than 0 "
+            f"cannot be exported"
+        )
+    if descriptors is not None:
+        node = descriptors.child("articulations").child(asset)
+        seen = dict(zip(node.require("joint_names", list), node.get("default_joint_pos", list, []), strict=False))
+        if off := [joint for joint in names if joint in seen and abs(seen[joint] - pose[joint]) > 1e-4]:
+            notes.append(
+                f"default pose: IO_descriptors.yaml has {seen[off[0]]:g} for {off[0]}, env.yaml {pose[off[0]]:g}; "
+                f"env.yaml's is used"
+            )
+    return pose
