@@ -57,6 +57,10 @@ class Entity:
     def write_joint_state_to_sim(self, pos: Tensor, vel: Tensor, joint_ids: Any, env_ids: Tensor) -> None:
         self.written["joint_pos"], self.written["joint_vel"] = pos, vel
 
+    def set_joint_position_target(self, target: Tensor, joint_ids: Any) -> None:
+        self.written["target"] = torch.zeros(len(target), self.num_joints)
+        self.written["target"][:, joint_ids] = target
+
 
 class Scene(dict):  # type: ignore[type-arg]
     """Entities by name; ``sensors`` and ``env_origins`` as Isaac Lab's scene has them."""
@@ -65,6 +69,17 @@ class Scene(dict):  # type: ignore[type-arg]
         super().__init__(robot=robot, **sensors)
         self.sensors, self.num_envs = sensors, num_envs
         self.env_origins = torch.zeros(num_envs, 3)
+
+
+def gaitway_env(world: TensorWorld, cfg: Any) -> Any:
+    """As :func:`isaac_env`, running the environment configuration ``cfg`` of a Gaitway task.
+
+    Its actions are in the robot's own joint order, because the task's action term lists the joints.
+    """
+    env = isaac_env(world)
+    env.cfg = cfg
+    env.action_manager = SimpleNamespace(action=world.action, prev_action=world.previous_action)
+    return env
 
 
 def isaac_env(world: TensorWorld) -> Any:
@@ -110,8 +125,8 @@ def isaac_env(world: TensorWorld) -> Any:
 
     contact = Entity(
         SimpleNamespace(
-            # The newest of three physics steps; the older ones are weaker, so that the maximum is the newest.
-            net_forces_w_history=torch.stack((force, 0.5 * force, torch.zeros_like(force)), 1),
+            # Three physics steps, newest first. The strongest is in the middle: a reader of the last one only is wrong.
+            net_forces_w_history=torch.stack((0.5 * force, force, torch.zeros_like(force)), 1),
             current_air_time=per_body(robot.current_air_time),
             last_air_time=per_body(robot.last_air_time),
             current_contact_time=per_body(robot.current_contact_time),

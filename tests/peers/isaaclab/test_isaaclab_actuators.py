@@ -18,6 +18,7 @@ VEL = 8.0 * torch.randn(N, 12, generator=G)  # well beyond the no-load speed too
 
 
 def isaac_torque(cfg):
+    cfg = cfg.copy()  # an actuator writes the limits it settled on into its configuration
     actuator = cfg.class_type(cfg, JOINTS, slice(None), N, "cpu")
     action = ArticulationActions(
         joint_positions=TARGET.clone(), joint_velocities=torch.zeros(N, 12), joint_efforts=torch.zeros(N, 12)

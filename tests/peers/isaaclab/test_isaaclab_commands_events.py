@@ -4,6 +4,7 @@ import types
 
 import pytest
 import torch
+from gaitway_isaaclab.world import IsaacLabWorld
 from gaitway_tasks.managers import EventManager
 from gaitway_tasks.mdp import events
 from gaitway_tasks.mdp.commands import VelocityCommandGenerator
@@ -158,33 +159,33 @@ def test_push(world):
     close(before + torch.cat((lin, ang), 1), env.scene["robot"].written["root_velocity"])
 
 
-def test_terrain_curriculum(world):
+def climbing(world, env):
+    """Isaac Lab's own bookkeeping of terrain levels; its constructor would build meshes in a simulator."""
     g = torch.Generator().manual_seed(1)
-    origins = torch.zeros(10, 1, 3)
-    world.env_origins = torch.zeros(N, 3)
-    world.terrain_level = torch.randint(0, 9, (N,), generator=g)  # below the top, whose successor is random
-    world.max_terrain_level = 10
-    world.robot.root_pos_w = 6.0 * torch.randn(N, 3, generator=g)
-    world.commands["base_velocity"] *= 0.5
-    env = isaac_env(world)
-    # The importer's own bookkeeping on our levels; its constructor would build meshes in a simulator.
     terrain = types.SimpleNamespace(
         cfg=types.SimpleNamespace(terrain_generator=types.SimpleNamespace(size=(8.0, 8.0))),
-        terrain_levels=world.terrain_level.clone(),
+        terrain_levels=torch.randint(0, 9, (N,), generator=g),  # below the top, whose successor is random
         max_terrain_level=10,
         terrain_types=torch.zeros(N, dtype=torch.int64),
-        terrain_origins=origins,
-        env_origins=world.env_origins.clone(),
+        terrain_origins=torch.zeros(10, 1, 3),
+        env_origins=torch.zeros(N, 3),
     )
     terrain.update_env_origins = types.MethodType(TerrainImporter.update_env_origins, terrain)
     env.scene.terrain = terrain
+    return env
+
+
+def test_terrain_curriculum(world):
+    world.robot.root_pos_w = 6.0 * torch.randn(N, 3, generator=torch.Generator().manual_seed(1))
+    world.commands["base_velocity"] *= 0.5
+    theirs, ours = climbing(world, isaac_env(world)), climbing(world, isaac_env(world))
     ids = torch.arange(0, N, 2)
-    before = world.terrain_level.clone()
-    expected = isaac_velocity.terrain_levels_vel(env, ids)
-    value = terrain_levels_vel(world, ids, "base_velocity")
-    assert torch.equal(world.terrain_level, terrain.terrain_levels)
+    before = theirs.scene.terrain.terrain_levels.clone()
+    expected = isaac_velocity.terrain_levels_vel(theirs, ids)
+    value = terrain_levels_vel(IsaacLabWorld(ours, ANYMAL_C), ids, "base_velocity")
+    assert torch.equal(ours.scene.terrain.terrain_levels, theirs.scene.terrain.terrain_levels)
     close(value, expected)
-    moves = world.terrain_level - before
+    moves = theirs.scene.terrain.terrain_levels - before
     assert (moves == 1).any() and (moves == -1).any() and (moves[ids] == 0).any() and not moves[1::2].any()
 
 

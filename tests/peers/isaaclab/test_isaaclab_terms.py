@@ -1,15 +1,19 @@
-"""Every term of the velocity task, and its managers, on the same states as Isaac Lab's."""
+"""Every term of the velocity tasks, and Gaitway's managers, on the same states as Isaac Lab's.
+
+Terms are called twice: on the states themselves, and on Isaac Lab's articulation and sensors through the adapter.
+"""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from gaitway_isaaclab.world import IsaacLabWorld
 from gaitway_tasks.managers import ObservationManager, RewardManager, TerminationManager
 from gaitway_tasks.mdp import observations, rewards, terminations
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import ObservationGroup
 from gaitway_tasks.velocity import velocity_flat
-from isaac_side import JOINTS, TO_OURS, isaac_env
+from isaac_side import JOINTS, TO_OURS, gaitway_env, isaac_env
 from isaaclab.envs import mdp as isaac_mdp
 from isaaclab.managers import ObservationManager as IsaacObservationManager
 from isaaclab.managers import RewardManager as IsaacRewardManager
@@ -35,6 +39,12 @@ def world():
 @pytest.fixture(scope="module")
 def env(world):
     return isaac_env(world)
+
+
+@pytest.fixture(scope="module", params=["states", "adapter"])
+def seen(request, world):
+    """What our terms are given."""
+    return world if request.param == "states" else IsaacLabWorld(gaitway_env(world, None), ANYMAL_C)
 
 
 def contacts(env, bodies):
@@ -125,6 +135,7 @@ OBSERVATIONS = {
     "base_lin_vel": (observations.base_lin_vel, isaac_mdp.base_lin_vel, False),
     "base_ang_vel": (observations.base_ang_vel, isaac_mdp.base_ang_vel, False),
     "projected_gravity": (observations.projected_gravity, isaac_mdp.projected_gravity, False),
+    "joint_pos": (observations.joint_pos, isaac_mdp.joint_pos, True),
     "joint_pos_rel": (observations.joint_pos_rel, isaac_mdp.joint_pos_rel, True),
     "joint_vel_rel": (observations.joint_vel_rel, isaac_mdp.joint_vel_rel, True),
     "last_action": (observations.last_action, isaac_mdp.last_action, True),
@@ -148,25 +159,25 @@ def test_no_reward_or_termination_is_left_uncompared():
 
 
 @pytest.mark.parametrize("name", REWARDS)
-def test_reward(world, env, name):
+def test_reward(seen, env, name):
     ours, theirs = REWARDS[name]
-    value, expected = ours(world), theirs(env).float()
+    value, expected = ours(seen), theirs(env).float()
     assert expected.unique().numel() > 1, "the states do not exercise this term"
     close(value, expected, 2e-6)
 
 
 @pytest.mark.parametrize("name", TERMINATIONS)
-def test_termination(world, env, name):
+def test_termination(seen, env, name):
     ours, theirs = TERMINATIONS[name]
     expected = theirs(env)
     assert 0 < expected.sum() < N, "the states do not exercise this term"
-    assert torch.equal(ours(world), expected)
+    assert torch.equal(ours(seen), expected)
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)
-def test_observation(world, env, name):
+def test_observation(seen, env, name):
     ours, theirs, joints = OBSERVATIONS[name]
-    value, expected = ours(world), theirs(env)
+    value, expected = ours(seen), theirs(env)
     assert torch.equal(value, expected[:, TO_OURS] if joints else expected)
 
 
@@ -182,6 +193,7 @@ def test_height_scan():
     world.scans["height_scanner"] = world.robot.root_pos_w[:, 2:] - hits[..., 2]
     expected = isaac_mdp.height_scan(env, SceneEntityCfg("height_scanner"))
     close(observations.height_scan(world, "height_scanner"), expected)
+    assert torch.equal(observations.height_scan(IsaacLabWorld(env, ANYMAL_C), "height_scanner"), expected)
 
 
 def test_reward_manager(world, env):

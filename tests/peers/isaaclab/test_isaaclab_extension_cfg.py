@@ -1,0 +1,259 @@
+"""The configurations that Gaitway's tasks build, value by value against Isaac Lab's own; every difference has a reason."""
+
+from __future__ import annotations
+
+import re
+
+import gaitway_isaaclab
+import gymnasium
+import pytest
+from gaitway_isaaclab import env_cfgs
+from gaitway_isaaclab.compat import IsaacLabError
+from gaitway_isaaclab.registration import cfg_name, env_id
+from gaitway_tasks.mdp import events
+from gaitway_tasks.registry import get_task, task_names
+from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
+from gaitway_tasks.spec import Event, JointPositionAction
+from isaac_side import BODIES
+from isaaclab.envs import ManagerBasedRLEnvCfg
+from isaaclab.utils.string import resolve_matching_names, resolve_matching_names_values
+from isaaclab_assets.robots.anymal import ANYDRIVE_3_SIMPLE_ACTUATOR_CFG
+from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c import flat_env_cfg, rough_env_cfg
+from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.agents import rsl_rl_ppo_cfg
+from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
+
+FLAT = "velocity-flat-anymal-c"
+PAIRS = {
+    "VelocityFlatAnymalC": flat_env_cfg.AnymalCFlatEnvCfg,
+    "VelocityFlatAnymalC_PLAY": flat_env_cfg.AnymalCFlatEnvCfg_PLAY,
+    "VelocityRoughAnymalC": rough_env_cfg.AnymalCRoughEnvCfg,
+    "VelocityRoughAnymalC_PLAY": rough_env_cfg.AnymalCRoughEnvCfg_PLAY,
+}
+DIFFERENCES = {
+    r"gaitway_(task|asset)": "ours alone: what the configuration was built from",
+    r"scene\.robot\.actuators\.legs\.(class_type|stiffness|damping|network_file)": (
+        "the task's DC motor instead of the LSTM network, whose file is not public data; compared below"
+    ),
+    r"actions\.joint_pos\.preserve_order": "actions are in the robot's own joint order, whatever the simulator's is",
+    r"events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
+}
+NO_EFFECT = r"events\.base_external_force_torque"  # forces and torques of zero, and gone from the variants for play
+
+
+@pytest.fixture(autouse=True)
+def stock_asset(monkeypatch):
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "nucleus")
+
+
+def differences(ours, theirs, path=""):
+    """``(path, ours, theirs)`` of every leaf that differs; what is absent and what is None are the same."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in [*ours, *(k for k in theirs if k not in ours)]:
+            yield from differences(ours.get(key), theirs.get(key), f"{path}.{key}".lstrip("."))
+    elif ours != theirs:
+        yield path, ours, theirs
+
+
+def bodies(pattern):
+    return sorted(resolve_matching_names(pattern, BODIES)[1])
+
+
+def resolved(tree):
+    """``tree`` with names instead of expressions for names, and terms by their function's own name."""
+    robot = tree["scene"]["robot"]
+    joints = list(ANYMAL_C.joint_names)
+    pose = resolve_matching_names_values(robot["init_state"]["joint_pos"], joints)
+    robot["init_state"]["joint_pos"] = dict(zip(pose[1], pose[2], strict=True))
+    for actuator in robot["actuators"].values():
+        actuator["joint_names_expr"] = sorted(resolve_matching_names(actuator["joint_names_expr"], joints)[1])
+    action = tree["actions"]["joint_pos"]
+    action["joint_names"] = sorted(resolve_matching_names(action["joint_names"], joints)[1])
+    groups = [tree["rewards"], tree["terminations"], tree["curriculum"], *tree["observations"].values()]
+    for terms in groups:
+        for term in terms.values():
+            if not isinstance(term, dict):
+                continue
+            term["func"] = re.split(r"[.:]", term["func"])[-1]
+            params = term["params"]
+            if "sensor_cfg" in params and params["sensor_cfg"]["body_names"] is not None:
+                params["bodies"] = bodies(params.pop("sensor_cfg")["body_names"])
+            elif "sensor_cfg" in params:
+                params["sensor"] = params.pop("sensor_cfg")["name"]
+            elif "feet" in params or "bodies" in params:
+                params["bodies"] = bodies(params.pop("feet", None) or params["bodies"])
+    if isinstance(tree["curriculum"].get("terrain_levels"), dict):
+        # Isaac Lab's function names the command itself.
+        assert tree["curriculum"]["terrain_levels"]["params"].pop("command_name", "base_velocity") == "base_velocity"
+    return tree
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_value_is_isaac_lab_s(name):
+    ours, theirs = getattr(env_cfgs, name)(), PAIRS[name]()
+    assert isinstance(ours, ManagerBasedRLEnvCfg)
+    found = list(differences(resolved(ours.to_dict()), resolved(theirs.to_dict())))
+    allowed = [*DIFFERENCES, NO_EFFECT]
+    unexplained = [entry for entry in found if not any(re.match(pattern, entry[0]) for pattern in allowed)]
+    assert unexplained == []
+    unused = [pattern for pattern in DIFFERENCES if not any(re.match(pattern, entry[0]) for entry in found)]
+    assert unused == [], "differences that are none"
+    force = theirs.events.base_external_force_torque
+    assert force is None or not any((*force.params["force_range"], *force.params["torque_range"]))
+
+
+def test_a_difference_would_be_seen():
+    theirs = flat_env_cfg.AnymalCFlatEnvCfg()
+    theirs.rewards.lin_vel_z_l2.weight = -1.9
+    theirs.observations.policy.joint_vel.noise.n_max = 1.4
+    ours = env_cfgs.VelocityFlatAnymalC()
+    found = {path for path, *_ in differences(resolved(ours.to_dict()), resolved(theirs.to_dict()))}
+    assert {"rewards.lin_vel_z_l2.weight", "observations.policy.joint_vel.noise.n_max"} <= found
+
+
+def test_order_of_observations_and_of_the_scene():
+    ours, theirs = env_cfgs.VelocityRoughAnymalC(), rough_env_cfg.AnymalCRoughEnvCfg()
+    assert list(vars(ours.observations.policy)) == list(vars(theirs.observations.policy))
+    order = list(vars(ours.scene))
+    assert order.index("terrain") < order.index("robot") < order.index("contact_forces")
+
+
+def test_the_dc_motor_is_the_simple_anydrive():
+    legs = env_cfgs.VelocityFlatAnymalC().scene.robot.actuators["legs"].to_dict()
+    simple = ANYDRIVE_3_SIMPLE_ACTUATOR_CFG.to_dict()
+    assert {path for path, *_ in differences(legs, simple)} == {"joint_names_expr"}
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_task_builds_and_survives_isaac_lab_s_files(name):
+    """Isaac Lab writes configurations as dictionaries of plain values, and its command line reads them back."""
+    cfg = gaitway_isaaclab.env_cfg(get_task(name), num_envs=12, device="cpu", seed=3)
+    cfg.validate()
+    tree = cfg.to_dict()
+    assert (cfg.scene.num_envs, cfg.sim.device, cfg.seed) == (12, "cpu", 3)
+    again = gaitway_isaaclab.env_cfg(get_task(name), seed=0)
+    again.from_dict(tree)
+    assert again.to_dict() == tree
+    assert again.rewards.lin_vel_z_l2.func is cfg.rewards.lin_vel_z_l2.func
+    assert list(vars(cfg.observations)) == list(get_task(name).observations)
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_registered_configurations_load_through_isaac_lab(name):
+    for play in (False, True):
+        spec = gymnasium.spec(env_id(name, play))
+        assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv"
+        cfg = load_cfg_from_registry(spec.id, "env_cfg_entry_point")
+        assert cfg.gaitway_task == name and cfg.scene.num_envs == (50 if play else 4096)
+        assert load_cfg_from_registry(spec.id, "skrl_cfg_entry_point")["agent"]["rollouts"] == 24
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [(FLAT, "AnymalCFlatPPORunnerCfg"), ("velocity-rough-anymal-c", "AnymalCRoughPPORunnerCfg")],
+)
+def test_rsl_rl_learns_with_isaac_lab_s_settings(name, theirs):
+    ours = load_cfg_from_registry(env_id(name), "rsl_rl_cfg_entry_point")
+    found = {path for path, *_ in differences(ours.to_dict(), getattr(rsl_rl_ppo_cfg, theirs)().to_dict())}
+    assert found <= {"experiment_name", "obs_groups", "obs_groups.policy", "obs_groups.critic"}
+    assert ours.obs_groups == {"policy": ["policy"], "critic": ["policy"]}
+
+
+def test_an_asymmetric_task_gives_the_critic_its_own_group():
+    ours = load_cfg_from_registry(env_id(f"{FLAT}-blind"), "rsl_rl_cfg_entry_point")
+    assert ours.obs_groups == {"policy": ["policy"], "critic": ["critic"]}
+
+
+def test_unknown_configurations_name_the_nearest():
+    with pytest.raises(AttributeError, match="did you mean 'VelocityFlatAnymalC'"):
+        _ = env_cfgs.VelocityFlatAnymalZ
+    assert cfg_name(FLAT) == "VelocityFlatAnymalC"
+
+
+# ---- what Isaac Lab's own tasks do not use ---------------------------------------------------------------------------
+
+
+def build(**changes):
+    return gaitway_isaaclab.env_cfg(get_task(FLAT).replace(**changes), 4, "cpu")
+
+
+def test_action_settings_reach_isaac_lab():
+    action = JointPositionAction(
+        scale={".*_HAA": 0.3, ".*_KFE": 0.7}, offset={"LF_.*": 0.1}, clip={".*_HFE": (-1.0, 1.5)}, raw_clip=2.0
+    )
+    cfg = build(actions=action).actions.joint_pos
+    assert cfg.scale == action.scale and cfg.offset == action.offset and cfg.clip == action.clip
+    assert not cfg.use_default_offset and cfg.raw_clip == 2.0 and cfg.preserve_order
+    assert cfg.joint_names == list(ANYMAL_C.joint_names)
+
+
+def test_commands_along_one_axis_need_a_class_of_our_own_only_when_used():
+    assert "isaaclab.envs" in build().commands.base_velocity.class_type.__module__
+    command = get_task(FLAT, "cpu").commands["base_velocity"]
+    cfg = build(commands={"base_velocity": command}).commands.base_velocity
+    assert cfg.rel_zero_axis == command.rel_zero_axis > 0 and cfg.ranges.heading is None
+
+
+def test_gains_and_delays_become_isaac_lab_s_own():
+    varied = {
+        "gains": Event(
+            func=events.randomize_actuator_gains,
+            mode="startup",
+            params={"stiffness_range": (0.9, 1.1), "damping_range": (0.8, 1.2)},
+        ),
+        "delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
+    }
+    cfg = build(events=varied)
+    assert list(vars(cfg.events)) == ["gains"]  # the delay is the actuators'
+    gains = cfg.events.gains
+    assert gains.func.__name__ == "randomize_actuator_gains" and gains.params["operation"] == "scale"
+    assert gains.params["stiffness_distribution_params"] == (0.9, 1.1)
+    legs = cfg.scene.robot.actuators["legs"]
+    assert legs.class_type.__name__ == "DelayedDCMotor" and (legs.min_delay, legs.max_delay) == (0, 4)
+    assert (legs.saturation_effort, legs.velocity_limit) == (120.0, 7.5)
+    late = {"delay": Event(func=events.randomize_action_delay, mode="startup", params={"delay_range": (0.0, 0.02)})}
+    with pytest.raises(IsaacLabError, match="'delay'.*resets only"):
+        build(events=late)
+
+
+def test_implicit_drives():
+    law = ImplicitPD(stiffness=60.0, damping=2.0, effort_limit=45.0, armature=0.01)
+    cfg = build(robot=ANYMAL_C.replace(actuators={"legs": law})).scene.robot.actuators["legs"]
+    assert type(cfg).__name__ == "ImplicitActuatorCfg"
+    assert (cfg.stiffness, cfg.damping, cfg.effort_limit_sim, cfg.armature) == ({".*": 60.0}, {".*": 2.0}, 45.0, 0.01)
+
+
+def test_events_without_a_counterpart_are_refused_together():
+    task = get_task(FLAT)
+    extra = {
+        "floor": Event(func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.9, 0.98)}),
+        "motors": Event(func=events.randomize_motor_strength, mode="startup", params={"strength_range": (0.9, 1.1)}),
+        "encoders": Event(func=events.randomize_joint_offset, mode="startup", params={"offset_range": (-0.1, 0.1)}),
+    }
+    with pytest.raises(IsaacLabError, match=r"floor .*motors .*encoders .*take them out") as error:
+        build(events={**task.events, **extra})
+    assert "push_robot" not in str(error.value)
+
+
+def test_physics_and_actuators_that_this_release_has_not():
+    with pytest.raises(IsaacLabError, match="'newton' needs Isaac Lab 3.0"):
+        gaitway_isaaclab.env_cfg(get_task(FLAT), physics="newton")
+    with pytest.raises(IsaacLabError, match="physics 'bullet': use one of physx, newton"):
+        gaitway_isaaclab.env_cfg(get_task(FLAT), physics="bullet")
+    with pytest.raises(IsaacLabError, match="actuators 'spring': use one of task, isaaclab"):
+        gaitway_isaaclab.env_cfg(get_task(FLAT), actuators="spring")
+
+
+def test_the_actuator_network_by_choice(monkeypatch, tmp_path):
+    from isaaclab_assets.robots.anymal import ANYMAL_C_CFG
+
+    legs = ANYMAL_C_CFG.actuators["legs"].copy()
+    legs.network_file = str(tmp_path / "anydrive_3_lstm_jit.pt")
+    monkeypatch.setitem(ANYMAL_C_CFG.actuators, "legs", legs)
+    with pytest.raises(IsaacLabError, match=r"'legs'.*anydrive_3_lstm_jit.pt, cannot be reached"):
+        gaitway_isaaclab.env_cfg(get_task(FLAT), actuators="isaaclab")
+    from gaitway_isaaclab.assets import reachable
+
+    reachable.cache_clear()
+    (tmp_path / "anydrive_3_lstm_jit.pt").touch()
+    cfg = gaitway_isaaclab.env_cfg(get_task(FLAT), actuators="isaaclab")
+    assert type(cfg.scene.robot.actuators["legs"]).__name__ == "ActuatorNetLSTMCfg"

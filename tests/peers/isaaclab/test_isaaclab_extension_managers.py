@@ -1,0 +1,249 @@
+"""Isaac Lab's managers running Gaitway's configurations give the numbers of the same managers running Isaac Lab's own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import gaitway_isaaclab
+import pytest
+import torch
+from gaitway_isaaclab.compat import IsaacLabError
+from gaitway_isaaclab.world import IsaacLabWorld, world_of
+from gaitway_tasks.managers import ObservationManager as OurObservationManager
+from gaitway_tasks.registry import get_task
+from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.spec import JointPositionAction
+from isaac_side import BODIES, JOINTS, TO_ISAAC, TO_OURS, gaitway_env, isaac_env
+from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
+from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.flat_env_cfg import AnymalCFlatEnvCfg
+from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.rough_env_cfg import AnymalCRoughEnvCfg
+from tensor_world import TensorWorld, close
+
+N = 256
+FLAT, ROUGH, BLIND = "velocity-flat-anymal-c", "velocity-rough-anymal-c", "velocity-flat-anymal-c-blind"
+STOCK = {FLAT: AnymalCFlatEnvCfg, ROUGH: AnymalCRoughEnvCfg}
+TERMS = {"base_lin_vel": 3, "base_ang_vel": 3, "projected_gravity": 3, "velocity_commands": 3}
+TERMS |= {"joint_pos": 12, "joint_vel": 12, "actions": 12}
+
+
+def our_cfg(task_name):
+    return gaitway_isaaclab.env_cfg(get_task(task_name), N, "cpu", asset="nucleus")
+
+
+@pytest.fixture(scope="module", params=STOCK)
+def pair(request):
+    """``(task name, our environment, Isaac Lab's)`` in the same random state."""
+    world = TensorWorld(ANYMAL_C, N).randomize(2)
+    ours, theirs = gaitway_env(world, our_cfg(request.param)), isaac_env(world)
+    hits = world.robot.root_pos_w[:, None].repeat(1, 187, 1)
+    hits[..., 2] -= 0.5 + torch.randn(N, 187, generator=torch.Generator().manual_seed(3))  # a third is clipped
+    scanner = SimpleNamespace(data=SimpleNamespace(pos_w=world.robot.root_pos_w, ray_hits_w=hits))
+    for env in (ours, theirs):
+        env.scene.sensors["height_scanner"] = env.scene["height_scanner"] = scanner
+    return request.param, ours, theirs
+
+
+def test_rewards_term_by_term(pair):
+    name, ours, theirs = pair
+    ours_manager = RewardManager(our_cfg(name).rewards, ours)
+    theirs_manager = RewardManager(STOCK[name]().rewards, theirs)
+    close(ours_manager.compute(0.02), theirs_manager.compute(0.02), 2e-6)
+    assert ours_manager.active_terms == theirs_manager.active_terms
+    weights = [term.weight for term in ours_manager._term_cfgs]
+    for term, weight in enumerate(weights):
+        expected = theirs_manager._step_reward[:, term]
+        assert (expected.unique().numel() > 1) == (weight != 0.0), "the states do not exercise this term"
+        close(ours_manager._step_reward[:, term], expected, 1e-5)
+    assert sum(weight != 0.0 for weight in weights) == (10 if name == FLAT else 9)
+
+
+def test_terminations(pair):
+    name, ours, theirs = pair
+    ours_manager = TerminationManager(our_cfg(name).terminations, ours)
+    theirs_manager = TerminationManager(STOCK[name]().terminations, theirs)
+    assert torch.equal(ours_manager.compute(), theirs_manager.compute())
+    assert torch.equal(ours_manager.terminated, theirs_manager.terminated)
+    assert torch.equal(ours_manager.time_outs, theirs_manager.time_outs)
+    assert 0 < ours_manager.terminated.sum() < N and 0 < ours_manager.time_outs.sum() < N
+
+
+def columns(terms, history_length=1):
+    """Indices of an observation in Isaac Lab's joint order that put it into the robot's own."""
+    order, start = [], 0
+    for width in terms.values():
+        inner = TO_OURS if width == len(JOINTS) else range(width)
+        order += [start + frame * width + i for frame in range(history_length) for i in inner]
+        start += history_length * width
+    return order
+
+
+def test_observations(pair):
+    name, ours, theirs = pair
+    cfg, stock = our_cfg(name).observations, STOCK[name]().observations
+    cfg.policy.enable_corruption = stock.policy.enable_corruption = False
+    ours_manager, theirs_manager = ObservationManager(cfg, ours), ObservationManager(stock, theirs)
+    terms = TERMS | ({"height_scan": 187} if name == ROUGH else {})
+    assert ours_manager.active_terms["policy"] == list(terms)
+    value = ours_manager.compute()["policy"]
+    expected = theirs_manager.compute()["policy"][:, columns(terms)]
+    assert value.shape == (N, 235 if name == ROUGH else 48)
+    assert torch.equal(value, expected)
+    if name == ROUGH:
+        clipped = (expected[:, 48:].abs() == 1.0).float().mean()
+        assert 0.2 < clipped < 0.5
+
+
+def test_noise_is_drawn_by_isaac_lab(pair):
+    name, ours, theirs = pair
+    values = []
+    for env, cfg in ((ours, our_cfg(name).observations), (theirs, STOCK[name]().observations)):
+        manager = ObservationManager(cfg, env)
+        torch.manual_seed(5)
+        noisy = manager.compute()["policy"]
+        cfg.policy.enable_corruption = False
+        values.append(noisy - ObservationManager(cfg, env).compute()["policy"])
+    # The same draws fall on other joints, so the sorted noise of every term is the same.
+    close(values[0].sort(1).values, values[1].sort(1).values, 1e-5)
+    assert values[0].abs().max() > 1.4
+
+
+def test_history_and_critic_are_those_of_gaitway_s_own_manager():
+    """Isaac Lab's manager on the blind task's groups, against Gaitway's, which the bundle's runtime mirrors."""
+    task, states = get_task(BLIND), [TensorWorld(ANYMAL_C, 6).randomize(seed) for seed in range(10)]
+    world = TensorWorld(ANYMAL_C, 6)
+    cfg = gaitway_isaaclab.env_cfg(task, 6, "cpu", asset="nucleus")
+    cfg.observations.policy.enable_corruption = False
+    env = gaitway_env(states[0], cfg)
+    theirs = ObservationManager(cfg.observations, env)
+    quiet = {name: OurObservationManager(_clean(group), world, world.generator) for name, group in groups(task)}
+    resets = {0: range(6), 4: [1, 5], 5: [5]}
+    for step, state in enumerate(states):
+        world.robot, world.action, world.commands = state.robot, state.action, state.commands
+        del env._gaitway_world
+        vars(env).update(vars(gaitway_env(state, cfg)))
+        first = torch.tensor(list(resets.get(step, [])), dtype=torch.int64)
+        if len(first):
+            theirs.reset(first)
+        computed = theirs.compute(update_history=True)
+        for name, manager in quiet.items():
+            assert torch.equal(manager.append(manager.frame(), first), computed[name]), f"{name}, step {step}"
+    assert computed["policy"].shape == (6, 8 * 45) and computed["critic"].shape == (6, 48)
+
+
+def groups(task):
+    return task.observations.items()
+
+
+def _clean(group):
+    from dataclasses import replace
+
+    return replace(group, enable_corruption=False)
+
+
+# ---- actions ---------------------------------------------------------------------------------------------------------
+
+
+def targets(cfg, env, actions):
+    term = cfg.class_type(cfg, env)
+    term.process_actions(actions)
+    term.apply_actions()
+    return env.scene["robot"].written["target"]
+
+
+def test_the_same_joints_get_the_same_targets():
+    world = TensorWorld(ANYMAL_C, N).randomize(4)
+    ours = targets(our_cfg(FLAT).actions.joint_pos, isaac_env(world), world.action)
+    theirs = targets(AnymalCFlatEnvCfg().actions.joint_pos, isaac_env(world), world.action[:, TO_ISAAC])
+    assert torch.equal(ours, theirs)
+    close(ours, (world.default_joint_pos + 0.5 * world.action)[:, TO_ISAAC])
+
+
+def test_targets_with_scales_offsets_and_clips_per_joint():
+    world = TensorWorld(ANYMAL_C, N).randomize(4)
+    action = JointPositionAction(
+        scale={".*_HAA": 0.3, ".*_KFE": 0.7}, offset={"LF_.*": 0.1}, clip={".*_HFE": (-0.5, 0.4)}, raw_clip=0.9
+    )
+    task = get_task(FLAT).replace(actions=action)
+    cfg = gaitway_isaaclab.env_cfg(task, N, "cpu", asset="nucleus")
+    env = gaitway_env(world, cfg)
+    value = targets(cfg.actions.joint_pos, env, world.action)
+    clamped = world.action.clamp(-0.9, 0.9)
+    expected = torch.tensor(action.offsets(ANYMAL_C)) + torch.tensor(action.scales(ANYMAL_C)) * clamped
+    low, high = torch.tensor(action.clips(ANYMAL_C)).unbind(1)
+    close(value, expected.clamp(low, high)[:, TO_ISAAC])
+    assert torch.equal(world_of(env).action, clamped)
+    assert torch.equal(world_of(env).previous_action, world.previous_action.clamp(-0.9, 0.9))
+
+
+# ---- commands and delays ---------------------------------------------------------------------------------------------
+
+
+def test_commands_along_one_axis():
+    n, share = 20_000, 0.3
+    world = TensorWorld(ANYMAL_C, n)
+    command = get_task(FLAT, "cpu").commands["base_velocity"]
+    task = get_task(FLAT).replace(commands={"base_velocity": command})
+    cfg = gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus").commands.base_velocity
+    cfg.debug_vis = False
+    assert cfg.rel_zero_axis == share
+    generator = cfg.class_type(cfg, isaac_env(world))
+    torch.manual_seed(0)
+    generator._resample(torch.arange(n))
+    zero = generator.command == 0.0
+    for axis in (0, 1):
+        assert abs(zero[:, axis].float().mean() - share) < 0.02
+    assert abs((zero[:, 0] & zero[:, 1]).float().mean() - share**2) < 0.02
+    assert not zero[:, 2].any()
+    generator._update_command()
+    assert (generator.command == 0.0).all(1).float().mean() == pytest.approx(0.02, abs=0.005)  # standing
+
+
+def test_delayed_dc_motor_is_the_dc_motor_some_steps_late():
+    from gaitway_isaaclab.actuators import DelayedDCMotorCfg
+    from isaaclab.actuators import DCMotorCfg
+    from isaaclab.utils.types import ArticulationActions
+
+    n, g = 64, torch.Generator().manual_seed(0)
+    settings = {
+        "joint_names_expr": [".*"], "stiffness": 40.0, "damping": 5.0, "effort_limit": 80.0,
+        "saturation_effort": 120.0, "velocity_limit": 7.5,
+    }  # fmt: skip
+    late_cfg, prompt_cfg = DelayedDCMotorCfg(min_delay=0, max_delay=4, **settings), DCMotorCfg(**settings)
+    late, prompt = (cfg.class_type(cfg, JOINTS, slice(None), n, "cpu") for cfg in (late_cfg, prompt_cfg))
+    torch.manual_seed(1)
+    late.reset(torch.arange(n))
+    lags = late.positions_delay_buffer.time_lags
+    assert set(lags.tolist()) == set(range(5))
+    commands = torch.randn(12, n, 12, generator=g)
+    pos, vel = torch.randn(n, 12, generator=g), 5.0 * torch.randn(n, 12, generator=g)
+
+    def torque(motor, target):
+        zero = torch.zeros(n, 12)
+        action = ArticulationActions(joint_positions=target.clone(), joint_velocities=zero, joint_efforts=zero)
+        return motor.compute(action, pos.clone(), vel.clone()).joint_efforts
+
+    for step in range(12):
+        value = torque(late, commands[step])
+        seen = commands[(step - lags).clamp(min=0), torch.arange(n)]
+        assert torch.equal(value, torque(prompt, seen)), f"step {step}"
+
+
+# ---- the adapter -----------------------------------------------------------------------------------------------------
+
+
+def test_one_world_for_each_environment():
+    env = gaitway_env(TensorWorld(ANYMAL_C, 3), our_cfg(FLAT))
+    assert world_of(env) is world_of(env)
+    assert world_of(gaitway_env(TensorWorld(ANYMAL_C, 3), our_cfg(FLAT))) is not world_of(env)
+    assert world_of(env).spec == ANYMAL_C
+
+
+def test_names_that_the_simulated_robot_has_not():
+    env = isaac_env(TensorWorld(ANYMAL_C, 3))
+    env.scene["robot"].joint_names = [name.lower() for name in JOINTS]
+    with pytest.raises(IsaacLabError, match=r"no joint LF_HAA, .*it has lf_haa"):
+        IsaacLabWorld(env, ANYMAL_C)
+    env = isaac_env(TensorWorld(ANYMAL_C, 3))
+    env.scene["contact_forces"].body_names = BODIES[:-1]
+    with pytest.raises(IsaacLabError, match="no contact sensor on body RH_FOOT"):
+        IsaacLabWorld(env, ANYMAL_C)
