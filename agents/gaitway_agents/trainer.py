@@ -72,7 +72,8 @@ def episodes_of(parts: Sequence[Ended]) -> list[Episode]:
     if not parts:
         return []
     steps = [at for at, returns, _ in parts for _ in range(len(returns))]
-    returns, lengths = (torch.cat([part[i] for part in parts]).tolist() for i in (1, 2))
+    returns = torch.cat([part[1] for part in parts]).tolist()
+    lengths = torch.cat([part[2] for part in parts]).tolist()
     return [Episode(at, ret, int(length)) for at, ret, length in zip(steps, returns, lengths, strict=True)]
 
 
