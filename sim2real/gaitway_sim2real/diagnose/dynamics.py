@@ -17,13 +17,14 @@ from .replay import MAX_DELAY, Drives, Replay, trimmed
 from .view import View
 
 MIN_SAMPLES = 60
-NEGLIGIBLE = 0.01  # of the recorded change: the bundle's drives predict the recording
+NEGLIGIBLE = 0.02  # of the recorded change: the bundle's drives predict the recording
 EXPLAINS = 0.7  # a hypothesis must leave less than this share of the error
 CLEARLY = 0.8  # and a more complicated one less than this share of the simpler one's
 MATERIAL_GAIN = 0.1
 MATERIAL_ARMATURE = 0.1  # of the inertia that a joint moves
-ITERATIONS = 6
-LIMITS = (0.25, 0.4, 0.55, 0.7, 0.85, 1.2, 1.5, 2.0)
+ITERATIONS = 5
+HOPELESS = 0.95  # share of the error that a first step must leave at most, to be followed by another
+LIMITS = (0.25, 0.4, 0.6, 0.8, 1.25, 1.6)
 STEP = {"stiffness": 0.03, "damping": 0.03, "effort_limit": 0.03, "armature": 0.002}
 
 
@@ -61,7 +62,7 @@ def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
     current = null
     while len(found) < 3:
         done = {h.cause for h in found}
-        tried = [h for fit in FITS if (h := fit(replay, current)) is not None and h.cause not in done]
+        tried = [h for causes, fit in FITS if not done & set(causes) and (h := fit(replay, current)) is not None]
         share = EXPLAINS if not found else EXPLAINS * CLEARLY
         tried = [h for h in tried if h.error < share * current.error and _is_material(h, replay)]
         if not tried:
@@ -80,8 +81,9 @@ def _judge(replay: Replay, cause: str, drives: Drives) -> Hypothesis:
 def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Drives:
     """Gauss-Newton on ``names`` with Huber weights, over the first half of the steps."""
     drives, half = start, replay.half
-    for _ in range(ITERATIONS):
-        base = replay.errors(drives)[half].ravel()
+    now = replay.errors(drives)[half].ravel()
+    for iteration in range(ITERATIONS):
+        base = now
         columns = []
         for name in names:
             nudged = replace(drives, **{name: getattr(drives, name) + STEP[name]})
@@ -90,18 +92,21 @@ def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Dri
         size = 1.5 * np.median(np.abs(base)) + 1e-9
         weight = np.minimum(1.0, size / np.maximum(np.abs(base), 1e-12)) ** 2
         normal = slope.T @ (weight[:, None] * slope)
+        if not np.trace(normal) > 0.0:  # such as a limit that no torque meets
+            return drives
         move = -np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(len(names)), slope.T @ (weight * base))
         after, factor = drives, 1.0
         for _ in range(3):
             after = _moved(drives, names, factor * move, replay)
-            if trimmed(replay.errors(after)[half]) <= trimmed(base):
+            now = replay.errors(after)[half].ravel()
+            if trimmed(now) <= trimmed(base):
                 break
             factor *= 0.3
         else:
             return drives
         settled = all(abs(getattr(after, n) - getattr(drives, n)) < 0.1 * STEP[n] for n in names)
         drives = after
-        if settled:
+        if settled or (iteration == 0 and trimmed(now) > HOPELESS * trimmed(base)):
             break
     return drives
 
@@ -133,11 +138,15 @@ def fit_limit(replay: Replay, base: Hypothesis) -> Hypothesis:
 
 
 def fit_delay(replay: Replay, base: Hypothesis) -> Hypothesis:
-    steps = range(1, MAX_DELAY * replay.plant.decimation + 1)
-    tried = [
-        replace(base.drives, delay=base.drives.delay + step) for step in steps if base.drives.delay + step <= len(steps)
-    ]
-    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)[replay.half]), default=base.drives)
+    """The error falls up to the true delay and rises after it."""
+    best, least = base.drives, np.inf
+    for delay in range(base.drives.delay + 1, MAX_DELAY * replay.plant.decimation + 1):
+        drives = replace(base.drives, delay=delay)
+        error = trimmed(replay.errors(drives)[replay.half])
+        if error < least:
+            best, least = drives, error
+        elif delay > best.delay + 2:
+            break
     return _judge(replay, "delay", best)
 
 
@@ -161,12 +170,12 @@ def fit_wiring(replay: Replay, base: Hypothesis) -> Hypothesis | None:
     return _judge(replay, "sign" if same else "joint_order", replace(base.drives, source=source, flipped=flipped))
 
 
-FITS: tuple[Callable[[Replay, Hypothesis], Hypothesis | None], ...] = (
-    fit_gains,
-    fit_armature,
-    fit_limit,
-    fit_delay,
-    fit_wiring,
+FITS: tuple[tuple[tuple[str, ...], Callable[[Replay, Hypothesis], Hypothesis | None]], ...] = (
+    (("gains",), fit_gains),
+    (("armature",), fit_armature),
+    (("torque_limit",), fit_limit),
+    (("delay",), fit_delay),
+    (("joint_order", "sign"), fit_wiring),
 )
 
 

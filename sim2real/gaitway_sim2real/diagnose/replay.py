@@ -15,7 +15,7 @@ from ..contract import Contract
 from ..validate.plant import actuator_laws, build_plant
 from .view import View
 
-SAMPLES = 480
+SAMPLES = 240
 MAX_DELAY = 3  # control steps
 KEEP = 0.8  # share of the errors that count: contacts that differ between simulators make the rest
 MIN_SPREAD = 1e-3

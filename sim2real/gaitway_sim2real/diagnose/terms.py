@@ -94,7 +94,7 @@ def _kinds(contract: Contract, bundle: Path) -> list[str]:
         described = content.get("observations", {}).get("policy", [])
     except (OSError, yaml.YAMLError):
         pass
-    names = {row.get("name"): str(row.get("full_path", "")).rpartition(".")[2] for row in described}
+    names = {row.get("extras", {}).get("term"): str(row.get("full_path", "")).rpartition(".")[2] for row in described}
     kinds = []
     for term in contract.observation:
         by_signal = BY_SIGNAL.get(term.signals[0], "") if len(term.signals) == 1 else ""
