@@ -1,4 +1,4 @@
-"""The configurations that Gaitway's tasks build, value by value against Isaac Lab's own; every difference has a reason."""
+"""The configurations that Gaitway's tasks build, value by value against Isaac Lab's; every difference has a reason."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_gains_and_delays_become_isaac_lab_s_own():
     assert legs.class_type.__name__ == "DelayedDCMotor" and (legs.min_delay, legs.max_delay) == (0, 4)
     assert (legs.saturation_effort, legs.velocity_limit) == (120.0, 7.5)
     late = {"delay": Event(func=events.randomize_action_delay, mode="startup", params={"delay_range": (0.0, 0.02)})}
-    with pytest.raises(IsaacLabError, match="'delay'.*resets only"):
+    with pytest.raises(IsaacLabError, match=r"'delay'.*resets only"):
         build(events=late)
 
 
@@ -235,7 +235,7 @@ def test_events_without_a_counterpart_are_refused_together():
 
 
 def test_physics_and_actuators_that_this_release_has_not():
-    with pytest.raises(IsaacLabError, match="'newton' needs Isaac Lab 3.0"):
+    with pytest.raises(IsaacLabError, match=r"'newton' needs Isaac Lab 3\.0"):
         gaitway_isaaclab.env_cfg(get_task(FLAT), physics="newton")
     with pytest.raises(IsaacLabError, match="physics 'bullet': use one of physx, newton"):
         gaitway_isaaclab.env_cfg(get_task(FLAT), physics="bullet")

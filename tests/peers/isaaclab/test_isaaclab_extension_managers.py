@@ -1,4 +1,4 @@
-"""Isaac Lab's managers running Gaitway's configurations give the numbers of the same managers running Isaac Lab's own."""
+"""Isaac Lab's managers running Gaitway's configurations give the numbers that they give running Isaac Lab's own."""
 
 from __future__ import annotations
 

@@ -1,0 +1,84 @@
+"""What can be decided about a configuration without Isaac Lab: releases, assets, terrains."""
+
+from dataclasses import replace
+
+import pytest
+from gaitway_isaaclab import assets, compat
+from gaitway_isaaclab.compat import IsaacLabError
+from gaitway_mujoco import make_env
+from gaitway_tasks.registry import get_task, task_names
+from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.spec import SubTerrain, Task, Terrain, TerrainGenerator
+
+from gaitway.tree import from_tree, to_tree
+
+ROUGH = "velocity-rough-anymal-c"
+
+
+@pytest.mark.parametrize(("version", "release"), [("0.54.2", "2.3"), ("0.54.10", "2.3"), ("6.1.16", "3.0")])
+def test_releases(version, release):
+    assert compat.release_of(version) == release
+
+
+@pytest.mark.parametrize("version", ["0.47.1", "0.55.0", "1.0.0", "6.2.0", "6", "nightly", "0.0.0"])
+def test_releases_that_nobody_has_tried(version):
+    with pytest.raises(IsaacLabError, match=rf"isaaclab {version} is unknown.*0\.54\.x \(Isaac Lab 2\.3\)"):
+        compat.release_of(version)
+
+
+@pytest.mark.parametrize(("release", "quat"), [("2.3", (1.0, 0.0, 0.0, 0.0)), ("3.0", (0.0, 0.0, 0.0, 1.0))])
+def test_no_rotation_in_either_order(monkeypatch, release, quat):
+    monkeypatch.setattr(compat, "release", lambda: release)
+    assert compat.identity_quat() == quat
+    columns = compat.quat_columns() or (0, 1, 2, 3)
+    assert [quat[i] for i in columns] == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_which_asset(monkeypatch):
+    assert assets.choose_asset(ANYMAL_C, "mjcf") == "mjcf"
+    assert assets.choose_asset(ANYMAL_C, "nucleus") == "nucleus"
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")
+    assert assets.choose_asset(ANYMAL_C, None) == "mjcf"
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "cloud")
+    with pytest.raises(IsaacLabError, match=r"'cloud' \(GAITWAY_ISAACLAB_ASSET\): use one of auto, nucleus, mjcf"):
+        assets.choose_asset(ANYMAL_C, None)
+    own = replace(ANYMAL_C, name="my-robot")
+    with pytest.raises(IsaacLabError, match="no asset of 'my-robot': use asset 'mjcf'"):
+        assets.choose_asset(own, "nucleus")
+    assert assets.choose_asset(own, "auto") == "mjcf"
+
+
+def test_what_can_be_reached(tmp_path):
+    (tmp_path / "there.usd").touch()
+    assert assets.reachable(str(tmp_path / "there.usd"))
+    assert not assets.reachable(str(tmp_path / "gone.usd"))
+    assert not assets.reachable("http://127.0.0.1:9/robot.usd")  # nothing listens there
+
+
+def test_rough_ground_is_isaac_lab_s_alone():
+    assert ROUGH in task_names() and ROUGH not in task_names(rough=False)
+    with pytest.raises(ValueError, match=r"velocity-rough-anymal-c is about rough ground.*--world isaaclab"):
+        make_env(get_task(ROUGH), 1)
+
+
+def test_rough_task_reads_back():
+    task = get_task(ROUGH)
+    assert from_tree(Task, to_tree(task)) == task
+    shares = [sub.proportion for sub in task.terrain.generator.sub_terrains.values()]
+    assert sum(shares) == pytest.approx(1.0)
+    assert task.unmeasurable_signals() == {"base_lin_vel": ["root_lin_vel_b"], "height_scan": ["height_scan"]}
+
+
+def test_terrains_that_make_no_sense():
+    with pytest.raises(ValueError, match="kind 'moon'"):
+        Terrain(kind="moon")
+    with pytest.raises(ValueError, match="a generator belongs to"):
+        Terrain(kind="generator")
+    with pytest.raises(ValueError, match="kind 'craters': use one of pyramid_stairs"):
+        SubTerrain(kind="craters", proportion=1.0)
+    with pytest.raises(ValueError, match="no parameter 'step_width': it takes slope_range"):
+        SubTerrain(kind="pyramid_slope", proportion=1.0, params={"step_width": 0.3})
+    with pytest.raises(ValueError, match=r"proportion -0\.1"):
+        SubTerrain(kind="random_uniform", proportion=-0.1)
+    with pytest.raises(ValueError, match="proportion above 0"):
+        TerrainGenerator(sub_terrains={"flat": SubTerrain(kind="random_uniform", proportion=0.0)})

@@ -1,0 +1,74 @@
+"""Gaitway's tasks in Gymnasium's registry, under Isaac Lab's kind of names, without Isaac Lab."""
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import gaitway_isaaclab
+import gymnasium
+import pytest
+from gaitway_isaaclab.registration import cfg_name, env_id, task_of
+from gaitway_tasks.registry import UnknownNameError, task_names
+
+import gaitway
+
+FLAT = "velocity-flat-anymal-c"
+
+
+def test_importing_registers_and_starts_nothing():
+    code = (
+        "import sys, gaitway_isaaclab, gymnasium\n"
+        "assert 'Gaitway-Velocity-Flat-Anymal-C-v0' in gymnasium.registry\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"torch", "mujoco", "isaaclab", "isaacsim", "omni", "carb", "warp", "pxr"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_names_are_isaac_lab_s_with_ours_in_front():
+    assert env_id(FLAT) == "Gaitway-Velocity-Flat-Anymal-C-v0"
+    assert env_id(FLAT, play=True) == "Gaitway-Velocity-Flat-Anymal-C-Play-v0"
+    assert cfg_name("velocity-rough-anymal-c") == "VelocityRoughAnymalC"
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_task_and_its_play_variant(name):
+    assert task_of(cfg_name(name)) == name
+    for play in (False, True):
+        spec = gymnasium.spec(env_id(name, play))
+        assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.disable_env_checker
+        assert spec.kwargs["env_cfg_entry_point"].endswith("_PLAY") == play
+        for key in ("env_cfg_entry_point", "rsl_rl_cfg_entry_point", "skrl_cfg_entry_point"):
+            module, _, attribute = spec.kwargs[key].partition(":")
+            assert importlib.util.find_spec(module) is not None, key
+            if attribute.endswith(".yaml"):
+                folder = Path(importlib.import_module(module).__file__).parent
+                assert (folder / attribute).is_file()
+                assert ("rough" in attribute) == ("rough" in name)
+    # Isaac Lab imports the module and asks it for the name.
+    make = getattr(importlib.import_module("gaitway_isaaclab.env_cfgs"), cfg_name(name))
+    assert callable(make) and make.__name__ == cfg_name(name)
+
+
+def test_registering_twice_changes_nothing():
+    before = gymnasium.spec(env_id(FLAT))
+    gaitway_isaaclab.register()
+    assert gymnasium.spec(env_id(FLAT)) is before
+
+
+def test_unknown_names():
+    with pytest.raises(UnknownNameError, match="did you mean 'VelocityFlatAnymalC'"):
+        task_of("VelocityFlatAnymal")
+    with pytest.raises(AttributeError, match="unknown configuration 'Walk'"):
+        getattr(importlib.import_module("gaitway_isaaclab.env_cfgs"), "Walk")  # noqa: B009
+
+
+def test_extension_file():
+    folder = Path(gaitway_isaaclab.__file__).parent
+    described = tomllib.loads((folder / "config" / "extension.toml").read_text())
+    assert described["package"]["version"] == gaitway.__version__
+    module = described["python"]["module"][0]
+    assert (folder / module["path"] / module["name"] / "__init__.py").resolve() == folder / "__init__.py"
