@@ -31,6 +31,9 @@ NOISE = {
 FULL_PAYLOAD_MASS = 40.0
 """Robots lighter than this [kg] carry the suite's payloads in proportion."""
 
+MOST_TAKEN_AWAY = 0.5
+"""Share of the base's mass that a negative payload may take: a humanoid's base is a pelvis of a few kilograms."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:

@@ -20,7 +20,7 @@ from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .plant import Plant, build_plant
 from .policy import BatchedPolicy
-from .scenarios import FULL_PAYLOAD_MASS, SUITE, SUITE_VERSION, Scenario, draw
+from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
 from .showcase import run_showcase
 from .simulate import Recording, simulate
 from .verdict import ScenarioResult, Verdict
@@ -113,7 +113,9 @@ def run_scenario(
     """Draw and simulate one scenario."""
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
     policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.get(scenario.slope)
-    conditions = replace(conditions, payload=conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS))
+    payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
+    least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
+    conditions = replace(conditions, payload=np.maximum(payload, least))
     return simulate(plant, contract, policy, conditions, threads=threads)
 
 

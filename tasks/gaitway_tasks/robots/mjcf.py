@@ -35,7 +35,8 @@ def set_actuators(
 
     ``DCMotor`` becomes MuJoCo's ``dcmotor``: with a back-EMF-compensated torque command and a clamped voltage its
     torque is the clip of :func:`gaitway_tasks.actuators.dc_motor_torque` exactly, and the velocity-dependent part
-    is integrated implicitly. A law's armature replaces the joint's. ``delay_steps`` > 0 gives each actuator a delay line of that many physics steps.
+    is integrated implicitly. A law's armature replaces the joint's. ``delay_steps`` > 0 gives
+    each actuator a delay line of that many physics steps.
     """
     check_joints(spec, joint_names)
     _remove_control(spec, joint_names)
