@@ -1,6 +1,7 @@
 """Describe a task's actions and observations in the form of Isaac Lab's ``export_IO_descriptors``.
 
-For tools that read those files. Joints are in the bundle's canonical order, which is not PhysX's.
+For tools that read those files. A term or action that is Isaac Lab's own goes under its name, path and units there, so
+that such a tool finds the function. Joints are in the bundle's canonical order, which is not PhysX's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gaitway_tasks.mdp import observations
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
 
@@ -20,7 +22,23 @@ KINDS = {
     "gyro": "RootState",
     "command": "Command",
     "action": "Action",
+    "base_lin_vel": "RootState",
 }
+ISAACLAB_OBSERVATIONS = "isaaclab.envs.mdp.observations"
+ISAACLAB_ACTION = "isaaclab.envs.mdp.actions.joint_actions.JointPositionAction"
+STOCK: dict[str, tuple[str, str | None]] = {
+    "base_pos_z": ("RootState", "m"),
+    "base_lin_vel": ("RootState", "m/s"),
+    "base_ang_vel": ("RootState", "rad/s"),
+    "projected_gravity": ("RootState", "m/s^2"),
+    "joint_pos": ("JointState", "rad"),
+    "joint_pos_rel": ("JointState", "rad"),
+    "joint_vel": ("JointState", "rad/s"),
+    "joint_vel_rel": ("JointState", "rad/s"),
+    "last_action": ("Action", None),
+    "generated_commands": ("Command", None),
+}
+"""Type and unit that Isaac Lab 2.3.2 describes its functions with; ours of the same name compute the same."""
 
 
 def io_descriptors(
@@ -29,18 +47,19 @@ def io_descriptors(
     """The four sections: actions, articulations, observations, scene.
 
     ``term_dims`` is the size of each term of the policy group; ``armature`` [kg m^2] and ``friction`` [N m] are the
-    model's, per joint.
+    model's, per joint; a drive with an armature of its own replaces the model's.
     """
     robot, group = task.robot, task.observations["policy"]
-    joints = list(robot.joint_names)
+    joints, clips = list(robot.joint_names), task.actions.clips(robot)
+    drives = [law.armature for law in robot.joint_actuators]
     return {
         "actions": [
             {
                 "action_type": "JointAction",
-                "clip": None,
+                "clip": None if clips is None else [list(clip) for clip in clips],
                 "dtype": "torch.float32",
                 "extras": {"description": "Joint position targets [rad]: offset + scale * action."},
-                "full_path": f"{type(task.actions).__module__}.{type(task.actions).__qualname__}",
+                "full_path": ISAACLAB_ACTION,
                 "joint_names": joints,
                 "mdp_type": "Action",
                 "name": "joint_position_action",
@@ -51,7 +70,9 @@ def io_descriptors(
         ],
         "articulations": {
             "robot": {
-                "default_joint_armature": list(armature),
+                "default_joint_armature": [
+                    model if drive is None else drive for model, drive in zip(armature, drives, strict=True)
+                ],
                 "default_joint_damping": [law.damping for law in robot.joint_actuators],
                 "default_joint_friction": list(friction),
                 "default_joint_pos": list(robot.default_joint_pos),
@@ -82,34 +103,40 @@ def _one_or_all(values: tuple[float, ...]) -> float | list[float]:
 def _observation(
     name: str, term: ObservationTerm, group: ObservationGroup, dim: int, joints: list[str]
 ) -> dict[str, Any]:
+    function = getattr(term.func, "__name__", name)
     text = " ".join((term.func.__doc__ or "").split())
     unit = re.search(r"\[([^\]]+)\]", text)
-    kind = next((KINDS[signal] for signal in sorted(signals_of(term.func)) if signal in KINDS), "Sensor")
+    signal = next((signal for signal in sorted(signals_of(term.func)) if signal in KINDS), "")
+    module, kind, units = term.func.__module__, KINDS.get(signal, "Sensor"), unit[1] if unit else None
+    if term.func is getattr(observations, function, None) and function in STOCK:
+        module, (kind, units) = ISAACLAB_OBSERVATIONS, STOCK[function]
+    elif term.func is observations.height_scan:  # Isaac Lab has the function and leaves it undescribed
+        module = ISAACLAB_OBSERVATIONS
     vector = {"axes": AXES} if kind == "RootState" and dim == 3 else {}
     per_joint = {"joint_names": joints} if kind == "JointState" else {}
+    scale = list(term.scale) if isinstance(term.scale, tuple) else term.scale
     return {
         "dtype": "torch.float32",
-        "extras": vector | {"description": text, "modifiers": None, "units": unit[1] if unit else None},
-        "full_path": f"{term.func.__module__}.{getattr(term.func, '__qualname__', name)}",
+        "extras": vector | {"description": text, "modifiers": None, "term": name, "units": units},
+        "full_path": f"{module}.{function}",
         "mdp_type": "Observation",
-        "name": name,
+        "name": function,
         "observation_type": kind,
         "overloads": {
             "clip": None if term.clip is None else list(term.clip),
             "flatten_history_dim": True,
             "history_length": group.history_length if group.history_length > 1 else 0,
-            "scale": None if term.scale == 1.0 else term.scale,
+            "scale": None if scale == 1.0 else scale,
         },
         "shape": [dim],
     } | per_joint
 
 
 def _offsets(task: Task, term: ObservationTerm) -> dict[str, Any]:
-    """What joint terms subtract; our velocity terms subtract nothing."""
-    signals = signals_of(term.func)
-    if "joint_pos" in signals:
+    """What relative joint terms subtract."""
+    if term.func is observations.joint_pos_rel:
         return {"joint_pos_offsets": list(task.robot.default_joint_pos)}
-    if "joint_vel" in signals:
+    if term.func is observations.joint_vel_rel:
         return {"joint_vel_offsets": [0.0] * task.robot.num_joints}
     return {}
 
@@ -120,7 +147,7 @@ def raw_observation(name: str, signal: str, dim: int, elements: Sequence[str] | 
     vector = {"axes": AXES} if kind == "RootState" and dim == 3 else {}
     return {
         "dtype": "torch.float32",
-        "extras": vector | {"description": f"The signal {signal}.", "modifiers": None, "units": None},
+        "extras": vector | {"description": f"The signal {signal}.", "modifiers": None, "term": name, "units": None},
         "full_path": None,
         "mdp_type": "Observation",
         "name": name,

@@ -157,10 +157,11 @@ def test_io_descriptors_have_isaac_labs_sections_and_values(exported: Path) -> N
     [action] = described["actions"]
     assert action["joint_names"] == list(ANYMAL_C.joint_names) and action["scale"] == 0.5
     assert action["offset"] == list(ANYMAL_C.default_joint_pos) and action["shape"] == [12]
-    policy = {term["name"]: term for term in described["observations"]["policy"]}
+    policy = {term["extras"]["term"]: term for term in described["observations"]["policy"]}
     assert list(policy)[:2] == ["base_ang_vel", "projected_gravity"]
     assert policy["base_ang_vel"]["extras"]["units"] == "rad/s"
     assert policy["base_ang_vel"]["observation_type"] == "RootState"
+    assert policy["joint_pos"]["full_path"] == "isaaclab.envs.mdp.observations.joint_pos_rel"
     assert policy["joint_pos"]["joint_pos_offsets"] == list(ANYMAL_C.default_joint_pos)
     assert policy["actions"]["overloads"]["history_length"] == 3
     robot = described["articulations"]["robot"]
