@@ -3,7 +3,7 @@
 import pytest
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS
-from gaitway_tasks.spec import Event, ObservationTerm, Terrain, Timing
+from gaitway_tasks.spec import Event, ObservationTerm, SubTerrain, Terrain, TerrainGenerator, Timing
 from gaitway_tasks.velocity import blind, velocity_flat
 from tensor_world import TensorWorld
 
@@ -26,8 +26,18 @@ def test_events_are_checked():
 
 
 def test_terrain_is_checked():
-    with pytest.raises(ValueError, match="terrain kind 'moon': only 'plane' is known"):
+    with pytest.raises(ValueError, match="kind 'moon'"):
         Terrain(kind="moon")
+    with pytest.raises(ValueError, match="a generator belongs to"):
+        Terrain(kind="generator")
+    with pytest.raises(ValueError, match="kind 'craters': use one of pyramid_stairs"):
+        SubTerrain(kind="craters", proportion=1.0)
+    with pytest.raises(ValueError, match="no parameter 'step_width': it takes slope_range"):
+        SubTerrain(kind="pyramid_slope", proportion=1.0, params={"step_width": 0.3})
+    with pytest.raises(ValueError, match=r"proportion -0\.1"):
+        SubTerrain(kind="random_uniform", proportion=-0.1)
+    with pytest.raises(ValueError, match="proportion above 0"):
+        TerrainGenerator(sub_terrains={"flat": SubTerrain(kind="random_uniform", proportion=0.0)})
 
 
 def test_the_actor_with_base_velocity_is_not_deployable_and_the_blind_one_is():

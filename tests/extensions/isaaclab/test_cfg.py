@@ -8,7 +8,7 @@ from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_mujoco import make_env
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import SubTerrain, Task, Terrain, TerrainGenerator
+from gaitway_tasks.spec import Task
 
 from gaitway.tree import from_tree, to_tree
 
@@ -67,18 +67,3 @@ def test_rough_task_reads_back():
     shares = [sub.proportion for sub in task.terrain.generator.sub_terrains.values()]
     assert sum(shares) == pytest.approx(1.0)
     assert task.unmeasurable_signals() == {"base_lin_vel": ["root_lin_vel_b"], "height_scan": ["height_scan"]}
-
-
-def test_terrains_that_make_no_sense():
-    with pytest.raises(ValueError, match="kind 'moon'"):
-        Terrain(kind="moon")
-    with pytest.raises(ValueError, match="a generator belongs to"):
-        Terrain(kind="generator")
-    with pytest.raises(ValueError, match="kind 'craters': use one of pyramid_stairs"):
-        SubTerrain(kind="craters", proportion=1.0)
-    with pytest.raises(ValueError, match="no parameter 'step_width': it takes slope_range"):
-        SubTerrain(kind="pyramid_slope", proportion=1.0, params={"step_width": 0.3})
-    with pytest.raises(ValueError, match=r"proportion -0\.1"):
-        SubTerrain(kind="random_uniform", proportion=-0.1)
-    with pytest.raises(ValueError, match="proportion above 0"):
-        TerrainGenerator(sub_terrains={"flat": SubTerrain(kind="random_uniform", proportion=0.0)})
