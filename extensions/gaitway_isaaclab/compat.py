@@ -11,23 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
-RELEASES = {(0, 54): "2.3", (6, 1): "3.0"}
+from .preflight import IsaacLabError, release_of
+
 PHYSICS = {"physx": "physx", "newton": "newton_mjwarp"}
 """Our names for Isaac Lab 3.0's physics presets."""
-
-
-class IsaacLabError(ValueError):
-    """Isaac Lab is of a version, or in a state, that Gaitway's tasks cannot run on; the message names the fix."""
-
-
-def release_of(version: str) -> str:
-    """The Isaac Lab release, ``"2.3"`` or ``"3.0"``, that has ``isaaclab.__version__ == version``."""
-    numbers = version.split(".")[:2]
-    key = tuple(int(n) for n in numbers) if all(n.isdigit() for n in numbers) else ()
-    if key not in RELEASES:
-        known = ", ".join(f"{major}.{minor}.x (Isaac Lab {name})" for (major, minor), name in RELEASES.items())
-        raise IsaacLabError(f"isaaclab {version} is unknown to Gaitway, which knows {known}: install one of these")
-    return RELEASES[key]  # type: ignore[index]
 
 
 @functools.cache
