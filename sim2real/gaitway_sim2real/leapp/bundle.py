@@ -179,7 +179,7 @@ def _record(folder: Path, signals: Signals, state: int) -> Signals:
 
 
 def _fit(golden: Signals) -> ActionMap | None:
-    """Scale and offset between action and target; None unless they explain every target."""
+    """Scale and offset between action and target, to the six digits of float32; None unless they explain all of it."""
     action: NDArray[np.float64] = golden["action"].astype(np.float64)
     target: NDArray[np.float64] = golden["joint_pos_target"].astype(np.float64)
     spread = action.std(0)
@@ -189,7 +189,7 @@ def _fit(golden: Signals) -> ActionMap | None:
     offset = target.mean(0) - scale * action.mean(0)
     if np.abs(offset + scale * action - target).max() > FIT_TOLERANCE:
         return None
-    return ActionMap(scale=tuple(map(float, scale)), offset=tuple(map(float, offset)))
+    return ActionMap(scale=tuple(scale.round(6).tolist()), offset=tuple((offset.round(6) + 0.0).tolist()))
 
 
 def _save(contract: Contract, package: LeappPackage, folder: Path) -> None:

@@ -146,7 +146,7 @@ def _robot(package: LeappPackage, name: str | None, say: Say) -> Robot:
             f"joints ({', '.join(ROBOTS)}): add it to gaitway_tasks.robots"
         )
     said = _plain(f"{package.name} {package.node}")
-    named = [robot for robot in fitting if _plain(robot.name) in said or _plain(robot.name.split("_")[-1]) in said]
+    named = [robot for robot in fitting if _plain(robot.name) in said]
     if len(fitting) == 1 and not named:
         say(f"taken for {fitting[0].name}, whose joints it has; --robot names another")
         return fitting[0]
@@ -174,7 +174,7 @@ def _with_gains(robot: Robot, package: LeappPackage, connections: Connections, s
             raise LeappError(f"{package.path}: the {what} changes while the policy runs; a bundle's is constant")
         gains[what] = values[0]
     if not all(value > 0.0 for value in gains["stiffness"].values()):
-        say(f"gains as {robot.name} has them: the package's are zero, as with a drive that was simulated by a network")
+        say(f"gains as {robot.name} has them: the package's are zero, as Isaac Lab's of explicit actuators are")
         return robot
     groups: dict[tuple[ActuatorLaw, float, float], list[str]] = {}
     for joint, law in zip(robot.joint_names, robot.joint_actuators, strict=True):

@@ -1,0 +1,143 @@
+"""LEAPP packages against Isaac Lab 3.0's own exporter and its own deployment environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("safetensors")
+leapp = pytest.importorskip("leapp")
+STEPS = 20
+
+
+def isaaclab_package(env, task_id, folder):
+    """What scripts/reinforcement_learning/leapp/rsl_rl/export.py does, with an actor as its runner makes it."""
+    import gymnasium as gym
+    from isaaclab.utils.leapp import patch_env_for_export
+    from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper, handle_deprecated_rsl_rl_cfg
+    from isaaclab_tasks.utils import load_cfg_from_registry
+    from rsl_rl.runners import OnPolicyRunner
+
+    class Wrapped:  # the exporter expects Gymnasium's outermost wrapper
+        pass
+
+    from importlib import metadata
+
+    env.spec = gym.spec(task_id)
+    wrapped = Wrapped()
+    wrapped.env, wrapped.unwrapped = env, env
+    agent = load_cfg_from_registry(task_id, "rsl_rl_cfg_entry_point")
+    agent = handle_deprecated_rsl_rl_cfg(agent, metadata.version("rsl-rl-lib"))
+    patch_env_for_export(wrapped, export_method="onnx-dynamo", required_obs_groups={"policy"})
+    vec_env = RslRlVecEnvWrapper(env, clip_actions=agent.clip_actions)
+    policy = OnPolicyRunner(vec_env, agent.to_dict(), log_dir=None, device="cpu").get_inference_policy(device="cpu")
+    leapp.start(task_id, save_path=str(folder), max_cached_io=3)
+    observation = reset(vec_env)
+    for _ in range(3):
+        observation = step(vec_env, policy, observation)
+    leapp.stop()
+    assert leapp.compile_graph(visualize=False)
+    return vec_env, policy, folder / task_id
+
+
+def reset(vec_env):
+    import torch
+
+    with torch.inference_mode():
+        return vec_env.reset()[0]
+
+
+def step(vec_env, policy, observation):
+    import torch
+
+    with torch.inference_mode():
+        return vec_env.step(policy(observation))[0]
+
+
+def signals(env, contract):
+    """The bundle's inputs from the environment's state; joints in the contract's order."""
+    data = env.scene["robot"].data
+    order = [data.joint_names.index(name) for name in contract.joint_names]
+    feed = {
+        "joint_pos": data.joint_pos.torch[:, order],
+        "joint_vel": data.joint_vel.torch[:, order],
+        "imu_quat_wxyz": data.root_quat_w.torch[:, [3, 0, 1, 2]],
+        "gyro": data.root_ang_vel_b.torch,
+        "command": env.command_manager.get_command("base_velocity"),
+        "base_lin_vel": data.root_lin_vel_b.torch,
+    }
+    if "height_scan" in contract.estimated:
+        sensor = env.scene.sensors["height_scanner"]
+        # Under the exporter, observations read the buffers as they are; only sensor.data casts the rays again.
+        buffers = sensor._data
+        feed["height_scan"] = buffers.pos_w.torch[:, 2:3] - buffers.ray_hits_w.torch[..., 2]
+        feed["height_scan"] = feed["height_scan"].clone()
+        assert sensor.data is buffers
+    return {name: value.numpy().astype(np.float32).copy() for name, value in feed.items()}
+
+
+@pytest.mark.parametrize("which", ["STOCK_FLAT", "STOCK_ROUGH"])
+def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(lab, make, tmp_path, which):
+    import torch
+    from gaitway_sim2real.contract import Contract
+    from gaitway_sim2real.export import open_session
+    from gaitway_sim2real.leapp.bundle import bundle_of_package
+
+    torch.jit._state.disable()  # as the exporter asks for
+    task_id = getattr(lab, which)
+    env = make(lab.stock_cfg(task_id, 1))
+    vec_env, policy, package = isaaclab_package(env, task_id, tmp_path)
+    bundle = bundle_of_package(package, say=lambda text: None)
+    contract, session = Contract.load(bundle), open_session(bundle / "policy.onnx")
+    assert set(contract.joint_names) == set(env.scene["robot"].joint_names)
+    assert contract.robot == "anymal-c"
+    assert contract.action.scale == (0.5,) * 12
+
+    observation = reset(vec_env)
+    state, worst = np.zeros((1, contract.state_dim), np.float32), 0.0
+    order = [env.scene["robot"].joint_names.index(name) for name in contract.joint_names]
+    for _ in range(STEPS):
+        feed = signals(env, contract)
+        target, _, state = session.run(["joint_pos_target", "action", "next_state"], {**feed, "state": state})
+        observation = step(vec_env, policy, observation)
+        theirs = env.scene["robot"].data.joint_pos_target.torch[:, order].numpy()
+        worst = max(worst, float(np.abs(target - theirs).max()))
+    assert worst < 1e-5
+
+
+def test_our_package_runs_in_isaac_labs_deployment_environment(lab, tmp_path):
+    """Every input and output finds its place by ``isaaclab_connection``; targets equal those of the bundle."""
+    import torch
+    from gaitway_sim2real.contract import Contract
+    from gaitway_sim2real.export import open_session
+    from gaitway_sim2real.leapp.bundle import bundle_of_package
+    from gaitway_sim2real.leapp.write import export_leapp
+    from gaitway_tasks.robots import ANYMAL_C
+    from gaitway_tasks.velocity import blind, velocity_flat
+    from isaaclab.envs.leapp_deployment_env import LeappDeploymentEnv
+
+    torch.manual_seed(0)
+    task = blind(velocity_flat(ANYMAL_C), 2)
+    package = export_leapp(task, torch.nn.Linear(90, 12), tmp_path / "walk.leapp", checkpoint_sha256="ab" * 32)
+    bundle = bundle_of_package(package)
+    contract, session = Contract.load(bundle), open_session(bundle / "policy.onnx")
+    cfg = lab.stock_cfg(lab.STOCK_FLAT, 1)
+    cfg.events = None  # 3.0.0's own reset event of external forces refuses the environment's list of ids
+    env = LeappDeploymentEnv(cfg, str(next(package.glob("*.yaml"))))
+    try:
+        env.reset()
+        state, worst = np.zeros((1, contract.state_dim), np.float32), 0.0
+        robot = env.scene["robot"]
+        order = [robot.joint_names.index(name) for name in contract.joint_names]
+        for _ in range(STEPS):
+            env.command_manager.compute = lambda dt: None  # the command stays what the bundle is told
+            feed = {name: value for name, value in signals(env, contract).items() if name in contract.input_names}
+            target, _, state = session.run(["joint_pos_target", "action", "next_state"], {**feed, "state": state})
+            env.step()
+            theirs = robot.data.joint_pos_target.torch[:, order].numpy()
+            worst = max(worst, float(np.abs(target - theirs).max()))
+            gains = robot.data.joint_stiffness.torch[0, order].tolist()
+        assert worst < 1e-5
+        assert gains == pytest.approx(list(contract.per_joint("stiffness")))
+    finally:
+        env.close()
