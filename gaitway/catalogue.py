@@ -76,6 +76,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "compare": (COMPARE,),
     "play": (PLAY,),
     "export": (EXPORT,),
+    "import-isaaclab": (EXPORT,),
     "export --format leapp": (LEAPP,),
     "validate": (VALIDATE,),
     "run --world twin": (TWIN,),

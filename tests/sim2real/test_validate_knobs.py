@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_sim2real.contract import Contract
+from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.plant import Plant, actuator_laws, build_plant
 from gaitway_sim2real.validate.policy import BatchedPolicy
 from gaitway_sim2real.validate.rotation import (
@@ -75,6 +76,15 @@ def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None
     np.testing.assert_allclose(batch.expand("body_mass")[:, base] - plant.model.body_mass[base], conditions.payload)
     ratio = batch.expand("body_inertia")[:, base] / plant.model.body_inertia[base]
     np.testing.assert_allclose(ratio, (1 + conditions.payload / 19.203)[:, None] * np.ones(3))
+
+
+def test_payload_leaves_half_of_the_base(bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[np.ndarray] = []
+    monkeypatch.setattr(suite, "simulate", lambda plant, contract, policy, conditions, threads: seen.append(conditions))
+    plants = suite.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
+    for kilograms in (-15.0, -5.0, 15.0):
+        suite.run_scenario(bundle, contract, plants, small(payload=(kilograms, kilograms)), seed=0)
+    np.testing.assert_allclose([conditions.payload[0] for conditions in seen], [-19.203 / 2, -5.0, 15.0])
 
 
 def test_payload_is_carried_by_the_feet(plant: Plant, contract: Contract, bundle: Path) -> None:

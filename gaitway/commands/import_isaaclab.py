@@ -1,0 +1,92 @@
+"""``gaitway import-isaaclab``: from a run of Isaac Lab to a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import EXPORT
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.isaaclab.importer import ImportedRun
+
+DESCRIPTION = """\
+Make a bundle of a policy that Isaac Lab trained with rsl_rl, to be validated in MuJoCo and run like any other.
+
+RUN is the folder that train.py leaves, such as logs/rsl_rl/anymal_c_flat/2026-01-31_12-00-00, with params/env.yaml,
+params/agent.yaml and model_*.pt; Isaac Lab 2.x and 3.0, rsl_rl 2.x to 5.x. Isaac Lab itself is not needed, and nothing
+in the folder is executed. Robots of Isaac Lab's velocity tasks are known; others need --model.
+
+Joints are in the order of the training simulator. It is read from IO_descriptors.yaml where there is one (train.py
+--export_io_descriptors), else it follows from the physics engine; --joint-order overrules both.
+
+A policy that reads what no robot measures, such as its base velocity, is imported; validate feeds it the simulation's
+own values and says so. Observation, action and command terms without an equivalent are listed, and nothing is written.
+
+examples:
+  gaitway import-isaaclab logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00 --out bundles/go2
+  gaitway validate bundles/go2
+  gaitway import-isaaclab RUN --out bundles/mine --model my_robot.xml --joint-order hip_l,hip_r,knee_l,knee_r
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "import-isaaclab", "make a bundle of a run of Isaac Lab", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN", help="run folder that Isaac Lab's train.py wrote")
+    parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="model_<iteration>.pt (default: the newest in RUN)"
+    )
+    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: by the run's USD file)")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="MJCF of the robot, for robots not known here")
+    parser.add_argument(
+        "--joint-order", metavar="ORDER", help="physx, newton, or all joint names with commas between them"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("import-isaaclab", EXPORT)
+    from gaitway_sim2real.isaaclab.importer import read_run
+
+    found = read_run(
+        args.source, checkpoint=args.checkpoint, robot=args.robot, model=args.model, joint_order=args.joint_order
+    )
+    bundle = found.export(args.out)
+    _show(found)
+    print(f"bundle: {bundle}")
+    print(f"next: gaitway validate {bundle}")
+    return 0
+
+
+def _show(run: ImportedRun) -> None:
+    """What was found, term by term, and what a reader must know before trusting a verdict."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console, task = Console(soft_wrap=True, highlight=False, markup=False), run.task
+    trained = f", {run.iteration} iterations" if run.iteration is not None else ""
+    for name, value in (
+        ("task", f"{task.name}, {1 / task.timing.step_dt:g} Hz"),
+        ("checkpoint", f"{run.checkpoint.name}{trained}, rsl_rl {run.rsl_rl}: {run.network}"),
+        ("robot", f"{task.robot.name}, {task.robot.num_joints} joints"),
+        ("joint order", f"{run.joint_order}: {', '.join(task.robot.joint_names)}"),
+    ):
+        console.print(f"{name:12}{value}")
+    table = Table(box=None, pad_edge=False)
+    for column, justify in (("observation term", "left"), ("numbers", "right"), ("function", "left")):
+        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name, width in run.observation.widths.items():
+        table.add_row(name, str(width), run.observation.functions[name])
+    table.add_row("total", str(sum(run.observation.widths.values())), "")
+    console.print(table)
+    for note in run.notes:
+        console.print(f"approximated: {note}")
+    if run.estimated:
+        what = {"root_lin_vel_b": "its base velocity", "height_scan": "the heights around it"}
+        console.print(
+            f"not measured: the policy reads {' and '.join(what[name] for name in run.estimated)}, which no robot "
+            f"measures; validate feeds the simulation's own, a robot needs an estimator"
+        )
