@@ -106,6 +106,9 @@ class TensorWorld:
     def command(self, name: str) -> Tensor:
         return self.commands[name]
 
+    def contact_force_norm(self, bodies: str) -> Tensor:
+        return self.robot.contact_force_w[:, list(self.spec.body_ids(bodies))].norm(dim=-1)
+
     def height_scan(self, name: str) -> Tensor:
         return self.scans[name]
 

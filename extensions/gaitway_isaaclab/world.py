@@ -56,8 +56,7 @@ def pick(values: Tensor, index: Tensor | None, dim: int = 1) -> Tensor:
 class IsaacLabRobotState:
     """Implements :class:`gaitway_tasks.world.RobotState` over an ``Articulation`` and its ``ContactSensor``.
 
-    Quantities are Isaac Lab's own of the same meaning, read when asked for. ``contact_force_w`` is, for each body, the
-    strongest net force of the sensor's history, which is what Isaac Lab's contact terms look at.
+    Quantities are Isaac Lab's own of the same meaning, read when asked for.
     """
 
     def __init__(self, articulation: Any, contacts: Any, robot: Robot, device: Any):
@@ -111,9 +110,7 @@ class IsaacLabRobotState:
 
     @property
     def contact_force_w(self) -> Tensor:
-        history = pick(tensor(self._contacts.data.net_forces_w_history), self._sensed, 2)  # (N, H, B, 3)
-        strongest = history.norm(dim=-1, keepdim=True).argmax(1, keepdim=True)
-        return history.gather(1, strongest.expand(-1, -1, -1, 3))[:, 0]
+        return pick(tensor(self._contacts.data.net_forces_w), self._sensed)
 
     @property
     def current_air_time(self) -> Tensor:
@@ -148,6 +145,8 @@ class IsaacLabWorld:
         self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
         limits = tensor(articulation.data.soft_joint_pos_limits)[0]
         self.soft_joint_pos_limits = pick(limits, self.robot._joints, 0).clone()
+        self._contacts, self._sensed = contacts, list(sensor_bodies(contacts))
+        self._contact_ids: dict[str, Tensor] = {}
 
     # ---- what terms read -------------------------------------------------------------------------------------------
 
@@ -176,6 +175,14 @@ class IsaacLabWorld:
 
     def command(self, name: str) -> Tensor:
         return self._env.command_manager.get_command(name)  # type: ignore[no-any-return]
+
+    def contact_force_norm(self, bodies: str) -> Tensor:
+        """Strongest net force in the sensor's history, which is what Isaac Lab's contact terms look at."""
+        ids = self._contact_ids.get(bodies)
+        if ids is None:
+            columns = [self._sensed.index(self.spec.body_names[i]) for i in self.spec.body_ids(bodies)]
+            ids = self._contact_ids[bodies] = torch.tensor(columns, device=self.device)
+        return tensor(self._contacts.data.net_forces_w_history).index_select(2, ids).norm(dim=-1).amax(1)
 
     def height_scan(self, name: str) -> Tensor:
         """Height of the sensor's frame, which is the base's, above each scan point [m], (N, P)."""

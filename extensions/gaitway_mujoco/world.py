@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gaitway_tasks.math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots import DCMotor
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
@@ -67,6 +68,9 @@ class MujocoWorld:
 
     def command(self, name: str) -> Tensor:
         return self.commands[name].command
+
+    def contact_force_norm(self, bodies: str) -> Tensor:
+        return self.robot.contact_force_w[:, indices.bodies(self, bodies)].norm(dim=-1)
 
     def height_scan(self, name: str) -> Tensor:
         scanner = self.task.height_scanners[name]

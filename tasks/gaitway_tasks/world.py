@@ -51,6 +51,13 @@ class World(Protocol):
 
     def command(self, name: str) -> Tensor: ...
 
+    def contact_force_norm(self, bodies: str) -> Tensor:
+        """Size of the contact force on each body whose whole name matches the expression ``bodies`` [N], (N, n).
+
+        The largest within the control step, where a simulator samples contacts more often than once.
+        """
+        ...
+
     def height_scan(self, name: str) -> Tensor:
         """Height of the base above each scan point [m], (N, P)."""
         ...

@@ -4,7 +4,6 @@ from torch import Tensor
 
 from ..signals import reads
 from ..world import World
-from . import indices
 
 
 @reads("root_lin_vel_b", mirror="vector")
@@ -70,5 +69,4 @@ def base_pos_z(world: World) -> Tensor:
 @reads("contact_force_w")
 def feet_contact(world: World, feet: str = ".*_FOOT", threshold: float = 1.0) -> Tensor:
     """1.0 for each foot whose contact force exceeds ``threshold`` [N], (N, F)."""
-    ids = indices.bodies(world, feet)
-    return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float()
+    return (world.contact_force_norm(feet) > threshold).float()

@@ -93,17 +93,14 @@ def feet_slide(world: World, feet: str) -> Tensor:
 
     Needs a world that reports ``robot.body_lin_vel_w`` (N, B, 3).
     """
-    robot = world.robot
     ids = indices.bodies(world, feet)
-    contacts = robot.contact_force_w[:, ids].norm(dim=-1) > 1.0
-    speed = robot.body_lin_vel_w[:, ids, :2].norm(dim=-1)  # type: ignore[attr-defined]
-    return (speed * contacts).sum(1)
+    speed = world.robot.body_lin_vel_w[:, ids, :2].norm(dim=-1)  # type: ignore[attr-defined]
+    return (speed * (world.contact_force_norm(feet) > 1.0)).sum(1)
 
 
 def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
     """Number of bodies whose contact force exceeds ``threshold`` [N]."""
-    ids = indices.bodies(world, bodies)
-    return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).float().sum(1)
+    return (world.contact_force_norm(bodies) > threshold).float().sum(1)
 
 
 def flat_orientation_l2(world: World) -> Tensor:

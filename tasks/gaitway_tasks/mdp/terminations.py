@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from ..world import World
-from . import indices
 
 
 def time_out(world: World) -> Tensor:
@@ -14,8 +13,7 @@ def time_out(world: World) -> Tensor:
 
 def illegal_contact(world: World, bodies: str, threshold: float) -> Tensor:
     """A contact force above ``threshold`` [N] on one of ``bodies``."""
-    ids = indices.bodies(world, bodies)
-    return (world.robot.contact_force_w[:, ids].norm(dim=-1) > threshold).any(1)
+    return (world.contact_force_norm(bodies) > threshold).any(1)
 
 
 def bad_orientation(world: World, limit_angle: float) -> Tensor:

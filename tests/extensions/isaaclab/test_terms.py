@@ -64,6 +64,7 @@ def lab_env(world, joints, bodies):
     contacts = SimpleNamespace(
         sensor_names=list(bodies),
         data=SimpleNamespace(
+            net_forces_w=Proxy(force),
             net_forces_w_history=Proxy(torch.stack((0.2 * force, force, 0.7 * force), 1)),
             **{name: per_body(getattr(robot, name)) for name in times},
         ),
@@ -127,6 +128,7 @@ def test_what_is_not_the_state(pair):
     assert torch.equal(seen.default_joint_pos, world.default_joint_pos)
     assert torch.equal(seen.soft_joint_pos_limits, world.soft_joint_pos_limits)
     assert torch.equal(terminations.time_out(seen), terminations.time_out(world))
+    assert torch.equal(seen.contact_force_norm(".*_THIGH"), world.contact_force_norm(".*_THIGH"))
     assert torch.equal(rewards.is_terminated(seen), rewards.is_terminated(world))
     assert torch.equal(observations.generated_commands(seen, "base_velocity"), world.command("base_velocity"))
 

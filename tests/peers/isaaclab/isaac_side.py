@@ -126,6 +126,7 @@ def isaac_env(world: TensorWorld) -> Any:
     contact = Entity(
         SimpleNamespace(
             # Three physics steps, newest first. The strongest is in the middle: a reader of the last one only is wrong.
+            net_forces_w=0.5 * force,
             net_forces_w_history=torch.stack((0.5 * force, force, torch.zeros_like(force)), 1),
             current_air_time=per_body(robot.current_air_time),
             last_air_time=per_body(robot.last_air_time),
