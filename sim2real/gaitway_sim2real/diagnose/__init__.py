@@ -54,7 +54,7 @@ def _check(view: View, bundle: Path) -> tuple[list[str], list[Finding]]:
             checks.append(f"observation {note}")
             findings += more
     if layout is not None and layout.length == contract_layout(view.contract).length:
-        note, more = check_policy(view, terms, layout, bundle)
+        note, more = check_policy(view, terms, bundle)
         checks.append(note)
         findings += more
     else:
@@ -63,7 +63,7 @@ def _check(view: View, bundle: Path) -> tuple[list[str], list[Finding]]:
     checks.append(note)
     findings += more
     targets = targets_of(view.contract, view.action) if view.target is None else view.target
-    note, more = check_dynamics(view, Replay(view, bundle, targets), names, view.target is None)
+    note, more = check_dynamics(view, Replay(view, bundle, targets), names)
     return [*checks, note], findings + more
 
 

@@ -12,7 +12,7 @@ from ..contract import Contract
 from ..validate.policy import BatchedPolicy
 from .findings import Finding
 from .fit import EXACT, affine, is_equal, rms, saturation
-from .history import Layout
+from .history import Layout, contract_layout
 from .observation import Compared, NoteOrFindings, compare
 from .terms import SCAN_OFFSET, Term, last_action
 from .view import View
@@ -21,8 +21,12 @@ SAME_POLICY = 0.3  # residual over spread of the actions, above which they are a
 MAX_LAG = 4  # control steps
 
 
-def check_policy(view: View, terms: list[Term], layout: Layout, bundle: Path) -> NoteOrFindings:
-    """Feed the graph the signals and the state that make it see exactly the recorded observation."""
+def check_policy(view: View, terms: list[Term], bundle: Path) -> NoteOrFindings:
+    """Feed the graph the signals and the state that make it see exactly the recorded observation.
+
+    Column by column, whatever the columns hold: the network that made the actions saw these numbers in these places.
+    """
+    layout = contract_layout(view.contract)
     dims = [term.layout.dim for term in terms]
     frames = view.observation[..., layout.columns(dims, 0)]
     signals, unknown = _signals_behind(view, terms, frames)

@@ -17,14 +17,16 @@ from .replay import MAX_DELAY, Drives, Replay, trimmed
 from .view import View
 
 MIN_SAMPLES = 60
-NEGLIGIBLE = 0.02  # of the recorded change: the bundle's drives predict the recording
+NEGLIGIBLE = 0.05  # share of the recorded change: drives that predict the rest are the right ones
 EXPLAINS = 0.7  # a hypothesis must leave less than this share of the error
 CLEARLY = 0.8  # and a more complicated one less than this share of the simpler one's
 MATERIAL_GAIN = 0.1
 MATERIAL_ARMATURE = 0.1  # of the inertia that a joint moves
-ITERATIONS = 5
+ITERATIONS = 12
+SLOW = 0.97  # a step that leaves more than this share of the error is the last
 HOPELESS = 0.95  # share of the error that a first step must leave at most, to be followed by another
 LIMITS = (0.25, 0.4, 0.6, 0.8, 1.25, 1.6)
+SHIFT = 0.02  # [rad]
 STEP = {"stiffness": 0.03, "damping": 0.03, "effort_limit": 0.03, "armature": 0.002}
 
 
@@ -36,15 +38,13 @@ class Hypothesis:
     """On the steps it was not fitted to."""
 
 
-def check_dynamics(
-    view: View, replay: Replay, name_order: Callable[[np.ndarray], str], assumed_targets: bool
-) -> NoteOrFindings:
+def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
     """Predict the recording step by step; where that fails, look for the drives with which it succeeds."""
     if not view.recording.flat_ground:
         return "dynamics: not checked, the ground is not flat and the bundle knows no other", []
     if len(replay) < MIN_SAMPLES:
         return f"dynamics: not checked, {len(replay)} usable steps are too few (at least {MIN_SAMPLES})", []
-    null = Hypothesis(cause="", drives=Drives(), error=trimmed(replay.errors(Drives())[~replay.half]))
+    null = Hypothesis(cause="", drives=Drives(), error=trimmed(replay.errors(Drives(), held_out=True)))
     if null.error < NEGLIGIBLE:
         return f"dynamics: one step ahead, MuJoCo predicts the recording to {null.error:.2%} of the change", []
     found = explain(replay, null)
@@ -75,22 +75,22 @@ def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
 
 
 def _judge(replay: Replay, cause: str, drives: Drives) -> Hypothesis:
-    return Hypothesis(cause=cause, drives=drives, error=trimmed(replay.errors(drives)[~replay.half]))
+    return Hypothesis(cause=cause, drives=drives, error=trimmed(replay.errors(drives, held_out=True)))
 
 
 def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Drives:
     """Gauss-Newton on ``names`` with Huber weights, over the first half of the steps."""
-    drives, half = start, replay.half
-    now = replay.errors(drives)[half].ravel()
+    drives = start
+    now = replay.errors(drives)
     for iteration in range(ITERATIONS):
         base = now
         columns = []
         for name in names:
             nudged = replace(drives, **{name: getattr(drives, name) + STEP[name]})
-            columns.append((replay.errors(nudged)[half].ravel() - base) / STEP[name])
+            columns.append((replay.errors(nudged) - base) / STEP[name])
         slope = np.stack(columns, 1)
         size = 1.5 * np.median(np.abs(base)) + 1e-9
-        weight = np.minimum(1.0, size / np.maximum(np.abs(base), 1e-12)) ** 2
+        weight = np.minimum(1.0, size / np.maximum(np.abs(base), 1e-12))
         normal = slope.T @ (weight[:, None] * slope)
         if not np.trace(normal) > 0.0:  # such as a limit that no torque meets
             return drives
@@ -98,7 +98,7 @@ def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Dri
         after, factor = drives, 1.0
         for _ in range(3):
             after = _moved(drives, names, factor * move, replay)
-            now = replay.errors(after)[half].ravel()
+            now = replay.errors(after)
             if trimmed(now) <= trimmed(base):
                 break
             factor *= 0.3
@@ -106,7 +106,7 @@ def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Dri
             return drives
         settled = all(abs(getattr(after, n) - getattr(drives, n)) < 0.1 * STEP[n] for n in names)
         drives = after
-        if settled or (iteration == 0 and trimmed(now) > HOPELESS * trimmed(base)):
+        if settled or trimmed(now) > (SLOW if iteration else HOPELESS) * trimmed(base):
             break
     return drives
 
@@ -118,7 +118,7 @@ def _moved(drives: Drives, names: tuple[str, ...], move: np.ndarray, replay: Rep
         if name == "armature":
             values[name] = max(value + float(np.clip(change, -0.1, 0.1)), -float(replay.armature().min()))
         else:
-            values[name] = float(np.clip(value + np.clip(change, -0.5, 1.0), 0.05, 20.0))
+            values[name] = float(np.clip(value * np.exp(np.clip(change / value, -0.7, 0.7)), 0.05, 20.0))
     return replace(drives, **values)
 
 
@@ -133,7 +133,7 @@ def fit_armature(replay: Replay, base: Hypothesis) -> Hypothesis:
 def fit_limit(replay: Replay, base: Hypothesis) -> Hypothesis:
     """Scanned first: the error does not change with a limit that is never met."""
     tried = [replace(base.drives, effort_limit=base.drives.effort_limit * factor) for factor in LIMITS]
-    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)[replay.half]))
+    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)))
     return _judge(replay, "torque_limit", fit_continuous(replay, best, ("effort_limit",)))
 
 
@@ -142,7 +142,7 @@ def fit_delay(replay: Replay, base: Hypothesis) -> Hypothesis:
     best, least = base.drives, np.inf
     for delay in range(base.drives.delay + 1, MAX_DELAY * replay.plant.decimation + 1):
         drives = replace(base.drives, delay=delay)
-        error = trimmed(replay.errors(drives)[replay.half])
+        error = trimmed(replay.errors(drives))
         if error < least:
             best, least = drives, error
         elif delay > best.delay + 2:
@@ -152,15 +152,16 @@ def fit_delay(replay: Replay, base: Hypothesis) -> Hypothesis:
 
 def fit_wiring(replay: Replay, base: Hypothesis) -> Hypothesis | None:
     """Order and sign of the targets, from the targets that the recorded motion asks for."""
-    shift, (t, n), view = 0.02, replay.rows, replay.view
-    vel, _ = replay.predict(base.drives)
-    response = np.median((replay.predict(base.drives, shift)[0] - vel) / shift, 0)
-    pose = np.array(view.contract.default_joint_pos)
-    given = replay.targets[t, n] - pose
-    asked = given + (replay.next_vel - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
-    half = replay.half
-    spread = 3.0 * np.abs(given).max() + 1e-6  # a contact asks for anything
-    related = correlation(np.clip(asked[half], -spread, spread), given[half])
+    rows = np.flatnonzero(~replay.held_out)
+    t, n = (index[rows] for index in replay.rows)
+    vel, _ = replay.predict(base.drives, rows)
+    response = np.median((replay.predict(base.drives, rows, SHIFT)[0] - vel) / SHIFT, 0)
+    given = replay.targets[t, n] - np.array(replay.view.contract.default_joint_pos)
+    asked = given + (replay.next_vel[rows] - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
+    related = np.zeros((given.shape[1],) * 2)
+    for joint, swing in enumerate(replay.swing[rows].T):
+        if swing.sum() >= MIN_SAMPLES // 4:
+            related[joint] = correlation(asked[swing, joint : joint + 1], given[swing])[0]
     order = assign(np.abs(related) + 1e-3 * np.eye(len(related)))
     flipped = tuple(int(j) for j in np.flatnonzero(related[np.arange(len(order)), order] < -0.3))
     same = np.array_equal(order, np.arange(len(order)))
@@ -196,7 +197,7 @@ def _finding(
     drives, contract = best.drives, replay.view.contract
     evidence = (
         f"one-step error {null.error:.1%} of the recorded change with the bundle's drives, {hypothesis.error:.1%} so, "
-        f"on {int((~replay.half).sum())} steps that were not fitted"
+        f"on {int(replay.held_out.sum())} steps that were not fitted"
     )
     words = {
         "gains": _gains_words,

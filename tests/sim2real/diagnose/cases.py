@@ -144,15 +144,15 @@ CASES = {
         record=lambda task: {"act": lambda a: a[:, wrong_order(task)[1]]},
     ),
     "sign": Case(cause="sign", task=sign),
-    "scale": Case(
-        cause="scale", says="0.05", task=lambda task: with_terms(task, joint_vel={"scale": 0.05})
-    ),
+    "scale": Case(cause="scale", says="0.05", task=lambda task: with_terms(task, joint_vel={"scale": 0.05})),
     "offset": Case(cause="offset", says="default pose", task=lambda task: with_terms(task, joint_pos=joint_pos)),
     "velocity rotated twice": Case(
         cause="frame", says="twice", task=lambda task: with_terms(task, base_lin_vel=rotated_twice)
     ),
     "quaternion order": Case(
-        cause="quaternion_order", says="x, y, z, w", task=lambda task: with_terms(task, projected_gravity=misread_gravity)
+        cause="quaternion_order",
+        says="x, y, z, w",
+        task=lambda task: with_terms(task, projected_gravity=misread_gravity),
     ),
     "history layout": Case(
         cause="history_layout", says="frame-major, oldest", record=lambda task: relaid(task, False, True)
@@ -168,9 +168,7 @@ CASES = {
     "history, newest first": Case(
         cause="history_layout", says="term-major, newest", record=lambda task: relaid(task, True, False)
     ),
-    "world frame": Case(
-        cause="frame", says="world", task=lambda task: with_terms(task, base_ang_vel=world_rates)
-    ),
+    "world frame": Case(cause="frame", says="world", task=lambda task: with_terms(task, base_ang_vel=world_rates)),
     "action scale": Case(
         cause="scale", says="0.5", task=lambda task: replace(task, actions=replace(task.actions, scale=0.25))
     ),

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 HISTORY = 3
 STIFFNESS = {"anymal-c": (100.0, 4.0), "go2": (35.0, 1.0)}
+LEG_JOINTS = ("hfe", "kfe", "thigh_joint", "calf_joint")
 ROBOTS = {robot.name: robot for robot in (ANYMAL_C, GO2)}
 
 
@@ -35,30 +36,55 @@ def make_task(robot: Robot, history: int = HISTORY) -> Task:
     return replace(task, observations={"policy": group}, rewards={}, events=calm, estimators=("root_lin_vel_b",))
 
 
+def rough_life(task: Task) -> Task:
+    """The same task with all that training adds: noise, payloads, slippery ground, pushes every second, short episodes.
+
+    None of it is a mismatch.
+    """
+    full = velocity_flat(task.robot)
+    push = replace(full.events["push_robot"], interval_range_s=(0.5, 1.0))
+    group = replace(task.observations["policy"], enable_corruption=True)
+    return replace(
+        task,
+        observations={"policy": group},
+        events={**full.events, "push_robot": push},
+        timing=replace(task.timing, episode_length_s=1.6),
+    )
+
+
 class Trample(nn.Module):
-    """Every joint on its own rhythm, kept in the memory, plus what a small random network makes of the observation."""
+    """A trot on the spot whose joints also wobble, each at its own rhythm, and heed a small random network.
+
+    The clock is the memory. ``pose`` (J,) is what bends the legs: the default pose, hips left out.
+    """
 
     memory_size = 1
 
-    def __init__(self, width: int, joints: int, amplitude: float = 0.35, feedback: float = 0.12, seed: int = 0):
+    def __init__(self, width: int, pose: Tensor, legs: int = 4, seed: int = 0):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
+        joints = len(pose)
         self.net = nn.Sequential(nn.Linear(width, 24), nn.Tanh(), nn.Linear(24, joints), nn.Tanh())
         for layer in (self.net[0], self.net[2]):
             nn.init.normal_(layer.weight, std=0.7 / math.sqrt(layer.weight.shape[1]), generator=generator)
+            nn.init.zeros_(layer.bias)
         self.rates = nn.Parameter(torch.linspace(0.6, 2.4, joints)[torch.randperm(joints, generator=generator)])
-        self.offsets = nn.Parameter(6.28 * torch.rand(joints, generator=generator))
-        self.amplitude, self.feedback = amplitude, feedback
+        self.starts = nn.Parameter(6.28 * torch.rand(joints, generator=generator))
+        diagonal = torch.tensor([0.0, math.pi, math.pi, 0.0])  # both robots list their legs as two pairs of one side
+        self.lift = nn.Parameter(0.8 * pose)
+        self.legs = nn.Parameter(diagonal.repeat_interleave(joints // legs))
 
     def forward(self, observation: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        swing = torch.sin(6.2832 * self.rates * memory + self.offsets)
-        return self.amplitude * swing + self.feedback * self.net(observation), memory + 0.02
+        swing = self.lift * torch.sin(6.2832 * 1.7 * memory + self.legs).clamp(min=0.0)
+        wobble = 0.2 * torch.sin(6.2832 * self.rates * memory + self.starts)
+        return swing + wobble + 0.12 * self.net(observation), memory + 0.02
 
 
 def make_actor(task: Task, seed: int = 0) -> Trample:
     robot = task.robot
     width = (12 + 3 * robot.num_joints) * task.observations["policy"].history_length
-    return Trample(width, robot.num_joints, seed=seed)
+    bends = torch.tensor([1.0 if name.lower().endswith(LEG_JOINTS) else 0.0 for name in robot.joint_names])
+    return Trample(width, bends * torch.tensor(robot.default_joint_pos), seed=seed)
 
 
 def make_bundle(task: Task, actor: nn.Module, folder: Path) -> Path:
