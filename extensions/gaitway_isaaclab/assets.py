@@ -69,6 +69,11 @@ def reachable(path: str, timeout: float = 5.0) -> bool:
     return Path(path).exists()
 
 
+def cache_folder() -> Path:
+    """Where files made for Isaac Lab are kept between runs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaitway" / "isaaclab"
+
+
 def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
     """``ArticulationCfg`` of the task's robot: spawned from ``asset``, with the task's default pose and actuators.
 
@@ -169,8 +174,7 @@ def _usd_of(robot: Robot) -> Path:
     from . import usd
 
     made_from = hashlib.sha256(robot.mjcf.read_bytes() + repr(robot).encode() + Path(usd.__file__).read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaitway" / "isaaclab"
-    path = cache / f"{robot.name}-{made_from.hexdigest()[:16]}.usd"
+    path = cache_folder() / f"{robot.name}-{made_from.hexdigest()[:16]}.usd"
     if not path.exists():
         # Renamed into place, so that a process beside this one never reads half a file.
         temporary = usd.write_usd(robot, path.with_name(f"{os.getpid()}-{path.name}"))

@@ -118,6 +118,8 @@ def set_physics(sim: Any, rough: bool) -> None:
             num_substeps=1,
             debug_mode=False,
         )
+    if str(sim.device).startswith("cpu"):
+        newton.use_cuda_graph = False
     sim.physics = preset(PhysxCfg(gpu_max_rigid_patch_count=patches), newton)
 
 

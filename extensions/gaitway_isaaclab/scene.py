@@ -67,8 +67,11 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
 
 
 def terrain_cfg(terrain: Terrain, curriculum: bool, textured: bool) -> Any:
-    """``TerrainImporterCfg``: a plane, or the generator's tiles, sorted by difficulty when a curriculum climbs them."""
-    return TerrainImporterCfg(
+    """``TerrainImporterCfg``: a plane, or the generator's tiles, sorted by difficulty when a curriculum climbs them.
+
+    Without ``textured`` nothing in it is fetched from Isaac Lab's asset server.
+    """
+    cfg = TerrainImporterCfg(
         prim_path="/World/ground",
         terrain_type=terrain.kind,
         terrain_generator=generator_cfg(terrain, curriculum),
@@ -85,6 +88,11 @@ def terrain_cfg(terrain: Terrain, curriculum: bool, textured: bool) -> Any:
         ),
         debug_vis=False,
     )
+    if terrain.kind == "plane" and not textured:
+        from .ground import LocalGroundImporter
+
+        cfg.class_type = LocalGroundImporter
+    return cfg
 
 
 def generator_cfg(terrain: Terrain, curriculum: bool) -> Any:
