@@ -161,8 +161,8 @@ def _converted(robot: Robot) -> Any:
                 max_angular_velocity=1000.0,
                 max_depenetration_velocity=1.0,
             ),
-            articulation_props=sim_utils.ArticulationRootPropertiesCfg(
-                enabled_self_collisions=True, solver_position_iteration_count=4, solver_velocity_iteration_count=0
+            articulation_props=sim_utils.ArticulationRootPropertiesCfg(  # self-collisions are as the USD says
+                solver_position_iteration_count=4, solver_velocity_iteration_count=0
             ),
         ),
         actuators={},

@@ -68,7 +68,7 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     """
     model = _compile(robot)
     try:
-        from pxr import Gf, Usd, UsdGeom, UsdPhysics
+        from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
     except ImportError as error:
         raise UsdError("writing a USD needs pxr, which is not installed: pip install usd-core") from error
 
@@ -83,6 +83,10 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     root = UsdGeom.Xform.Define(stage, "/" + "".join(c if c.isalnum() else "_" for c in robot.name))
     stage.SetDefaultPrim(root.GetPrim())
     UsdPhysics.ArticulationRootAPI.Apply(root.GetPrim())
+    root.GetPrim().AddAppliedSchema("PhysxArticulationAPI")  # Newton reads the attribute too
+    root.GetPrim().CreateAttribute("physxArticulation:enabledSelfCollisions", Sdf.ValueTypeNames.Bool).Set(
+        _collides_with_itself(model)
+    )
 
     inertials = body_inertials(model)
     places = _places(model)
@@ -165,6 +169,14 @@ def _compile(robot: Robot) -> mujoco.MjModel:
 
 def _geoms(model: mujoco.MjModel, body: int) -> range:
     return range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
+
+
+def _collides_with_itself(model: mujoco.MjModel) -> bool:
+    """Whether geoms of any two bodies may collide. An articulation has one switch for all of them."""
+    types, masks, bodies = model.geom_contype, model.geom_conaffinity, model.geom_bodyid
+    pairs = (types[:, None] & masks[None, :]) | (types[None, :] & masks[:, None])
+    apart = model.body_weldid[bodies][:, None] != model.body_weldid[bodies][None, :]
+    return bool((pairs.astype(bool) & apart).any())
 
 
 def _places(model: mujoco.MjModel) -> list[tuple[np.ndarray, np.ndarray]]:

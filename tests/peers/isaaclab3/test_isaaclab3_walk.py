@@ -37,7 +37,7 @@ def examination(task):
 
 
 def actor_of(run, config, observations):
-    """The deterministic policy of ``run``'s newest checkpoint; its own world needs a newer MuJoCo than Isaac Lab has."""
+    """The deterministic policy of ``run``'s newest checkpoint, without its world: that needs a newer MuJoCo."""
     from gaitway_agents.models.actor_critic import ActorCritic
     from gaitway_agents.symmetry import CanonicalActor, Symmetry
     from gaitway_tasks.symmetry import mirror_group
@@ -83,8 +83,8 @@ def test_it_stands_and_walks(lab, make, capsys):
     drift = (data.root_pos_w.torch[0, :2] - start[0]).norm()
     with capsys.disabled():
         print(
-            f"\n{NUM_ENVS} robots, {SECONDS:g} s on Newton: {linear[50:].mean():.3f} m/s and {yaw[50:].mean():.3f} rad/s off "
-            f"the command after the first second, {int(fell.sum())} fell; the one told to stand moved {drift:.3f} m"
+            f"\n{NUM_ENVS} robots, {SECONDS:g} s on Newton: {linear[50:].mean():.3f} m/s and {yaw[50:].mean():.3f} "
+            f"rad/s off the command after the first second, {int(fell.sum())} fell; the one told to stand moved {drift:.3f} m"
         )
     assert not fell.any()
     assert linear[50:].mean() < 0.2 and yaw[50:].mean() < 0.2
