@@ -17,12 +17,37 @@ class Entry:
     def missing(self) -> list[str]:
         return [name for name in self.modules if importlib.util.find_spec(name) is None]
 
+    def trouble(self) -> str | None:
+        """What keeps it from working here, and the line that mends it; None if nothing does."""
+        missing = self.missing()
+        return f"{', '.join(missing)} missing: {install_line(self.extras)}" if missing else None
+
+
+class IsaacLab(Entry):
+    """Isaac Lab comes with an installer of its own, and can be half there."""
+
+    def trouble(self) -> str | None:
+        if found := super().trouble():
+            return found
+        from gaitway_isaaclab import preflight
+
+        try:
+            preflight.check()
+        except ValueError as error:
+            return str(error)
+        return None
+
 
 WORLDS = {
     "mujoco": Entry(
         summary="MuJoCo on the CPU: batched physics on all cores",
         modules=("torch", "gymnasium", "mujoco"),
         extras=("train", "mujoco"),
+    ),
+    "isaaclab": IsaacLab(
+        summary="Isaac Lab 2.3 (PhysX) and 3.0 (PhysX, Newton), on a GPU; robots only",
+        modules=("torch", "gymnasium", "tensorboard"),
+        extras=("isaaclab",),
     ),
     "gymnasium": Entry(
         summary="any Gymnasium id; EnvPool, where it has the id, is several times faster",
@@ -79,6 +104,8 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "import-isaaclab": (EXPORT,),
     "export --format leapp": (LEAPP,),
     "validate": (VALIDATE,),
+    "record": (TWIN,),
+    "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
 }
 """What each command of ``gaitway`` needs."""

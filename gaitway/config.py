@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import yaml
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
-from gaitway_mujoco.model import PhysicsOptions
+from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
@@ -19,7 +21,7 @@ from .catalogue import AGENTS, WORLDS
 from .errors import ConfigError
 from .presets import training_settings
 from .tree import KIND, from_tree, join, to_tree, unknown_key
-from .worlds import AnyTask, find_task, world_of
+from .worlds import WORLDS_OF, AnyTask, find_task, world_of
 
 CONFIG_FILE = "config.yaml"
 
@@ -48,7 +50,11 @@ class TrainConfig:
     keep_checkpoints: int = 3
     agent: AgentConfig = field(default_factory=PPOConfig)
     physics: PhysicsOptions | None = None
-    """How MuJoCo simulates a robot; None in other worlds."""
+    """How MuJoCo simulates a robot, where it learns there and where it is played; None for other tasks."""
+    isaaclab: IsaacLabOptions | None = None
+    """How Isaac Lab simulates a robot; None in other worlds."""
+    device: str = "auto"
+    """Where Isaac Lab simulates and the agent learns: "cuda:0", "cpu", or "auto"; other worlds are on the CPU."""
     task: AnyTask
 
     def __post_init__(self) -> None:
@@ -56,12 +62,13 @@ class TrainConfig:
             raise UnknownNameError("world", self.world, WORLDS)
         if self.algorithm not in AGENTS:
             raise UnknownNameError("agent", self.algorithm, AGENTS)
-        if self.world != world_of(self.task):
-            raise ConfigError(f"world={self.world!r}: {self.task.name} is a task of {world_of(self.task)}")
+        if self.world not in (worlds := WORLDS_OF[type(self.task)]):
+            raise ConfigError(f"world={self.world!r}: {self.task.name} is a task of {' and '.join(worlds)}")
         if (self.physics is not None) != isinstance(self.task, Task):
             raise ConfigError(
                 f"physics: needed for a robot's task and for no other; {self.task.name} is one of {self.world}"
             )
+        self._check_isaaclab()
         for name, low in (
             ("num_envs", 1),
             ("env_groups", 1),
@@ -93,6 +100,26 @@ class TrainConfig:
         if not isinstance(self.task, Task):
             raise ConfigError(f"{self.task.name} is no robot's task: it cannot be exported, validated or steered")
         return self.task
+
+    def _check_isaaclab(self) -> None:
+        if (self.isaaclab is not None) != (self.world == "isaaclab"):
+            raise ConfigError(f"isaaclab: needed with --world isaaclab and with no other; world={self.world}")
+        if self.world != "isaaclab":
+            if self.device not in ("auto", "cpu"):
+                raise ConfigError(f"device={self.device}: {self.world} simulates on the CPU; use device=auto")
+            return
+        if self.device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", self.device):
+            raise ConfigError(f"device={self.device}: use auto, cpu or cuda:0")
+        if not isinstance(self.agent, PPOConfig):
+            raise ConfigError(
+                f"agent {self.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's own "
+                "scripts for rsl_rl"
+            )
+        for name, value in (("env_groups", 1), ("evaluation_episodes", 0)):
+            if getattr(self, name) != value:
+                raise ConfigError(
+                    f"{name}={getattr(self, name)}: a process has one simulation of Isaac Lab; use {name}={value}"
+                )
 
     def _check_rollout(self, agent: PPOConfig) -> None:
         rollout = self.num_envs * agent.num_steps
@@ -149,7 +176,7 @@ def resolve(
 ) -> TrainConfig:
     """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset."""
     task = find_task(task_name, preset)
-    settings = training_settings(task, agent, preset)
+    settings = training_settings(task, agent, preset, given.get("world") or world_of(task))
     settings = settings | {key: value for key, value in given.items() if value is not None}
     base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)
     return merge(base, config_file, overrides)

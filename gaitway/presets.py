@@ -14,7 +14,8 @@ from gaitway_agents.presets import PPOConfig, cpu_has_bfloat16
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
-from gaitway_mujoco.model import PhysicsOptions
+from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
@@ -29,6 +30,16 @@ ISAAC_LAB: dict[str, Any] = {
     "physics": PhysicsOptions(),
 }
 """Isaac Lab's flat ANYmal-C settings: 4096 environments, 24 steps, 300 iterations."""
+
+ROUGH: dict[str, Any] = ISAAC_LAB | {
+    "total_steps": 1500 * 24 * 4096,
+    "agent": PPOConfig(
+        model=ActorCriticConfig(
+            actor_hidden=(512, 256, 128), critic_hidden=(512, 256, 128), normalize_observations=False
+        )
+    ),
+}
+"""Isaac Lab's rough ANYmal-C settings: larger networks, 1500 iterations."""
 
 CPU: dict[str, Any] = {
     "num_envs": 256,
@@ -82,16 +93,25 @@ AGENT_DEFAULTS: dict[str, AgentConfig] = {
 """Every agent's settings where a task has none of its own."""
 
 
-def training_settings(task: AnyTask, agent: str, preset: str | None) -> dict[str, Any]:
-    """Fields of :class:`gaitway.config.TrainConfig` for a task, agent and preset."""
+def training_settings(task: AnyTask, agent: str, preset: str | None, world: str) -> dict[str, Any]:
+    """Fields of :class:`gaitway.config.TrainConfig` for a task, agent, preset and world."""
     if agent not in AGENT_DEFAULTS:
         raise UnknownNameError("agent", agent, AGENT_DEFAULTS)
     if not isinstance(task, Task):
         return gym_settings(task, agent, AGENT_DEFAULTS[agent])
-    settings = {None: ISAAC_LAB, "cpu": CPU, "sprint": SPRINT}[preset]
+    usual = ISAAC_LAB if task.terrain.kind == "plane" else ROUGH
+    settings = {None: usual, "cpu": CPU, "sprint": SPRINT}[preset]
+    if world == "isaaclab":
+        settings = settings | {"isaaclab": IsaacLabOptions(), "agent": _in_one_go(settings["agent"])}
     if agent != "ppo":
         return settings | {"agent": AGENT_DEFAULTS[agent]}
     return settings if preset is None or not cpu_has_bfloat16() else _in_bfloat16(settings)
+
+
+def _in_one_go(agent: PPOConfig) -> PPOConfig:
+    """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
+    assert isinstance(agent.optimizer, OptimizerConfig)
+    return replace(agent, optimizer=replace(agent.optimizer, chunk_size=2**20, workers=1))
 
 
 def _in_bfloat16(settings: dict[str, Any]) -> dict[str, Any]:

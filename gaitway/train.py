@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from gaitway_agents.core import distributed
 
 from .errors import ConfigError, RunError
 from .files import make_folder, write_tensors_atomically
-from .interrupt import stop_requests
+from .interrupt import StopRequest, stop_requests
 from .progress import make_progress
 from .runs import EPISODES, RunFolder, read_rows
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 RECENT = 100
 """Episodes whose mean return is shown while training."""
+PROCESS_SEEDS = 1_000
+"""Every process of a training is seeded this much above the one before."""
 EVALUATION_SEED = 10_000
 """Evaluations play in environments seeded this much above the run's own seed."""
 
@@ -42,11 +45,12 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> Trainer:
     from .worlds import make_envs
 
     total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
+    seed = config.seed + PROCESS_SEEDS * distributed.rank()
     return make_trainer(
         config.algorithm,
         config.agent,
-        make_envs(config, total, groups, config.seed),
-        seed=config.seed,
+        make_envs(config, total, groups, seed),
+        seed=seed,
         total_steps=config.total_steps,
         symmetry=_symmetry(config),
     )
@@ -67,9 +71,19 @@ def _symmetry(config: TrainConfig) -> Symmetry | None:
 
 
 def rehearse(config: TrainConfig) -> None:
-    """Build a small copy of everything and use it once, so that what cannot work fails before it starts."""
+    """Build a small copy of everything and use it once, so that what cannot work fails before it starts.
+
+    A simulation of Isaac Lab takes minutes to start, and a process can have one: there, only what is installed is
+    looked at.
+    """
     from gaitway_tasks.spec import Task
 
+    if config.isaaclab is not None:
+        from gaitway_isaaclab import launch, preflight
+
+        preflight.check(config.isaaclab.physics)
+        launch.resolve_device(config.device)
+        return
     try:
         trainer = build_trainer(config, num_envs=1)
         env: Any = trainer.envs[0]
@@ -85,20 +99,23 @@ def rehearse(config: TrainConfig) -> None:
         raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
 
 
-def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
-    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code."""
+def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False, trainer: Trainer | None = None) -> int:
+    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code.
+
+    ``trainer`` is one for ``config`` that was built before.
+    """
     torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
-    trainer = build_trainer(config)
+    trainer = trainer or build_trainer(config)
     iteration, wall, times = _restore(run, trainer)
     run.record.pop("error", None)
-    run.update(status="running", total_steps=config.total_steps)
+    run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
     progress = make_progress(config, trainer.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if iteration else None
     judge = Judge(config, run, trainer)
     start = time.perf_counter() - wall
     with stop_requests() as stop, Board(run, iteration) as board, progress:
         try:
-            while not _is_done(trainer, config) and stop.signal is None:
+            while not _is_done(trainer, config) and not _asked_to_stop(stop):
                 metrics = _iterate(trainer, run)
                 iteration += 1
                 wall = time.perf_counter() - start
@@ -122,8 +139,28 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     if finished:
         judge.final_exam(wall)
     run.update(status="finished" if finished else "interrupted")
-    _say_goodbye(run, config, saved, stop.signal.name if stop.signal and not finished else None)
+    told = None if finished else stop.signal.name if stop.signal else "another process"
+    _say_goodbye(run, config, saved, told)
     return 0 if finished else stop.exit_code
+
+
+def train_along(config: TrainConfig, run: RunFolder | None) -> int:
+    """What every process but the first does in :func:`train`: the same iterations, and no records."""
+    torch.set_num_threads(1)
+    trainer = build_trainer(config)
+    found = None if run is None else run.load_checkpoint()
+    if found is not None:
+        trainer.load_state_dict(found[0]["trainer"])
+    with stop_requests() as stop:
+        while not _is_done(trainer, config) and not _asked_to_stop(stop):
+            trainer.iterate()
+            trainer.pop_episodes()
+    return 0 if _is_done(trainer, config) else stop.exit_code
+
+
+def _asked_to_stop(stop: StopRequest) -> bool:
+    """Whether any process was; they stop before the same iteration."""
+    return distributed.any_of(stop.signal is not None, torch.device("cpu"))
 
 
 def _is_done(trainer: Trainer, config: TrainConfig) -> bool:
@@ -190,13 +227,18 @@ class Judge:
 
 
 def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Trainer, Path]:
-    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint."""
+    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint.
+
+    The environments are MuJoCo's where the run learnt in Isaac Lab, which need not be there.
+    """
+    from .worlds import in_mujoco
+
     config = run.config()
     found = run.load_checkpoint()
     if found is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
     state, path = found
-    trainer = build_trainer(config, num_envs)
+    trainer = build_trainer(in_mujoco(config), num_envs)
     trainer.load_policy(state["trainer"])
     return config, trainer, path
 

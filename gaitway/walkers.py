@@ -89,9 +89,11 @@ class WorldWalker:
 
         from .runs import RunFolder
         from .train import load_actor
+        from .worlds import in_mujoco
 
         torch.set_num_threads(1)
         config, self.actor, checkpoint = load_actor(RunFolder.open(run))
+        config = in_mujoco(config)
         self.env, self.command = _quiet_env(config)
         task = config.robot_task
         self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"

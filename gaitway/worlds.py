@@ -10,7 +10,7 @@ from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 from gaitway_tasks.registry import UnknownNameError, get_task
 from gaitway_tasks.registry import task_names as robot_task_names
-from gaitway_tasks.spec import Task
+from gaitway_tasks.spec import Task, Terrain
 
 from .errors import ConfigError
 
@@ -22,11 +22,22 @@ if TYPE_CHECKING:
     from .config import TrainConfig
 
 AnyTask = Task | GymTask | AtariTask
+WORLDS_OF = {Task: ("mujoco", "isaaclab"), GymTask: ("gymnasium",), AtariTask: ("ale",)}
+"""Where tasks of each kind can happen, the usual place first."""
 
 
 def world_of(task: AnyTask) -> str:
-    """The name of the world that a task is made for."""
-    return {Task: "mujoco", GymTask: "gymnasium", AtariTask: "ale"}[type(task)]
+    """The name of the world that a task happens in unless told otherwise."""
+    return WORLDS_OF[type(task)][0]
+
+
+def in_mujoco(config: TrainConfig) -> TrainConfig:
+    """A robot's run as MuJoCo can show it, wherever it learns: there, the ground is flat."""
+    if config.world != "isaaclab":
+        return config
+    task = config.robot_task
+    flat = task.replace(terrain=Terrain(friction=task.terrain.friction), curriculum={})
+    return dataclasses.replace(config, world="mujoco", isaaclab=None, device="auto", task=flat)
 
 
 def find_task(name: str, preset: str | None = None) -> AnyTask:
@@ -57,6 +68,11 @@ def make_envs(config: TrainConfig, num_envs: int, groups: int, seed: int) -> Seq
     """``groups`` vector environments of ``num_envs`` in all, in the shape that agents know."""
     from gaitway_agents.vector import adapt
 
+    if config.world == "isaaclab":
+        from gaitway_isaaclab.launch import make_env
+
+        robot = config.robot_task
+        return [make_env(robot, num_envs, device=config.device, seed=seed, options=config.isaaclab)]
     task, threads = config.task, config.num_threads
     if isinstance(task, Task):
         import gaitway_mujoco

@@ -236,9 +236,10 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
-        if distributed.rank() == 0:
+        same_kind = len(state["generator"]) == len(self.generator.get_state())
+        if distributed.rank() == 0 and same_kind:
             self.generator.set_state(state["generator"])
-        else:  # the checkpoint has that of the first process only, and no two may explore alike
+        else:  # the first process's, which no other may explore like, or that of another kind of device
             self.generator.manual_seed(self.generator.initial_seed() + state["steps"])
         if self.reward_scaler is not None:
             self.reward_scaler.load_state_dict(state["reward_scaler"])

@@ -49,11 +49,10 @@ class IsaacLabVectorEnv(VectorEnv):
 
     def __init__(self, env: Any, *, task: Task | None = None, seed: int = 0):
         env = env.unwrapped
-        if not isinstance(env.single_observation_space, spaces.Dict) or not all(
-            isinstance(space, spaces.Box) and len(space.shape) == 1
-            for space in env.single_observation_space.spaces.values()
-        ):
+        groups = getattr(env.single_observation_space, "spaces", {})
+        if not groups or not all(isinstance(box, spaces.Box) and len(box.shape) == 1 for box in groups.values()):
             raise ValueError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
+        self._groups = list(groups)
         self.isaac, self.num_envs, self.task = env, env.num_envs, task
         self.device = torch.device(env.device)
         self.single_observation_space, self.single_action_space = env.single_observation_space, env.single_action_space
@@ -152,7 +151,7 @@ class IsaacLabVectorEnv(VectorEnv):
             if hasattr(term, "heading_target"):  # its turning rate follows the heading reached; doing so twice is free
                 term._update_command()
         with self._own_randomness(), _unchanged(_stateful(manager)):
-            return {name: manager.compute_group(name, update_history=True) for name in self.single_observation_space}
+            return {name: manager.compute_group(name, update_history=True) for name in self._groups}
 
     def _stream(self, seed: int) -> Tensor:
         return torch.Generator(self.device).manual_seed(seed).get_state()
@@ -228,7 +227,7 @@ def _stateful(manager: Any) -> list[Any]:
 def _unchanged(things: list[Any]) -> Iterator[None]:
     """Put the tensors and numbers of ``things`` back as they were."""
     before = [
-        (thing, name, value, value.clone() if isinstance(value, Tensor) else None)
+        (thing, name, value, value.clone() if isinstance(value, Tensor) else value)
         for thing in things
         for name, value in vars(thing).items()
         if value is None or isinstance(value, Tensor | bool | int | float)
@@ -237,6 +236,6 @@ def _unchanged(things: list[Any]) -> Iterator[None]:
         yield
     finally:
         for thing, name, value, copy in before:
-            if copy is not None:
+            if isinstance(value, Tensor) and isinstance(copy, Tensor):
                 value.copy_(copy)
             setattr(thing, name, value)

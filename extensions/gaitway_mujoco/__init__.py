@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def make_env(task: Task, num_envs: int, *, seed: int = 0, num_threads: int = 0, **options: Any) -> MujocoVectorEnv:
     """Build ``num_envs`` environments of ``task``; ``num_threads=0`` uses every core.
 
-    ``options`` are fields of :class:`gaitway_mujoco.model.PhysicsOptions`.
+    ``options`` are fields of :class:`gaitway_mujoco.options.PhysicsOptions`.
     """
     from .env import MujocoVectorEnv
-    from .model import PhysicsOptions
+    from .options import PhysicsOptions
 
     return MujocoVectorEnv(task, num_envs, seed=seed, num_threads=num_threads, options=PhysicsOptions(**options))

@@ -26,6 +26,7 @@ EXTRAS = {
     "gyms": ("envpool", "Box2D", "pygame"),
     "atari": ("ale-py",),
     "rsl-rl": ("rsl-rl-lib",),
+    "isaaclab": ("gymnasium", "tensorboard", "usd-core"),
     "robot": ("cyclonedds", "mcap"),
 }
 GL_PROBE = """
@@ -98,9 +99,12 @@ def _abilities() -> Table:
 
 
 def _state(entries: tuple[Entry, ...]) -> str:
+    from rich.markup import escape
+
     missing = [module for entry in entries for module in entry.missing()]
     if not missing:
-        return "[green]yes[/]"
+        trouble = next((text for entry in entries if (text := entry.trouble())), None)
+        return "[green]yes[/]" if trouble is None else f"[yellow]no[/], {escape(trouble)}"
     extras = tuple(dict.fromkeys(extra for entry in entries if entry.missing() for extra in entry.extras))
     line = install_line(extras).replace("[", r"\[")
     return f"[yellow]no[/], {', '.join(dict.fromkeys(missing))} missing: {line}"

@@ -79,9 +79,12 @@ def _agents() -> Table:
 
 
 def _entries(kind: str, entries: dict[str, Entry]) -> Table:
+    from rich.markup import escape
+
     table = _table(kind, "what it is", "here")
     for name, entry in entries.items():
-        table.add_row(name, entry.summary, install_line(entry.extras) if entry.missing() else "ready")
+        trouble = install_line(entry.extras) if entry.missing() else entry.trouble()
+        table.add_row(name, entry.summary, "ready" if trouble is None else escape(trouble.partition(";")[0]))
     return table
 
 

@@ -17,8 +17,9 @@ DESCRIPTION = """\
 Watch a policy and steer it from a web browser: sliders for the command, a push, a restart.
 
 A bundle runs on its twin as it would on the robot. A run plays its newest checkpoint in the world it learns in, also
-while it is being trained. With --video nothing is served: the robot tours the commands and a film is written, which
-needs no display. Runs of games and classic tasks can be filmed only.
+while it is being trained; one of Isaac Lab is played in MuJoCo, on flat ground. With --video nothing is served: the
+robot tours the commands and a film is written, which needs no display. Runs of games and classic tasks can be filmed
+only.
 
 examples:
   gaitway play runs/walk
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 def _is_game(run: Path) -> bool:
     from ..runs import RunFolder
 
-    return RunFolder.open(run).record["world"] != "mujoco"
+    return RunFolder.open(run).record["world"] not in ("mujoco", "isaaclab")
 
 
 def _film_game(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaitway_tasks.registry import UnknownNameError
 
@@ -14,9 +14,13 @@ from ..catalogue import AGENTS, WORLDS
 from ..errors import RunError, UserError
 from . import common
 
+if TYPE_CHECKING:
+    from ..config import TrainConfig
+    from ..runs import RunFolder
+
 RESUMABLE = (
     "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
-    "evaluation_interval",
+    "evaluation_interval", "device",
 )  # fmt: skip
 """Settings that may change when a run is continued; any other would make it a different run."""
 
@@ -30,12 +34,19 @@ and wrong types are refused before anything starts. The whole is written to conf
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
 iteration and writes a checkpoint; --resume goes on from there, bit for bit as if nothing had happened.
 
+--world isaaclab learns a robot's task in Isaac Lab, on a GPU: 2.3 with Isaac Sim, or 3.0 with Isaac Sim or with Newton
+alone. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export, validate
+and play need no Isaac Lab. With torchrun and --distributed several processes learn as one, each with num_envs
+environments and a GPU of its own; the first writes the run folder.
+
 examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
   gaitway train velocity-flat-anymal-c-blind --out runs/walk --resume
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
   gaitway train velocity-flat-anymal-c task.rewards.action_rate_l2.weight=-0.02 task.timing.decimation=2
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
+  gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
+  torchrun --nproc_per_node=2 -m gaitway train velocity-flat-anymal-c --world isaaclab --distributed
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
   gaitway train gym:LunarLander-v3 --agent dqn agent.double=true
@@ -52,6 +63,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
     parser.add_argument("--agent", help="who learns (default ppo); 'gaitway list agents' shows them")
     parser.add_argument("--world", help="simulator to train in (default: the one the task is made for)")
+    parser.add_argument(
+        "--physics", choices=("physx", "newton"), help="engine of Isaac Lab (default: what is installed)"
+    )
+    parser.add_argument(
+        "--distributed", action="store_true", help="learn as one with the other processes that torchrun started"
+    )
     parser.add_argument("--preset", help="named settings for a kind of machine, e.g. cpu")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
     parser.add_argument("--seed", type=int, help="seed of everything random (default 0)")
@@ -69,8 +86,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
+    from .. import processes
+
+    processes.check(args.distributed)
     if args.seeds is None:
-        return _run_one(args)
+        with processes.group(args.distributed):
+            return _run_one(args)
+    if args.distributed:
+        raise UserError("--seeds with --distributed: start one run for each seed")
     if args.seeds < 1:
         raise UserError(f"--seeds {args.seeds}: must be at least 1")
     first, out = args.seed or 0, args.out
@@ -86,11 +109,10 @@ def _run_one(args: argparse.Namespace) -> int:
     if agent not in AGENTS:
         raise UnknownNameError("agent", agent, AGENTS)
     common.require(f"training with {agent}", AGENTS[agent])
-    common.require("configurations of robots", WORLDS["mujoco"])
 
-    from .. import runs
+    from .. import processes, runs
     from ..config import resolve
-    from ..train import rehearse, train
+    from ..train import rehearse
     from ..worlds import find_task, world_of
 
     task = find_task(args.task, args.preset)
@@ -100,29 +122,60 @@ def _run_one(args: argparse.Namespace) -> int:
     common.require(f"training in {world}", WORLDS[world])
 
     path = args.out or (runs.newest_run(task.name, agent) if args.resume else None)
-    if args.resume and path is not None and runs.is_run(path):
+    continued = args.resume and path is not None and runs.is_run(path)
+    path, continued = processes.of_first((path, continued))
+    if continued and path is not None:
         return _resume(args, path)
     config = resolve(
         args.task,
         agent=agent,
         preset=args.preset,
         config_file=args.config,
-        overrides=args.settings,
+        overrides=args.settings + _physics(args, world),
         seed=args.seed,
         world=args.world,
     )
     rehearse(config)
+    if not _keeps_records():
+        return _train(config, None)
     folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
     print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
     if world == "mujoco" and config.preset is None:
         print("these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores")
-    return train(config, folder, quiet=args.quiet)
+    return _train(config, folder, quiet=args.quiet)
+
+
+def _physics(args: argparse.Namespace, world: str) -> list[str]:
+    if args.physics is None:
+        return []
+    if world != "isaaclab":
+        raise UserError(f"--physics {args.physics} is an engine of Isaac Lab: add --world isaaclab")
+    return [f"isaaclab.physics={args.physics}"]
+
+
+def _keeps_records() -> bool:
+    from gaitway_agents.core import distributed
+
+    return distributed.rank() == 0
+
+
+def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
+    """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
+    from ..train import train, train_along
+
+    code = (
+        train(config, folder, quiet=quiet) if folder is not None and _keeps_records() else train_along(config, folder)
+    )
+    if config.world == "isaaclab" and code == 0:
+        from gaitway_isaaclab.launch import shut_down
+
+        shut_down()
+    return code
 
 
 def _resume(args: argparse.Namespace, path: Path) -> int:
     from ..config import difference, merge
     from ..runs import RunFolder
-    from ..train import train
     from ..worlds import find_task
 
     folder = RunFolder.open(path)
@@ -133,7 +186,7 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
         asked, had = getattr(args, name), getattr(stored, field)
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
-    config = merge(stored, args.config, args.settings)
+    config = merge(stored, args.config, args.settings + _physics(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
             f"{changed[0]} cannot change when a run is continued (only {', '.join(RESUMABLE)} can): "
@@ -142,10 +195,16 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
     if folder.record["status"] == "finished" and folder.record["steps"] >= config.total_steps:
         print(f"{path} is finished: {folder.record['steps']:,} steps; raise total_steps to train on")
         return 0
+    if not _keeps_records():
+        return _train(config, folder)
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
+    if config.world == "isaaclab":
+        print(
+            "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start anew"
+        )
     folder.set_config(config)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    return train(config, folder, quiet=args.quiet)
+    return _train(config, folder, quiet=args.quiet)
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:

@@ -1,0 +1,30 @@
+"""How MuJoCo simulates a task: settings, which need no MuJoCo to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhysicsOptions:
+    """Solver settings. Defaults are the fastest ones whose feet do not creep.
+
+    Newton converges in two or three iterations from a cold start, so warm starting costs more than it saves.
+    MuJoCo's friction is soft: with its defaults the light feet of a standing robot slide apart within a second. A
+    high ``impratio`` and ``solimp`` stop that; the pyramidal cone then costs nothing extra, the elliptic one 3x.
+    ``max_action_delay`` [s] reserves delay lines in the actuators, which an action-delay event then fills.
+    """
+
+    solver: str = "newton"
+    iterations: int = 10
+    warmstart: bool = False
+    cone: str = "pyramidal"
+    impratio: float = 10.0
+    solimp: tuple[float, float, float] = (0.95, 0.99, 0.001)
+    max_action_delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.solver not in ("newton", "cg", "pgs"):
+            raise ValueError(f"physics solver {self.solver!r}: use 'newton', 'cg' or 'pgs'")
+        if self.cone not in ("pyramidal", "elliptic"):
+            raise ValueError(f"friction cone {self.cone!r}: use 'pyramidal' or 'elliptic'")
