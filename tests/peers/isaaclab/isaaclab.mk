@@ -23,5 +23,6 @@ $(ISAACLAB_VENV)/.stamp: $(ISAACLAB_DIR)/constraints.txt $(ISAACLAB_DIR)/isaacla
 	$(ISAACLAB_PYTHON) -m venv $(ISAACLAB_VENV)
 	$(ISAACLAB_VENV)/bin/pip install --quiet --no-deps -c $(ISAACLAB_DIR)/constraints.txt isaaclab rsl-rl-lib
 	$(ISAACLAB_VENV)/bin/pip install --quiet -c $(ISAACLAB_DIR)/constraints.txt \
-		flatdict GitPython gymnasium h5py "numpy<2" prettytable pytest pyyaml scipy tensordict toml torch trimesh usd-core warp-lang
+		flatdict GitPython gymnasium h5py mujoco "numpy<2" prettytable pytest pyyaml scipy tensordict toml torch \
+		trimesh usd-core warp-lang
 	touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import gaitway_isaaclab
 import gymnasium
@@ -257,3 +258,72 @@ def test_the_actuator_network_by_choice(monkeypatch, tmp_path):
     (tmp_path / "anydrive_3_lstm_jit.pt").touch()
     cfg = gaitway_isaaclab.env_cfg(get_task(FLAT), actuators="isaaclab")
     assert type(cfg.scene.robot.actuators["legs"]).__name__ == "ActuatorNetLSTMCfg"
+
+
+# ---- the robot from Gaitway's own model ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def converted(monkeypatch, tmp_path):
+    """The configuration on a machine that Isaac Lab's asset server is out of reach for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")
+    return gaitway_isaaclab.env_cfg(get_task(FLAT), 4, "cpu")
+
+
+def test_nothing_of_it_is_fetched(converted):
+    """Isaac Lab's own paths hold the stand-in for its asset server's address; only where one is does it fetch."""
+    scene = converted.scene
+    assert scene.terrain.class_type.__name__ == "LocalGroundImporter"
+    assert scene.terrain.visual_material is None and scene.sky_light.spawn.texture_file is None
+    assert not converted.commands.base_velocity.debug_vis
+    assert converted.gaitway_asset == "mjcf"
+
+
+def test_the_converted_robot(converted, tmp_path):
+    from pathlib import Path
+
+    from isaaclab_assets.robots.anymal import ANYMAL_C_CFG
+    from pxr import Usd, UsdPhysics
+
+    robot = converted.scene.robot
+    path = Path(robot.spawn.usd_path)
+    assert path.is_relative_to(tmp_path)
+    stage = Usd.Stage.Open(str(path))
+    prims = list(stage.Traverse())
+    assert {prim.GetName() for prim in prims if prim.HasAPI(UsdPhysics.RigidBodyAPI)} == set(BODIES)
+    assert {prim.GetName() for prim in prims if prim.IsA(UsdPhysics.RevoluteJoint)} == set(ANYMAL_C.joint_names)
+    written = path.stat().st_mtime_ns
+    gaitway_isaaclab.env_cfg(get_task(FLAT), 4, "cpu")
+    assert path.stat().st_mtime_ns == written  # made once
+    ours, theirs = robot.spawn.to_dict(), ANYMAL_C_CFG.spawn.to_dict()
+    assert {entry for entry, *_ in differences(ours, theirs)} == {"usd_path"}
+
+
+def test_the_ground(tmp_path):
+    from gaitway_isaaclab.ground import write_ground
+    from pxr import Usd, UsdPhysics
+
+    stage = Usd.Stage.Open(str(write_ground(tmp_path / "ground.usda")))
+    planes = [prim for prim in stage.Traverse() if prim.GetTypeName() == "Plane"]
+    assert len(planes) == 1 and planes[0].HasAPI(UsdPhysics.CollisionAPI)
+    assert planes[0].GetAttribute("axis").Get() == "Z" and stage.GetDefaultPrim()
+
+
+def test_masses_that_the_simulator_lost_are_named():
+    import mujoco
+    import torch
+    from gaitway_isaaclab.assets import check_masses
+    from gaitway_isaaclab.usd import body_inertials
+
+    model = mujoco.MjModel.from_xml_path(str(ANYMAL_C.mjcf))
+    masses = {model.body(i).name: inertial.mass for i, inertial in enumerate(body_inertials(model)) if i > 0}
+    loaded = torch.tensor([masses[name] for name in BODIES]).repeat(3, 1)
+    articulation = SimpleNamespace(body_names=BODIES, data=SimpleNamespace(default_mass=loaded))
+    check_masses(ANYMAL_C, articulation)
+    loaded[:, BODIES.index("RF_THIGH")] *= 1.009
+    check_masses(ANYMAL_C, articulation)
+    loaded[:, BODIES.index("LF_THIGH")] *= 0.98
+    with pytest.raises(IsaacLabError, match=r"anymal-c with other masses.*LF_THIGH: .* kg instead of") as error:
+        check_masses(ANYMAL_C, articulation)
+    assert "RF_THIGH" not in str(error.value)
