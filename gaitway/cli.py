@@ -14,11 +14,37 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
-from .commands import bench, compare, doctor, export, import_isaaclab, list_, play, run, train, validate
+from .commands import (
+    bench,
+    compare,
+    diagnose,
+    doctor,
+    export,
+    import_isaaclab,
+    list_,
+    play,
+    record,
+    run,
+    train,
+    validate,
+)
 from .errors import UserError
 from .files import DISK_ERRORS, disk_error
 
-COMMANDS = (list_, train, bench, compare, play, validate, export, import_isaaclab, run, doctor)
+COMMANDS = (
+    list_,
+    train,
+    bench,
+    compare,
+    play,
+    validate,
+    export,
+    import_isaaclab,
+    record,
+    diagnose,
+    run,
+    doctor,
+)
 
 DESCRIPTION = """\
 Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.

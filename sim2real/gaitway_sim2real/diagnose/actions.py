@@ -120,6 +120,7 @@ def check_targets(view: View, name_order: Callable[[np.ndarray], str]) -> NoteOr
             "action offset should be 0 (use_default_offset=False)",
         ),
         by_name=name_order,
+        policy_is_expected=True,
     )
     bounds = saturation(found[usable], lagged[usable])
     if bounds is not None:

@@ -40,6 +40,8 @@ class Compared:
     clip_fix: str = "give the term the clip ({low:.6g}, {high:.6g}) before its scale"
     by_name: Callable[[np.ndarray], str] | None = None
     """A name for an order of the columns."""
+    policy_is_expected: bool = False
+    """The policy's columns are those of ``expected``, and ``found`` goes by name; else the other way round."""
 
 
 def check_term(view: View, term: Term, frames: np.ndarray, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
@@ -161,20 +163,23 @@ def _name(case: Compared, fit: ColumnFit) -> list[Finding]:
     flipped = (np.abs(fit.slope + usual) < SIGN_BAND * usual) & fit.slope_differs
     findings = []
     if fit.reordered:
-        order = [case.columns[i] for i in fit.source]
-        name = case.by_name(fit.source) if case.by_name else ""
-        what = f"the columns are in {name} order" if name else "the columns are in another order"
+        source = np.argsort(fit.source) if case.policy_is_expected else fit.source
+        order = [case.columns[i] for i in source]
+        name = case.by_name(source) if case.by_name else ""
+        what = f"the policy's columns are in {name} order" if name else "the policy's columns are in another order"
+        if case.by_name:
+            cause, fix = "joint_order", f"joint_names of the policy should be [{', '.join(order)}]"
+        else:
+            cause, fix = "frame", "reorder the components"
         findings.append(
             Finding(
-                cause="joint_order" if case.by_name else "frame",
+                cause=cause,
                 where=where,
                 what=f"{what}: {', '.join(order)}",
                 evidence=evidence,
-                fix=f"joint_names of the policy should be [{', '.join(order)}]"
-                if case.by_name
-                else "reorder the components",
+                fix=fix,
                 numbers=numbers | {"order": order},
-                key=str(fit.source.tolist()),
+                key=str(source.tolist()),
             )
         )
     if flipped.any():

@@ -75,7 +75,7 @@ def simulate(
     joints, feet = contract.num_joints, len(plant.foot_names)
     batch = Batch(plant.model, n, threads)
     apply_conditions(batch, plant, actuator_laws(contract), conditions)
-    world = _Robots(batch, plant, contract)
+    world = Robots(batch, plant, contract)
     world.place(conditions)
     line = DelayLine(np.tile(contract.default_joint_pos, (n, 1)), conditions.delay, plant)
     noise = np.random.default_rng(conditions.noise_seed) if conditions.noise_scale else None
@@ -192,7 +192,7 @@ def add_noise(signals: dict[str, np.ndarray], scale: float, rng: np.random.Gener
     return {**noisy, "imu_quat_wxyz": quat_mul(signals["imu_quat_wxyz"], turn)}
 
 
-class _Robots:
+class Robots:
     """N robots of one batch, in the contract's terms."""
 
     def __init__(self, batch: Batch, plant: Plant, contract: Contract) -> None:

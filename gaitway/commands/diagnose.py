@@ -1,0 +1,53 @@
+"""``gaitway diagnose``: why does this policy behave differently in another simulator?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import TWIN
+from . import common
+
+DESCRIPTION = """\
+Compare a bundle with a recording of its policy in the simulator it comes from, and name the cause of a mismatch.
+
+Three checks: is the recorded observation what the bundle builds from the recorded states; does its graph give the
+recorded actions, and do these give the recorded joint targets; does MuJoCo arrive at the recorded next state from each
+recorded state. Named are joint order, sign, scale, offset, frames, quaternion order, history layout, clips, delay,
+another policy, gains, armature and torque limit, with the numbers that speak for them and the fix.
+
+The exit code is 0 if no mismatch is found, 1 if one is named, 2 if bundle or recording cannot be used.
+
+examples:
+  gaitway diagnose bundles/go2 --recording rollout.npz
+  gaitway diagnose runs/walk/bundle --recording rollout.npz --json diagnosis.json
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "diagnose", "name the cause of a mismatch between simulators", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument(
+        "--recording", type=Path, required=True, metavar="FILE.npz", help="made by gaitway record or a recorder"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings here")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("diagnose", TWIN)
+    from gaitway_sim2real.diagnose import diagnose_bundle
+    from gaitway_tasks.recording import Recording
+
+    from ..files import make_folder, write_text_atomically
+
+    Recording.load(args.recording)
+    bundle = common.bundle_of(args.source)
+    if args.json is not None:
+        make_folder(args.json.absolute().parent)
+    diagnosis = diagnose_bundle(bundle, args.recording)
+    if args.json is not None:
+        write_text_atomically(args.json, diagnosis.to_json())
+    print(diagnosis.summary())
+    return 1 if diagnosis.findings else 0

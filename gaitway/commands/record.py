@@ -1,0 +1,90 @@
+"""``gaitway record``: what a policy sees and does, as a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import TWIN, WORLDS
+from ..errors import UserError
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_tasks.recording import Recording
+
+DESCRIPTION = """\
+Write what a policy sees and does, and the named states behind it, to a file for gaitway diagnose.
+
+A run is recorded in the world it trains in, with all noise, pushes and randomisation. A bundle is recorded in plain
+MuJoCo, as gaitway validate steps it. In Isaac Lab, use gaitway_isaaclab.recorder in the script that plays the policy.
+
+examples:
+  gaitway record runs/walk --out rollout.npz
+  gaitway record runs/walk/bundle --out mujoco.npz --seconds 5 --envs 4
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "record", "write what a policy sees and does to a file", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="file to write")
+    parser.add_argument("--seconds", type=float, default=10.0, help="length (default 10)")
+    parser.add_argument("--envs", type=int, default=8, help="robots at once (default 8)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of commands, resets and noise (default 0)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    kind = common.run_or_bundle(args.source)
+    if not 0.4 <= args.seconds <= 600.0:
+        raise UserError(f"--seconds {args.seconds}: give 0.4 to 600")
+    if not 1 <= args.envs <= 4096:
+        raise UserError(f"--envs {args.envs}: give 1 to 4096")
+    if args.out.suffix != ".npz":
+        raise UserError(f"--out {args.out}: a recording is an .npz file")
+    from ..files import make_folder
+
+    make_folder(args.out.absolute().parent)
+    common.require("recording", TWIN if kind == "bundle" else WORLDS["mujoco"])
+    recording = _bundle(args) if kind == "bundle" else _run(args)
+    recording.save(args.out)
+    print(f"recording: {args.out}; {recording.steps} steps of {recording.num_envs} robots in {recording.simulator}")
+    print(f"next: gaitway diagnose BUNDLE --recording {args.out}")
+    return 0
+
+
+def _bundle(args: argparse.Namespace) -> Recording:
+    from gaitway_sim2real.diagnose.record import record_bundle
+
+    return record_bundle(args.source, seconds=args.seconds, envs=args.envs, seed=args.seed)
+
+
+def _run(args: argparse.Namespace) -> Recording:
+    import dataclasses
+
+    import gaitway_mujoco
+    import torch
+    from gaitway_mujoco.recorder import RolloutRecorder
+
+    from ..runs import RunFolder
+    from ..train import load_actor
+
+    folder = RunFolder.open(args.source)
+    if (world := folder.record["world"]) != "mujoco":
+        raise UserError(f"{args.source} trains in {world}: gaitway record plays runs of the world mujoco only")
+    config, actor, _ = load_actor(folder)
+    actor, physics = actor.cpu(), dataclasses.asdict(config.physics) if config.physics is not None else {}
+    env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **physics)
+    recorder = RolloutRecorder(env)
+    observation, _ = recorder.reset(seed=args.seed)
+    memory = torch.zeros(args.envs, getattr(actor, "memory_size", 0))
+    with torch.inference_mode():
+        for _ in range(round(args.seconds / config.robot_task.timing.step_dt)):
+            if memory.numel():
+                action, memory = actor(observation["policy"], memory)
+            else:
+                action = actor(observation["policy"])
+            observation, _, terminated, truncated, _ = recorder.step(action.clone())
+            memory = memory * ~(terminated | truncated)[:, None]
+    return recorder.recording()

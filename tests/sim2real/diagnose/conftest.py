@@ -1,0 +1,23 @@
+"""One bundle per robot for the whole session: the export takes longer than all else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from gaitway_tasks.spec import Task
+from sim2real.diagnose.walkers import ROBOTS, Trample, make_actor, make_bundle, make_task
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", params=sorted(ROBOTS))
+def walker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, Trample, Path]:
+    """The right task, its actor and the bundle of both."""
+    task = make_task(ROBOTS[request.param])
+    actor = make_actor(task)
+    return task, actor, make_bundle(task, actor, tmp_path_factory.mktemp(request.param) / "bundle")

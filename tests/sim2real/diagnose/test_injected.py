@@ -1,0 +1,43 @@
+"""Each known wrong is named, and nothing else; what training does on purpose is no wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gaitway_sim2real.diagnose import diagnose_bundle
+from gaitway_tasks.spec import Task
+from sim2real.diagnose.cases import CASES
+from sim2real.diagnose.walkers import Trample, record, rough_life
+
+Walker = tuple[Task, Trample, Path]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_named(walker: Walker, tmp_path: Path, name: str) -> None:
+    task, actor, bundle = walker
+    case = CASES[name]
+    recording = record(case.task(task), actor, **case.record(task)).save(tmp_path / "rollout")
+    diagnosis = diagnose_bundle(bundle, recording)
+    assert diagnosis.causes == (case.cause,), diagnosis.summary()
+    assert case.says in diagnosis.findings[0].what
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clean_recordings_raise_no_alarm(walker: Walker, tmp_path: Path, seed: int) -> None:
+    """Noise, pushes, payloads, friction and resets are no mismatch."""
+    task, actor, bundle = walker
+    recording = record(rough_life(task), actor, seed=seed)
+    assert recording.done.any()
+    diagnosis = diagnose_bundle(bundle, recording.save(tmp_path / "rollout"))
+    assert diagnosis.findings == (), diagnosis.summary()
+
+
+@pytest.mark.parametrize("name", ["joint order", "sign", "scale", "quaternion order", "history layout"])
+def test_causes_show_through_noise_and_pushes(walker: Walker, tmp_path: Path, name: str) -> None:
+    task, actor, bundle = walker
+    case = CASES[name]
+    recording = record(case.task(rough_life(task)), actor, seed=1, **case.record(task)).save(tmp_path / "rollout")
+    diagnosis = diagnose_bundle(bundle, recording)
+    assert diagnosis.causes == (case.cause,), diagnosis.summary()
+    assert case.says in diagnosis.findings[0].what
