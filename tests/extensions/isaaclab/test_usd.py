@@ -244,13 +244,13 @@ def test_the_articulation_is_found_and_every_canonical_body_is_a_link(stage, rob
 
 def test_bodies_collide_with_each_other_only_where_the_mjcf_lets_them(tmp_path):
     def self_collisions(robot):
-        root = Usd.Stage.Open(str(write_usd(robot, tmp_path / "robot.usd"))).GetDefaultPrim()
-        return root.GetAttribute("physxArticulation:enabledSelfCollisions").Get()
+        stage = Usd.Stage.Open(str(write_usd(robot, tmp_path / f"{robot.name}.usd")))
+        return stage.GetDefaultPrim().GetAttribute("physxArticulation:enabledSelfCollisions").Get()
 
     assert self_collisions(ANYMAL_C) is False  # its colliders meet the ground alone
     assert self_collisions(skewed_robot(tmp_path)) is True
     ground_only = SKEWED.replace("<geom ", '<geom contype="0" conaffinity="1" ')
-    assert self_collisions(skewed_robot(tmp_path, ground_only)) is False
+    assert self_collisions(skewed_robot(tmp_path, ground_only).replace(name="skewed-2")) is False
 
 
 @pytest.mark.parametrize(
