@@ -50,7 +50,7 @@ def map_actuators(
         driven |= dict.fromkeys(joints, group)
         groups |= _grouped(group, _laws(node, group, joints, fallback, notes))
     if left := [joint for joint in names if joint not in driven]:
-        notes.append(f"{', '.join(left)}: in no actuator group of env.yaml; driven as in {fallback.source}")
+        notes.append(f"{', '.join(left)}: in no actuator group of env.yaml; driven as {fallback.source} says")
         laws = {}
         for joint in left:
             fallback.value(joint, "stiffness", scene.where)

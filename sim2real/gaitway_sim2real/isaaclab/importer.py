@@ -18,6 +18,7 @@ from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_as
 from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
 from .config import Settings, read_yaml
 from .errors import IsaacLabImportError
+from .model import OwnModel
 from .networks import RslRlActor
 from .robot import resolve_robot
 from .terms import FIX, Layout, PolicyObservation, map_observations
@@ -48,6 +49,8 @@ class ImportedRun:
     """Where the order of the joints comes from."""
     notes: tuple[str, ...]
     """What is approximated or assumed."""
+    own_model: OwnModel | None = None
+    """Keeps the file of the robot's MJCF until the run is exported, if it is one made for this import."""
 
     @property
     def estimated(self) -> tuple[str, ...]:
@@ -184,6 +187,7 @@ def read_run(
         action_order=tuple(order),
         joint_order=found.order_source,
         notes=tuple(notes),
+        own_model=found.own_model,
     )
 
 

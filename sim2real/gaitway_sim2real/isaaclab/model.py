@@ -1,7 +1,8 @@
-"""A robot that Gaitway does not know, from its MJCF: joints, bodies, base and feet."""
+"""A robot that Gaitway does not know, from its MJCF: joints, bodies, base and feet, in a file that needs no other."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +12,115 @@ from gaitway_tasks.robots import Robot, mjcf
 from .errors import IsaacLabImportError
 
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
 
 
-def robot_from_mjcf(path: Path, unlimited: float) -> Robot:
-    """The robot in ``path``: all its hinge and slide joints, the body of its free joint as base.
+class OwnModel:
+    """The robot of an MJCF. ``robot.mjcf`` is a copy without includes and files of its own, there while this object is.
 
-    Its feet are the last links. Joints without a range get +-``unlimited`` [rad]. Pose, height and actuators are left
-    at nothing: a run's configuration has them.
+    All hinge and slide joints are the robot's, its base is the body of its free joint, its feet are the last links.
+    Pose, gains and limits of actuators are left at nothing: a run's configuration has them.
     """
-    spec = mjcf.load_spec(path)
-    model = mjcf.compile_spec(mjcf.load_spec(path), path)
+
+    def __init__(self, path: Path):
+        self._folder = tempfile.TemporaryDirectory(prefix="gaitway-model-")
+        spec = mjcf.load_spec(path)
+        model = mjcf.compile_spec(spec, path)
+        base = _check(spec, path)
+        joints = [joint for joint in spec.joints if joint.type in SCALAR]
+        above = {ancestor for joint in joints for ancestor in _ancestors(joint.parent)}
+        bodies = [body.name for body in spec.bodies if body.name != "world" and _root(body).name == base]
+        limits = []
+        for joint in joints:
+            compiled = model.joint(joint.name)
+            low, high = (float(x) for x in compiled.range)
+            limits.append((low, high) if model.jnt_limited[compiled.id] else (-UNLIMITED, UNLIMITED))
+        self.robot = Robot(
+            name=path.stem,
+            joint_names=tuple(joint.name for joint in joints),
+            body_names=(base, *(name for name in bodies if name != base)),
+            foot_names=tuple(dict.fromkeys(j.parent.name for j in joints if j.parent.name not in above)),
+            default_joint_pos=(0.0,) * len(joints),
+            joint_limits=tuple(limits),
+            soft_joint_pos_limit_factor=1.0,
+            init_height=float(spec.body(base).pos[2]),
+            actuators={},
+            mjcf=_standalone(spec, model, base, Path(self._folder.name) / path.name, path),
+        )
+
+
+def _check(spec: Any, path: Path) -> str:
+    """The base's name; raises if the file is not one robot with a free base and a name for everything."""
     joints = [joint for joint in spec.joints if joint.type in SCALAR]
-    if unnamed := [joint for joint in joints if not joint.name]:
-        raise IsaacLabImportError(f"{path}: a joint of body {unnamed[0].parent.name!r} has no name; name them all")
     if not joints:
         raise IsaacLabImportError(f"{path} has no hinge or slide joint")
+    if unnamed := [joint for joint in joints if not joint.name]:
+        raise IsaacLabImportError(f"{path}: a joint of body {unnamed[0].parent.name!r} has no name; name them all")
     base = _root(joints[0].parent)
     if any(_root(joint.parent).name != base.name for joint in joints):
         raise IsaacLabImportError(f"{path} holds more than one robot: leave the trained one alone in it")
     if not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in base.joints):
         raise IsaacLabImportError(f"{path}: body {base.name!r} has no free joint: add <freejoint/> to it")
-    bodies = [body for body in spec.bodies if body.name != "world"]
-    if any(not body.name for body in bodies):
+    if any(not body.name for body in spec.bodies if _root(body).name == base.name):
         raise IsaacLabImportError(f"{path}: a body below {base.name!r} has no name; name them all")
-    above = {ancestor for joint in joints for ancestor in _ancestors(joint.parent)}
-    feet = dict.fromkeys(joint.parent.name for joint in joints if joint.parent.name not in above)
-    limits = []
-    for joint in joints:
-        compiled = model.joint(joint.name)
-        low, high = (float(x) for x in compiled.range)
-        limits.append((low, high) if model.jnt_limited[compiled.id] else (-unlimited, unlimited))
-    return Robot(
-        name=path.stem,
-        joint_names=tuple(joint.name for joint in joints),
-        body_names=(base.name, *(body.name for body in bodies if body.name != base.name)),
-        foot_names=tuple(feet),
-        default_joint_pos=(0.0,) * len(joints),
-        joint_limits=tuple(limits),
-        soft_joint_pos_limit_factor=1.0,
-        init_height=float(base.pos[2]),
-        actuators={},
-        mjcf=path,
-    )
+    return str(base.name)
+
+
+def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Path) -> Path:
+    """Write the robot alone: no scene, no control, no visuals, inertias as numbers and collision meshes as vertices."""
+    for group in (spec.actuators, spec.sensors, spec.keys):
+        for element in list(group):
+            spec.delete(element)
+    for element in (*spec.worldbody.geoms, *spec.worldbody.lights, *spec.worldbody.cameras, *spec.worldbody.sites):
+        spec.delete(element)
+    for body in list(spec.worldbody.bodies):
+        if body.name != base:
+            spec.delete(body)
+    for body in spec.bodies:
+        if body.name != "world" and model.body(body.name).mass[0] > 0.0:
+            compiled = model.body(body.name)
+            body.explicitinertial, body.mass = 1, float(compiled.mass[0])
+            body.ipos, body.iquat, body.inertia = compiled.ipos, compiled.iquat, compiled.inertia
+            body.fullinertia = [float("nan"), *[0.0] * 5]
+    mjcf.strip_visuals(spec)
+    used = set()
+    for geom in spec.geoms:
+        geom.material = ""
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
+            used.add(geom.meshname)
+    for group in (spec.materials, spec.textures, spec.skins):
+        for element in list(group):
+            spec.delete(element)
+    for mesh in list(spec.meshes):
+        if mesh.name not in used:
+            spec.delete(mesh)
+            continue
+        _inline(spec, mesh, model)
+    try:
+        copy = spec.compile()
+        out.write_text(spec.to_xml(), "utf-8")
+        mujoco.MjModel.from_xml_path(str(out))
+    except (ValueError, mujoco.FatalError) as error:
+        reason = " ".join(str(error).split())
+        raise IsaacLabImportError(f"{path} cannot be made independent of other files: {reason}") from None
+    ours = float(model.body_subtreemass[model.body(base).id])
+    if abs(float(copy.body_subtreemass[copy.body(base).id]) - ours) > 1e-6 * ours:
+        raise IsaacLabImportError(f"{path}: the robot's mass changed while the file was made independent of others")
+    return out
+
+
+def _inline(spec: Any, mesh: Any, model: mujoco.MjModel) -> None:
+    """Replace a mesh's file by its vertices. MuJoCo centres a mesh it reads, and shifts its geoms to make up for it."""
+    compiled = model.mesh(mesh.name)
+    start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
+    vertices = model.mesh_vert[start : start + count]
+    for geom in spec.geoms:
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.meshname == mesh.name:
+            placed = model.geom(geom.id)
+            geom.pos, geom.quat = placed.pos, placed.quat
+    mesh.file, mesh.content_type = "", ""
+    mesh.scale, mesh.refpos, mesh.refquat = [1.0] * 3, [0.0] * 3, [1.0, 0.0, 0.0, 0.0]
+    mesh.uservert, mesh.userface = vertices.flatten().tolist(), []
 
 
 def _root(body: Any) -> Any:

@@ -9,6 +9,10 @@ from typing import Any
 from .errors import IsaacLabImportError
 
 
+class NoMatch(IsaacLabImportError):
+    """A pattern that matches no joint."""
+
+
 def matching(patterns: str | Sequence[str], names: Sequence[str], what: str, *, preserve_order: bool) -> list[str]:
     """The ``names`` that match whole, as ``Articulation.find_joints`` lists them.
 
@@ -37,7 +41,7 @@ def _owners(patterns: list[str], names: Sequence[str], what: str) -> dict[str, s
         except re.error as error:
             raise IsaacLabImportError(f"{what}: {pattern!r} is not a regular expression: {error}") from None
         if not found:
-            raise IsaacLabImportError(f"{what}: {pattern!r} matches none of the joints {', '.join(names)}")
+            raise NoMatch(f"{what}: {pattern!r} matches none of the joints {', '.join(names)}")
         for name in found:
             if name in owner:
                 raise IsaacLabImportError(f"{what}: {name!r} matches both {owner[name]!r} and {pattern!r}")

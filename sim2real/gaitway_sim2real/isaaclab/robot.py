@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,8 @@ from gaitway_tasks.robots.orders import newton_order, physx_order
 from .actuators import Fallback, map_actuators
 from .config import Settings, given
 from .errors import IsaacLabImportError
-from .names import values
-
-HALF_UNLIMITED = 9.42477796076938  # [rad] for a joint whose model has no range: three half turns, as ANYbotics writes
+from .model import OwnModel
+from .names import NoMatch, values
 
 
 @dataclass
@@ -24,6 +24,8 @@ class RunRobot:
     robot: Robot
     order_source: str
     notes: list[str] = field(default_factory=list)
+    own_model: OwnModel | None = None
+    """Keeps the file of ``robot.mjcf``, if it is one made for this import."""
 
 
 def resolve_robot(
@@ -43,12 +45,20 @@ def resolve_robot(
     """
     scene = env.child("scene").child(asset)
     notes: list[str] = []
-    entry, fallback = _entry(scene, name, model, notes)
-    names, source = _joint_order(entry, env, asset, joint_order, descriptors, model is not None, notes)
-    pose = _default_pose(scene, names, asset, descriptors, notes)
+    own = OwnModel(model) if model is not None else None
+    entry, fallback = _entry(scene, name, own, notes)
+    if own is not None and (feet := _feet(env, entry.body_names)):
+        entry = entry.replace(foot_names=feet)
+    names, source = _joint_order(entry, env, asset, joint_order, descriptors, own is not None, notes)
+    try:
+        pose = _default_pose(scene, names, asset, descriptors, notes)
+        actuators = map_actuators(scene, names, fallback, notes)
+    except NoMatch as error:
+        raise IsaacLabImportError(
+            f"{error}: is {entry.name} the robot of this run? Another one is given with --robot or --model"
+        ) from None
     limits = dict(zip(entry.joint_names, entry.joint_limits, strict=True))
     initial = scene.child("init_state")
-    actuators = map_actuators(scene, names, fallback, notes)
     height = initial.get("pos", (tuple, list))
     robot = entry.replace(
         joint_names=names,
@@ -58,10 +68,10 @@ def resolve_robot(
         init_height=float(height[2]) if height else entry.init_height,
         actuators=actuators,
     )
-    return RunRobot(robot, source, notes)
+    return RunRobot(robot, source, notes, own)
 
 
-def _entry(scene: Settings, name: str | None, model: Path | None, notes: list[str]) -> tuple[Robot, Fallback]:
+def _entry(scene: Settings, name: str | None, own: OwnModel | None, notes: list[str]) -> tuple[Robot, Fallback]:
     """The robot before the run's own settings, and what its actuators are where the run does not say."""
     spawn = Settings(scene.get("spawn", dict, {}), f"{scene.where}.spawn")
     asset_file = next((str(v) for k in ("usd_path", "asset_path") if given(v := spawn.data.get(k))), "")
@@ -70,13 +80,10 @@ def _entry(scene: Settings, name: str | None, model: Path | None, notes: list[st
         if name not in ROBOTS:
             raise IsaacLabImportError(f"--robot {name!r} is not known; known robots are {', '.join(ROBOTS)}")
         known = ROBOTS[name]
-    if model is not None:
-        from .model import robot_from_mjcf
-
-        entry = robot_from_mjcf(model, HALF_UNLIMITED)
-        if known is not None and set(known.joint_names) == set(entry.joint_names):
-            return entry.replace(name=known.name), _laws(known)
-        return entry, Fallback({}, f"the model {model} says nothing of gains")
+    if own is not None:
+        if known is not None and set(known.joint_names) == set(own.robot.joint_names):
+            return own.robot.replace(name=known.name), _laws(known)
+        return own.robot, Fallback({}, f"an MJCF, {own.robot.mjcf.name}, does not say either")
     if known is None:
         raise IsaacLabImportError(
             f"the run spawns {asset_file or 'a robot without a file'}, which is none of the robots known here "
@@ -86,6 +93,17 @@ def _entry(scene: Settings, name: str | None, model: Path | None, notes: list[st
     if asset_file and _stem(asset_file) != _stem(known.usd or ""):
         notes.append(f"the run spawned {asset_file.rpartition('/')[2]}; the model is Gaitway's {known.name}")
     return known, _laws(known)
+
+
+def _feet(env: Settings, bodies: Sequence[str]) -> tuple[str, ...]:
+    """The bodies that the task's rewards for feet look at, if the model has them."""
+    for name, reward in (env.children("rewards") if "rewards" in env else {}).items():
+        if "feet" in name and isinstance(params := reward.data.get("params"), dict):
+            patterns = (params.get("sensor_cfg") or {}).get("body_names") or ()
+            wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+            if found := tuple(body for body in bodies if any(re.fullmatch(pattern, body) for pattern in wanted)):
+                return found
+    return ()
 
 
 def _laws(robot: Robot) -> Fallback:

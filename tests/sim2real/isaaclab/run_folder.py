@@ -134,11 +134,9 @@ def make_model(agent: dict[str, Any], width: int, actions: int) -> MLPModel:
 def save_model(model: MLPModel, path: Path, iteration: int = 42) -> None:
     """A checkpoint with the sections that rsl_rl 5 writes."""
     optimizer = torch.optim.Adam(model.parameters())
-    torch.save(
-        {"actor_state_dict": model.state_dict(), "critic_state_dict": {}, "optimizer_state_dict": optimizer.state_dict(),
-         "iter": iteration, "infos": None},
-        path,
-    )  # fmt: skip
+    sections = {"actor_state_dict": model.state_dict(), "critic_state_dict": {}}
+    sections["optimizer_state_dict"] = optimizer.state_dict()
+    torch.save({**sections, "iter": iteration, "infos": None}, path)
 
 
 def write_run(
