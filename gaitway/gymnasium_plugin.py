@@ -54,8 +54,12 @@ def install() -> None:
 def _register() -> None:
     # A broken or partial installation of ours must never keep a stranger's program from importing Gymnasium.
     try:
+        from importlib.util import find_spec
+
         from gaitway_mujoco.registration import register
 
         register()
+        if find_spec("isaaclab"):  # its own scripts then know Gaitway's tasks
+            import gaitway_isaaclab  # noqa: F401
     except Exception as error:
         print(f"gaitway: its Gymnasium environments are not registered: {error}", file=sys.stderr)

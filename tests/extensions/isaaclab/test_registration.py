@@ -72,3 +72,14 @@ def test_extension_file():
     assert described["package"]["version"] == gaitway.__version__
     module = described["python"]["module"][0]
     assert (folder / module["path"] / module["name"] / "__init__.py").resolve() == folder / "__init__.py"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_beside_isaac_lab_gymnasium_knows_the_tasks_by_itself(tmp_path, installed):
+    """Isaac Lab 2.3's scripts import no tasks but its own, and any script imports Gymnasium."""
+    if installed:
+        (tmp_path / "isaaclab").mkdir()
+        (tmp_path / "isaaclab" / "__init__.py").write_text("raise RuntimeError('the simulator would start')")
+    code = "import gymnasium; print('Gaitway-Velocity-Flat-Anymal-C-v0' in gymnasium.registry)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == str(installed) and not done.stderr

@@ -297,7 +297,10 @@ def test_the_converted_robot(converted, tmp_path):
     gaitway_isaaclab.env_cfg(get_task(FLAT), 4, "cpu")
     assert path.stat().st_mtime_ns == written  # made once
     ours, theirs = robot.spawn.to_dict(), ANYMAL_C_CFG.spawn.to_dict()
-    assert {entry for entry, *_ in differences(ours, theirs)} == {"usd_path"}
+    assert {entry for entry, *_ in differences(ours, theirs)} == {
+        "usd_path",
+        "articulation_props.enabled_self_collisions",
+    }
 
 
 def test_the_ground(tmp_path):
