@@ -71,7 +71,8 @@ def _grouped(group: str, laws: Mapping[str, ActuatorLaw]) -> dict[str, ActuatorL
 def _laws(
     node: Settings, group: str, joints: list[str], fallback: Fallback, notes: list[str]
 ) -> dict[str, ActuatorLaw]:
-    kind = node.require("class_type", str).rpartition(":")[2]
+    function = node.require("class_type", str)
+    kind = function.rpartition(":")[2]
     borrowed: set[str] = set()
 
     def value(joint: str, *keys: str) -> float:
@@ -115,7 +116,8 @@ def _laws(
             notes.append(f"actuators {group!r}: a {kind}; {PD[kind]}")
     else:
         raise IsaacLabImportError(
-            f"{node.where}.class_type is {kind}: only {', '.join((*PD, 'DCMotor', *NETWORKS))} have an equivalent here"
+            f"{node.where}.class_type is {function}: only {', '.join((*PD, 'DCMotor', *NETWORKS))} have an "
+            f"equivalent here"
         )
     if borrowed:
         notes.append(f"actuators {group!r}: {', '.join(sorted(borrowed))} of {fallback.source}; env.yaml does not say")

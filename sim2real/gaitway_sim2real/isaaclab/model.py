@@ -68,6 +68,14 @@ def _check(spec: Any, path: Path) -> str:
 
 def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Path) -> Path:
     """Write the robot alone: no scene, no control, no visuals, inertias as numbers and collision meshes as vertices."""
+    _place_meshes(spec, model)  # first: ids hold until something is deleted
+    for body in spec.bodies:
+        if body.name != "world" and model.body(body.name).mass[0] > 0.0:
+            compiled = model.body(body.name)
+            body.explicitinertial, body.mass = 1, float(compiled.mass[0])
+            body.ipos, body.iquat, body.inertia = compiled.ipos, compiled.iquat, compiled.inertia
+            body.fullinertia = [float("nan"), *[0.0] * 5]
+            body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
     for group in (spec.actuators, spec.sensors, spec.keys):
         for element in list(group):
             spec.delete(element)
@@ -76,12 +84,6 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
     for body in list(spec.worldbody.bodies):
         if body.name != base:
             spec.delete(body)
-    for body in spec.bodies:
-        if body.name != "world" and model.body(body.name).mass[0] > 0.0:
-            compiled = model.body(body.name)
-            body.explicitinertial, body.mass = 1, float(compiled.mass[0])
-            body.ipos, body.iquat, body.inertia = compiled.ipos, compiled.iquat, compiled.inertia
-            body.fullinertia = [float("nan"), *[0.0] * 5]
     mjcf.strip_visuals(spec)
     used = set()
     for geom in spec.geoms:
@@ -95,7 +97,7 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
         if mesh.name not in used:
             spec.delete(mesh)
             continue
-        _inline(spec, mesh, model)
+        _inline(mesh, model)
     try:
         copy = spec.compile()
         out.write_text(spec.to_xml(), "utf-8")
@@ -109,18 +111,22 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
     return out
 
 
-def _inline(spec: Any, mesh: Any, model: mujoco.MjModel) -> None:
-    """Replace a mesh's file by its vertices. MuJoCo centres a mesh it reads, and shifts its geoms to make up for it."""
-    compiled = model.mesh(mesh.name)
-    start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
-    vertices = model.mesh_vert[start : start + count]
+def _place_meshes(spec: Any, model: mujoco.MjModel) -> None:
+    """Put mesh geoms where the compiler did: it centres every mesh and shifts its geoms to make up for it."""
     for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.meshname == mesh.name:
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
             placed = model.geom(geom.id)
             geom.pos, geom.quat = placed.pos, placed.quat
+            geom.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
+
+
+def _inline(mesh: Any, model: mujoco.MjModel) -> None:
+    """Replace a mesh's file by its centred vertices; geoms collide with their convex hull in either case."""
+    compiled = model.mesh(mesh.name)
+    start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
     mesh.file, mesh.content_type = "", ""
     mesh.scale, mesh.refpos, mesh.refquat = [1.0] * 3, [0.0] * 3, [1.0, 0.0, 0.0, 0.0]
-    mesh.uservert, mesh.userface = vertices.flatten().tolist(), []
+    mesh.uservert, mesh.userface = model.mesh_vert[start : start + count].flatten().tolist(), []
 
 
 def _root(body: Any) -> Any:

@@ -27,6 +27,10 @@ MODULES = (
 )
 """Where a function of a known name is the known function."""
 
+OWN = "gaitway_isaaclab.terms"
+"""Gaitway's own terms in Isaac Lab: the name is the dotted path of the function, and joints are in the order of the
+actions, whatever order the simulator has."""
+
 GROUP_SETTINGS = {"concatenate_terms", "concatenate_dim", "enable_corruption", "history_length", "flatten_history_dim"}
 
 
@@ -49,7 +53,7 @@ KNOWN = {
     "joint_vel_rel": Known(observations.joint_vel_rel, "joints"),
     "generated_commands": Known(observations.generated_commands, "command", frozenset({"command_name"})),
     "last_action": Known(observations.last_action, "action", frozenset({"action_name"})),
-    "height_scan": Known(observations.height_scan, "scan", frozenset({"sensor_cfg", "offset"})),
+    "height_scan": Known(observations.height_scan, "scan", frozenset({"sensor_cfg", "sensor", "offset"})),
 }
 """By the name of Isaac Lab's function. Default joint velocities are zero, or the import is refused elsewhere."""
 
@@ -157,6 +161,8 @@ def _map_term(
 ) -> _Mapped:
     function = node.require("func", str)
     module, _, name = function.partition(":")
+    if own := module == OWN:
+        module, _, name = name.rpartition(".")
     known = KNOWN.get(name)
     if known is None or not any(module == m or module.startswith(f"{m}.") for m in MODULES):
         raise IsaacLabImportError(f"{function} is not known")
@@ -172,7 +178,7 @@ def _map_term(
     joints = list(layout.joint_names)
     full, selection = 3, [0, 1, 2]
     if known.kind in ("vector", "joints"):
-        selected = _joints(params, layout, function)
+        selected = _action_joints(Settings({}, ""), layout) if own else _joints(params, layout, function)
         if known.kind == "joints":
             full, selection = len(joints), [joints.index(joint) for joint in selected]
     elif known.kind == "command":
@@ -180,7 +186,7 @@ def _map_term(
     elif known.kind == "action":
         full, selection = len(joints), [joints.index(joint) for joint in _action_joints(params, layout)]
     else:
-        sensor = params.child("sensor_cfg").require("name", str)
+        sensor = params.require("sensor", str) if own else params.child("sensor_cfg").require("name", str)
         scanners[sensor] = _scanner(env, sensor, layout, notes)
         ours |= {"sensor": sensor, "offset": float(params.get("offset", float, 0.5))}
         full = len(HeightScan(resolution=scanners[sensor].resolution, size=scanners[sensor].size).points())
