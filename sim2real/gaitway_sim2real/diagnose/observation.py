@@ -50,9 +50,9 @@ def check_term(view: View, term: Term, frames: np.ndarray, name_order: Callable[
         return f"{term.name}: not checked, {term.why_not}", []
     joint = term.kind in JOINT_KINDS
     start = term.start
-    usable = np.full(view.first.shape, True)
+    usable = view.age >= 1  # Isaac Lab's derived quantities are a step old after a reset
     if term.kind == "last_action":
-        usable = (view.age >= 2) | view.start_known
+        usable = usable & ((view.age >= 2) | view.start_known)
     pose = np.array(view.contract.default_joint_pos) * np.asarray(term.layout.scale)
     case = Compared(
         where=f"observation term {term.name} (columns {start}:{start + term.layout.dim} of the frame)",

@@ -1,4 +1,4 @@
-"""Record a bundle in plain MuJoCo, as the validation suite simulates it: a recording of the right kind to compare with."""
+"""Record a bundle in plain MuJoCo, as the validation suite simulates it: something to compare with."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import numpy as np
 from gaitway_tasks.robots import DCMotor
 from mujoco.batch import Batch
 
-from ..contract import Contract
 from ..validate.plant import actuator_laws, build_plant
 from .view import View
 
