@@ -170,11 +170,14 @@ def _converted(robot: Robot) -> Any:
 
 
 def _usd_of(robot: Robot) -> Path:
-    """The converted USD, in the user's cache, by what it was made from."""
+    """The converted USD, in the user's cache, by what it was made from.
+
+    It is named as Isaac Lab's own, which is how the robot of a run is told later.
+    """
     from . import usd
 
     made_from = hashlib.sha256(robot.mjcf.read_bytes() + repr(robot).encode() + Path(usd.__file__).read_bytes())
-    path = cache_folder() / f"{robot.name}-{made_from.hexdigest()[:16]}.usd"
+    path = cache_folder() / made_from.hexdigest()[:16] / (Path(robot.usd).name if robot.usd else f"{robot.name}.usd")
     if not path.exists():
         # Renamed into place, so that a process beside this one never reads half a file.
         temporary = usd.write_usd(robot, path.with_name(f"{os.getpid()}-{path.name}"))
