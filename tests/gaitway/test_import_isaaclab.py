@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import yaml
-from gaitway.cli import main
 from gaitway_sim2real.contract import Contract, verify_files
 from sim2real.isaaclab.run_folder import agent_settings, env_settings, term, write_run
+
+from gaitway.cli import main
 
 
 def test_a_run_becomes_a_bundle(tmp_path, capsys):
