@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from gaitway_sim2real.contract import Contract
@@ -126,6 +127,10 @@ def run(bundle: Path, steps: int, batch: int = 3, seed: int = 0) -> tuple[Contra
     return contract, rows
 
 
+def robot_by_robot(bundle: Path) -> bool:
+    return [node.op_type for node in onnx.load(bundle / "policy.onnx").graph.node] == ["Scan"]
+
+
 def as_isaac_lab(row: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     """The bundle's inputs as the environment has them: PhysX's order and x, y, z, w."""
     to_physx = [ANYMAL_C.joint_names.index(name) for name in PHYSX]
@@ -162,6 +167,7 @@ def test_orders_frames_and_feedback_of_isaac_lab_become_the_bundles(tmp_path: Pa
     package = write(tmp_path, policy, ALL, state={"last_action": torch.zeros(1, 12)})
     said: list[str] = []
     bundle = bundle_of_package(package, say=said.append)
+    assert not robot_by_robot(bundle)
     contract, rows = run(bundle, 5)
     assert worst_error(policy, rows, {"last_action": torch.zeros(3, 12)}) < 1e-6
     assert contract.task == "Isaac-Velocity-Flat-Anymal-C-v0" and contract.robot == "anymal-c"
@@ -187,6 +193,7 @@ def test_state_of_any_shape_starts_from_the_packages_initial_values(tmp_path: Pa
     package = write(tmp_path, policy, ("robot_joint_pos", "robot_root_ang_vel_b"), state={"actor_state_0": start})
     bundle = bundle_of_package(package, say=lambda text: None)
     OnboardPolicy(bundle)
+    assert robot_by_robot(bundle)  # the layers come first: robots cannot
     contract, rows = run(bundle, 4, batch=2)
     assert contract.state_dim == 1 + 8
     for robot in range(2):

@@ -1,6 +1,7 @@
 """A bundle's graph around the graph of a LEAPP package: named signals of N robots in, targets in the robot's order out.
 
-The package's graph is for one robot, with its shapes fixed, so a Scan runs it for each robot of the batch.
+The package's graph is for one robot, with its shapes fixed. Many such graphs compute many robots all the same, and some
+do not, so there are two ways around it: all robots at once, or a Scan over them.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, inliner, numpy_helper
 
 from .connect import Connections, Source
-from .package import LeappError, LeappPackage, LeappTensor
+from .package import LeappError, LeappPackage, LeappTensor, open_model
 from .semantics import TARGET_KIND
 
 PREFIX = "leapp/"
+BATCH, STEPS = 5, 6  # of the comparison of two graphs
 ELEMENT = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int32": TensorProto.INT32,
            "int64": TensorProto.INT64, "bool": TensorProto.BOOL}  # fmt: skip
 
@@ -33,8 +34,9 @@ class ActionMap:
 
 @dataclass
 class _Nodes:
-    """ONNX nodes under construction, their constants apart."""
+    """ONNX nodes under construction, their constants apart; on rows (d,) of one robot, or (N, d) of a ``batch``."""
 
+    batch: bool
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
 
@@ -47,11 +49,31 @@ class _Nodes:
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), f"constant_{len(self.constants)}"))
         return self.constants[-1].name
 
-    def reshape(self, value: str, shape: Sequence[int]) -> str:
-        return self.add("Reshape", value, self.constant(shape, np.int64))
+    def shaped(self, row: str, shape: Sequence[int]) -> str:
+        """A row as a tensor of the package; its first dimension, one robot, is the batch's."""
+        return self.add("Reshape", row, self.constant((-1, *shape[1:]) if self.batch else shape, np.int64))
 
-    def gather(self, value: str, indices: Sequence[int]) -> str:
-        return self.add("Gather", value, self.constant(indices, np.int64), axis=0)
+    def row(self, value: str, width: int) -> str:
+        """The row of a tensor of the package; what is the same for all robots is repeated."""
+        flat = self.add("Reshape", value, self.constant((-1, width) if self.batch else (width,), np.int64))
+        return self.repeated(flat, width)
+
+    def repeated(self, row: str, width: int) -> str:
+        if not self.batch:
+            return row
+        count = self.add("Shape", "state_row", start=0, end=1)
+        return self.add("Expand", row, self.add("Concat", count, self.constant([width], np.int64), axis=0))
+
+    def fixed(self, values: object) -> str:
+        """A constant row."""
+        row = np.asarray(values, np.float32).reshape(-1)
+        return self.repeated(self.constant(row[None] if self.batch else row), row.size)
+
+    def gather(self, row: str, indices: Sequence[int]) -> str:
+        return self.add("Gather", row, self.constant(indices, np.int64), axis=int(self.batch))
+
+    def joined(self, *rows: str, out: str | None = None) -> str:
+        return self.add("Concat", *rows, axis=int(self.batch), out=out)
 
 
 def state_dim(package: LeappPackage) -> int:
@@ -73,54 +95,114 @@ def last_action(package: LeappPackage, joints: int) -> LeappTensor | None:
 
 
 def bundle_graph(
-    package: LeappPackage, connections: Connections, widths: dict[str, int], action: ActionMap | None
+    package: LeappPackage,
+    connections: Connections,
+    widths: dict[str, int],
+    action: ActionMap | None,
+    *,
+    at_once: bool = False,
 ) -> onnx.ModelProto:
-    """The graph of a bundle with the inputs ``widths`` but ``state``; ``action`` None takes the package's own."""
+    """The graph of a bundle with the inputs ``widths`` but ``state``; ``action`` None takes the package's own.
+
+    ``at_once`` runs the package's graph on all robots together, which it may not be able to; see :func:`same_graphs`.
+    """
     inner = _inner(package)
-    body = _Nodes()
-    state = state_dim(package)
+    body = _body(package, inner, connections, action, at_once)
+    sizes = {**widths, "state": state_dim(package)}
+    joints = len(connections.targets)
+    results = {"joint_pos_target": joints, "action": joints, "next_state": sizes["state"]}
+
+    def values(items: dict[str, int], suffix: str, batch: list[Any]) -> list[onnx.ValueInfoProto]:
+        return [helper.make_tensor_value_info(n + suffix, TensorProto.FLOAT, [*batch, w]) for n, w in items.items()]
+
+    if at_once:
+        nodes = [helper.make_node("Identity", [name], [f"{name}_row"]) for name in sizes] + body.nodes
+        nodes += [helper.make_node("Identity", [f"{name}_row"], [name]) for name in results]
+    else:
+        one = helper.make_graph(body.nodes, "one_robot", values(sizes, "_row", []), values(results, "_row", []))
+        nodes = [helper.make_node("Scan", list(sizes), list(results), body=one, num_scan_inputs=len(sizes))]
+    constants = [*inner.graph.initializer, *body.constants]
+    graph = helper.make_graph(nodes, "policy", values(sizes, "", ["N"]), values(results, "", ["N"]), constants)
+    model = helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
+    try:
+        onnx.checker.check_model(model, full_check=not at_once)
+    except onnx.checker.ValidationError as error:
+        raise LeappError(f"the graph of {package.path} cannot be put into a bundle: {error}") from error
+    return model
+
+
+def _body(
+    package: LeappPackage,
+    inner: onnx.ModelProto,
+    connections: Connections,
+    action: ActionMap | None,
+    batch: bool,
+) -> _Nodes:
+    """From the rows of the bundle's inputs to those of its outputs, through the package's graph."""
+    body = _Nodes(batch)
     for tensor in package.inputs:
         _feed(body, tensor, connections.sources[tensor.name])
     for tensor, value in zip((pair[0] for pair in package.feedback), _past(body, package), strict=True):
         _cast(body, value, tensor)
+    if batch:
+        _repeat_constants(body, inner.graph)
     body.nodes += inner.graph.node
-    targets = _collect(body, connections.targets)
+    widths = {tensor.name: tensor.width for tensor in package.outputs}
+    targets = _collect(body, connections.targets, widths)
     body.add("Identity", targets, out="joint_pos_target_row")
     if action is None:
         output = last_action(package, len(connections.targets))
         assert output is not None
-        flat = body.reshape(PREFIX + output.name, (-1,))
-        body.add("Identity", body.gather(flat, [column for _, column in connections.targets]), out="action_row")
+        row = body.row(PREFIX + output.name, output.width)
+        body.add("Identity", body.gather(row, [column for _, column in connections.targets]), out="action_row")
     else:
         centred = body.add("Sub", targets, body.constant(action.offset))
         body.add("Div", centred, body.constant(action.scale), out="action_row")
-    following = [body.constant([1.0])]
+    following = [body.fixed([1.0])]
     for tensor, source in package.feedback:
-        value = body.reshape(PREFIX + source.name, (tensor.width,))
-        following.append(body.add("Cast", value, to=TensorProto.FLOAT))
-    body.add("Concat", *following, axis=0, out="next_state_row")
+        value = body.add("Cast", PREFIX + source.name, to=TensorProto.FLOAT)
+        following.append(body.row(value, tensor.width))
+    body.joined(*following, out="next_state_row")
+    return body
 
-    sizes = {**widths, "state": state}
-    joints = len(connections.targets)
-    results = {"joint_pos_target": joints, "action": joints, "next_state": state}
 
-    def rows(items: dict[str, int]) -> list[onnx.ValueInfoProto]:
-        return [helper.make_tensor_value_info(f"{n}_row", TensorProto.FLOAT, [w]) for n, w in items.items()]
+def _repeat_constants(body: _Nodes, graph: onnx.GraphProto) -> None:
+    """Where the graph joins a constant row to a robot's, join it to every robot's."""
+    widths = {constant.name: constant.dims[1] for constant in graph.initializer if list(constant.dims[:-1]) == [1]}
+    for node in graph.node:
+        if node.op_type == "Concat":
+            for k, name in enumerate(node.input):
+                if name in widths:
+                    node.input[k] = body.repeated(name, widths[name])
 
-    def batches(items: dict[str, int]) -> list[onnx.ValueInfoProto]:
-        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", w]) for n, w in items.items()]
 
-    one = helper.make_graph(body.nodes, "one_robot", rows(sizes), rows(results))
-    scan = helper.make_node("Scan", list(sizes), list(results), body=one, num_scan_inputs=len(sizes))
-    graph = helper.make_graph(
-        [scan], "policy", batches(sizes), batches(results), [*inner.graph.initializer, *body.constants]
-    )
-    model = helper.make_model(graph, opset_imports=inner.opset_import, ir_version=inner.ir_version)
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except onnx.checker.ValidationError as error:
-        raise LeappError(f"the graph of {package.path} cannot be put into a bundle: {error}") from error
-    return model
+def same_graphs(one: onnx.ModelProto, other: onnx.ModelProto, seed: int = 0) -> bool:
+    """Whether two graphs of a bundle compute the same for several robots, one of which is reset on its own."""
+    sessions = []
+    for model in (one, other):
+        try:
+            sessions.append(open_model(model.SerializeToString()))
+        except LeappError:
+            return False
+    widths = {i.name: i.shape[1] for i in sessions[0].get_inputs()}
+    names = [output.name for output in sessions[0].get_outputs()]
+    rng, states = np.random.default_rng(seed), [np.zeros((BATCH, widths["state"]), np.float32)] * 2
+    for step in range(STEPS):
+        feed = {name: rng.standard_normal((BATCH, width)).astype(np.float32) for name, width in widths.items()}
+        results = []
+        for k, session in enumerate(sessions):
+            state = states[k].copy()
+            state[1] *= step != STEPS // 2
+            try:
+                results.append(session.run(names, {**feed, "state": state}))
+            except Exception:  # shapes that only one robot fits; onnxruntime's exceptions share no base class
+                return False
+        if not all(
+            a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(*results, strict=True)
+        ):
+            return False
+        states = [result[names.index("next_state")] for result in results]
+    return True
 
 
 def _inner(package: LeappPackage) -> onnx.ModelProto:
@@ -137,22 +219,24 @@ def _inner(package: LeappPackage) -> onnx.ModelProto:
 
 
 def _feed(body: _Nodes, tensor: LeappTensor, source: Source) -> None:
-    """Compute an input of the package's graph from the signals of one robot."""
+    """Compute an input of the package's graph from the signals."""
     row = f"{source.signal}_row"
     if source.form == "take":
         value = body.gather(row, source.indices)
     elif source.form == "gravity":
         value = body.gather(_gravity(body, row), source.indices)
     elif source.form == "origin":
-        value = body.constant(np.zeros(tensor.shape))
+        value = body.fixed(np.zeros(tensor.width))
     else:  # under a sensor at the origin, the ground is as far down as the base is above it
-        down = body.reshape(body.add("Neg", row), (tensor.shape[1], 1))
-        value = body.add("Concat", body.constant(np.zeros((tensor.shape[1], 2))), down, axis=1)
-    _cast(body, body.reshape(value, tensor.shape), tensor)
+        rays = tensor.shape[1]
+        sideways, down = body.fixed(np.zeros(rays)), body.add("Neg", row)
+        interleaved = [index for ray in range(rays) for index in (ray, ray, rays + ray)]
+        value = body.gather(body.joined(sideways, down), interleaved)
+    _cast(body, body.shaped(value, tensor.shape), tensor)
 
 
 def _gravity(body: _Nodes, quat: str) -> str:
-    """Unit gravity in the base frame, (3,), from an orientation w, x, y, z, (4,): minus the rotation's last row."""
+    """Unit gravity in the base frame from an orientation w, x, y, z: minus the last row of its rotation."""
     w, x, y, z = (body.gather(quat, [i]) for i in range(4))
 
     def product(a: str, b: str) -> str:
@@ -162,21 +246,20 @@ def _gravity(body: _Nodes, quat: str) -> str:
     gx = product(two, body.add("Sub", product(w, y), product(x, z)))
     gy = body.add("Neg", product(two, body.add("Add", product(w, x), product(y, z))))
     gz = body.add("Sub", product(two, body.add("Add", product(x, x), product(y, y))), one)
-    return body.add("Concat", gx, gy, gz, axis=0)
+    return body.joined(gx, gy, gz)
 
 
 def _past(body: _Nodes, package: LeappPackage) -> list[str]:
     """The feedback inputs from ``state``; after a reset, the package's initial values."""
     if not package.feedback:
         return []
-    sizes = [1, *(tensor.width for tensor, _ in package.feedback)]
-    starts = np.cumsum([0, *sizes])
+    starts = np.cumsum([0, 1, *(tensor.width for tensor, _ in package.feedback)])
     started = body.add("Greater", body.gather("state_row", [0]), body.constant([0.5]))
     values = []
     for k, (tensor, _) in enumerate(package.feedback, start=1):
         kept = body.gather("state_row", range(starts[k], starts[k + 1]))
-        initial: NDArray[np.float32] = package.initial[tensor.name].astype(np.float32).reshape(-1)
-        values.append(body.reshape(body.add("Where", started, kept, body.constant(initial)), tensor.shape))
+        initial = body.fixed(package.initial[tensor.name])
+        values.append(body.shaped(body.add("Where", started, kept, initial), tensor.shape))
     return values
 
 
@@ -184,10 +267,9 @@ def _cast(body: _Nodes, value: str, tensor: LeappTensor) -> None:
     body.add("Cast", value, out=PREFIX + tensor.name, to=ELEMENT[tensor.dtype])
 
 
-def _collect(body: _Nodes, columns: Sequence[tuple[str, int]]) -> str:
+def _collect(body: _Nodes, columns: Sequence[tuple[str, int]], widths: dict[str, int]) -> str:
     """One row from columns of several outputs."""
-    flat = {name: body.reshape(PREFIX + name, (-1,)) for name in dict.fromkeys(name for name, _ in columns)}
-    if len(flat) == 1:
-        return body.gather(next(iter(flat.values())), [column for _, column in columns])
-    picked = [body.gather(flat[name], [column]) for name, column in columns]
-    return body.add("Concat", *picked, axis=0)
+    rows = {name: body.row(PREFIX + name, widths[name]) for name in dict.fromkeys(name for name, _ in columns)}
+    if len(rows) == 1:
+        return body.gather(next(iter(rows.values())), [column for _, column in columns])
+    return body.joined(*(body.gather(rows[name], [column]) for name, column in columns))

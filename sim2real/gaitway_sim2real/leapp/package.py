@@ -88,13 +88,7 @@ class LeappPackage:
 
     @functools.cached_property
     def _session(self) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            return onnxruntime.InferenceSession(self.model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises a family of types without a public base
-            raise LeappError(f"the model of {self.path} is not a graph that onnxruntime can run: {error}") from None
+        return open_model(self.model)
 
     @classmethod
     def load(cls, path: str | Path) -> LeappPackage:
@@ -149,6 +143,17 @@ class LeappPackage:
             frequency=None if frequency is None else float(frequency),
             fingerprint=fingerprint,
         )
+
+
+def open_model(model: bytes) -> onnxruntime.InferenceSession:
+    """A quiet session of one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises a family of types without a public base
+        raise LeappError(f"the package's model is not a graph that onnxruntime can run: {error}") from None
 
 
 def is_leapp(path: str | Path) -> bool:
