@@ -89,7 +89,7 @@ def export_bundle(
     try:
         partial.mkdir(parents=True)
         _write(task, actor, partial, checkpoint_sha256, software or {}, seed)
-        _replace(partial, out.absolute())
+        replace_folder(partial, out.absolute())
     except OSError as error:
         raise ExportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
     finally:
@@ -144,9 +144,9 @@ def _write(
     described = io_descriptors(
         task, dims, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
     )
-    (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=_NoAliases, width=120), "utf-8")
+    (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=NoAliases, width=120), "utf-8")
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
-    _contract(task, policy, files, checkpoint_sha256, _versions() | dict(software)).save(folder)
+    _contract(task, policy, files, checkpoint_sha256, versions() | dict(software)).save(folder)
 
 
 def _export_graph(policy: SignalPolicy, path: Path) -> None:
@@ -173,7 +173,7 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
         exporter.setLevel(level)
     assert program is not None
     proto = program.model_proto
-    _strip_origin(proto)
+    strip_origin(proto)
     try:
         onnx.checker.check_model(proto, full_check=True)
     except onnx.checker.ValidationError as error:
@@ -181,7 +181,7 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
 
 
-def _strip_origin(proto: onnx.ModelProto) -> None:
+def strip_origin(proto: onnx.ModelProto) -> None:
     """Drop the exporter's notes on where each node came from: source lines and file paths of this machine."""
     for item in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.initializer,
                  *proto.graph.input, *proto.graph.output):  # fmt: skip
@@ -268,7 +268,7 @@ def _contract(
         default_joint_pos=robot.default_joint_pos,
         joint_pos_limits=robot.joint_limits,
         soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-        actuators=_actuators(robot),
+        actuators=actuators_of(robot),
         action=Action(
             kind="joint_position",
             scale=task.actions.scales(robot),
@@ -310,7 +310,8 @@ def _contract(
     )
 
 
-def _actuators(robot: Robot) -> tuple[Actuator, ...]:
+def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
+    """The drives of ``robot`` as groups of joints that are alike."""
     groups: dict[ActuatorLaw, list[str]] = {}
     for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
         groups.setdefault(law, []).append(name)
@@ -329,17 +330,18 @@ def _actuators(robot: Robot) -> tuple[Actuator, ...]:
     )
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """Of what a bundle is made with, by package."""
+    found = {"python": platform.python_version()}
     for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
         try:
-            versions[package] = importlib.metadata.version(package)
+            found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed as a package"
-    return versions
+            found[package] = "not installed as a package"
+    return found
 
 
-def _replace(partial: Path, out: Path) -> None:
+def replace_folder(partial: Path, out: Path) -> None:
     """Move ``partial`` to ``out``; a bundle already there steps aside first and comes back if the move fails."""
     if not out.exists():
         os.replace(partial, out)
@@ -354,7 +356,7 @@ def _replace(partial: Path, out: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-class _NoAliases(yaml.SafeDumper):
+class NoAliases(yaml.SafeDumper):
     """Repeat a list that appears twice, as Isaac Lab's files do, rather than refer to it."""
 
     def ignore_aliases(self, data: Any) -> bool:

@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from ..contract import Action, BundleError, Contract, Signal, TermLayout, is_bundle, sha256
-from ..export import UNITS, _replace, open_session
+from ..export import UNITS, open_session, replace_folder
 from ..golden import Signals, plausible_signals, record_golden
 from ..onboard.contract import MEASURED, OUTPUTS
 from .connect import Connections, connect
@@ -50,7 +50,7 @@ def bundle_of_package(
             _write_ours(package, package.path / SIDE_FOLDER, partial)
         else:
             _write_guessed(package, guess(package, robot, say), partial)
-        _replace(partial, out)
+        replace_folder(partial, out)
     except OSError as error:
         raise LeappError(f"cannot write the bundle of {path} to {out}: {error.strerror or error}") from error
     finally:

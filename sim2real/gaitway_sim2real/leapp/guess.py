@@ -17,7 +17,7 @@ from gaitway_tasks.spec import JointPositionAction, Task
 from gaitway_tasks.velocity import velocity_flat
 
 from ..contract import Contract, HeightScan, sha256
-from ..export import CONVENTIONS, _actuators, _NoAliases, _versions
+from ..export import CONVENTIONS, NoAliases, actuators_of, versions
 from ..io_descriptors import io_descriptors, raw_observation
 from .connect import Connections, connect
 from .package import LeappError, LeappPackage
@@ -60,7 +60,7 @@ class Guess:
             default_joint_pos=robot.default_joint_pos,
             joint_pos_limits=robot.joint_limits,
             soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-            actuators=_actuators(robot),
+            actuators=actuators_of(robot),
             control_dt=self.control_dt,
             physics_dt=self.physics_dt,
             base_body=robot.base_name,
@@ -68,7 +68,7 @@ class Guess:
             init_height=robot.init_height,
             commands={"base_velocity": self.command_ranges},
             conventions=CONVENTIONS,
-            software=_versions(),
+            software=versions(),
             checkpoint_sha256=sha256(package.model),
             files={},
             height_scan=self.scan,
@@ -105,7 +105,7 @@ class Guess:
             "dt": self.control_dt,
             "physics_dt": self.physics_dt,
         }
-        (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=_NoAliases, width=120), "utf-8")
+        (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=NoAliases, width=120), "utf-8")
 
 
 def guess(package: LeappPackage, robot: str | None, say: Say) -> Guess:

@@ -18,7 +18,7 @@ from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
 from ..contract import CONTRACT_FILE, Contract
-from ..export import ExportError, _strip_origin, export_bundle
+from ..export import ExportError, export_bundle, strip_origin
 from ..onboard.contract import MEASURED
 from ..signal_policy import SignalPolicy
 from . import semantics
@@ -189,7 +189,7 @@ def _anonymise(package: Path, name: str) -> None:
     path, description = package / f"{name}.onnx", package / f"{name}.yaml"
     before = path.read_bytes()
     proto = onnx.load_from_string(before)
-    _strip_origin(proto)
+    strip_origin(proto)
     after = proto.SerializeToString()
     path.write_bytes(after)
     text = description.read_text("utf-8")
