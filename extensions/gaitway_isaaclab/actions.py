@@ -1,4 +1,4 @@
-"""Joint position targets whose action is clamped first, as rsl_rl's ``clip_actions`` does outside the environment."""
+"""Joint position targets in the robot's own joint order, clamped first where the task says so."""
 
 from __future__ import annotations
 
@@ -12,9 +12,29 @@ from isaaclab.envs.mdp.actions.joint_actions import JointPositionAction as Isaac
 from isaaclab.utils import configclass
 from torch import Tensor
 
+from . import compat
+from .world import index_of
 
-class ClampedJointPositionAction(IsaacJointPositionAction):
-    """Isaac Lab's term on ``clamp(action, -raw_clip, raw_clip)``."""
+
+class OrderedJointPositionAction(IsaacJointPositionAction):
+    """Isaac Lab's term over all joints in the order of ``joint_names``.
+
+    Isaac Lab keeps that order as a list, which it copies to the device in every physics step.
+    """
+
+    def __init__(self, cfg: JointPositionActionCfg, env: Any):
+        super().__init__(cfg, env)
+        index = index_of("joint", cfg.joint_names, self._asset.joint_names, self.device)
+        self._joint_ids = slice(None) if index is None else compat.index(index)
+
+
+@configclass
+class OrderedJointPositionActionCfg(JointPositionActionCfg):
+    class_type: type = OrderedJointPositionAction
+
+
+class ClampedJointPositionAction(OrderedJointPositionAction):
+    """On ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the environment."""
 
     cfg: ClampedJointPositionActionCfg
 
@@ -40,7 +60,7 @@ def action_cfg(action: JointPositionAction, robot: Robot) -> Any:
         "clip": _plain(action.clip),
     }
     if action.raw_clip is None:
-        return JointPositionActionCfg(**settings)
+        return OrderedJointPositionActionCfg(**settings)
     return ClampedJointPositionActionCfg(raw_clip=action.raw_clip, **settings)
 
 

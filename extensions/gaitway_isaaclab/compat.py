@@ -9,6 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .preflight import IsaacLabError, release_of
@@ -35,6 +36,11 @@ def is_3() -> bool:
 def tensor(array: Any) -> Tensor:
     """Simulation data as torch: 2.3 has tensors, 3.0 a ``ProxyArray`` with a cached view."""
     return getattr(array, "torch", array)
+
+
+def index(rows: Tensor) -> Tensor:
+    """Where to write, as the simulator takes it unconverted: int32 for 3.0's kernels, int64 for 2.3's torch."""
+    return rows.to(torch.int32) if is_3() else rows
 
 
 def quat_columns() -> tuple[int, ...] | None:
@@ -121,6 +127,18 @@ def set_physics(sim: Any, rough: bool) -> None:
     if str(sim.device).startswith("cpu"):
         newton.use_cuda_graph = False
     sim.physics = preset(PhysxCfg(gpu_max_rigid_patch_count=patches), newton)
+
+
+def make_room_for_contacts(sim: Any, num_envs: int) -> None:
+    """Give Newton's collision pipeline as many contacts as its solver takes, ``nconmax`` for each environment.
+
+    It counts pairs of shapes to guess how many it needs. A robot that does not collide with itself has few of them,
+    and the solver refuses a pipeline smaller than itself.
+    """
+    physics = getattr(sim, "physics", None)
+    collisions, solver = getattr(physics, "collision_cfg", None), getattr(physics, "solver_cfg", None)
+    if collisions is not None and solver is not None:
+        collisions.rigid_contact_max = solver.nconmax * num_envs
 
 
 def contact_sensor_cfg(**settings: Any) -> Any:

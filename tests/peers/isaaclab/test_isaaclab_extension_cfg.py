@@ -35,7 +35,9 @@ DIFFERENCES = {
     r"scene\.robot\.actuators\.legs\.(class_type|stiffness|damping|network_file)": (
         "the task's DC motor instead of the LSTM network, whose file is not public data; compared below"
     ),
-    r"actions\.joint_pos\.preserve_order": "actions are in the robot's own joint order, whatever the simulator's is",
+    r"actions\.joint_pos\.(preserve_order|class_type)": (
+        "actions are in the robot's own joint order, whatever the simulator's is"
+    ),
     r"events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
 }
 NO_EFFECT = r"events\.base_external_force_torque"  # forces and torques of zero, and gone from the variants for play
