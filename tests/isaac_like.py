@@ -60,6 +60,20 @@ class Drift:
         self.total[env_ids] = 0.0
 
 
+class Data:
+    """Isaac Lab 3.0's derived quantities: computed when first read in a step, and kept through a reset."""
+
+    def __init__(self, env: IsaacLike):
+        self.env, self.now = env, 0
+        self._heading = SimpleNamespace(timestamp=-1, data=torch.zeros(env.num_envs, 1))
+
+    @property
+    def heading_w(self) -> Tensor:
+        if self._heading.timestamp < self.now:
+            self._heading.data, self._heading.timestamp = self.env.heading.clone(), self.now
+        return self._heading.data
+
+
 class Observations:
     def __init__(self, env: IsaacLike, noise: float):
         self.env, self.noise = env, noise
@@ -92,7 +106,7 @@ class HeadingCommand:
         self.env, self.heading_target = env, torch.zeros(env.num_envs, 1)
 
     def _update_command(self) -> None:
-        self.env.command[:] = self.heading_target - self.env.heading
+        self.env.command[:] = self.heading_target - self.env.scene.articulations["robot"].data.heading_w
 
     def reset(self, env_ids: Tensor) -> None:
         self.heading_target[env_ids] = torch.rand(len(env_ids), 1)
@@ -135,12 +149,13 @@ class IsaacLike(gymnasium.Env):
         self.reset_terminated, self.reset_time_outs = (torch.zeros(n, dtype=torch.bool) for _ in range(2))
         origins = torch.arange(5 * 2 * 3.0).view(5, 2, 3)
         self.scene = SimpleNamespace(
+            articulations={"robot": SimpleNamespace(data=Data(self))},
             terrain=SimpleNamespace(
                 terrain_levels=torch.zeros(n, dtype=torch.long),
                 terrain_types=torch.arange(n) % 2,
                 terrain_origins=origins,
                 env_origins=torch.zeros(n, 3),
-            )
+            ),
         )
         self.curriculum_manager = Levels(self)
         self.heading_command = HeadingCommand(self)
@@ -163,6 +178,7 @@ class IsaacLike(gymnasium.Env):
     def step(self, action: Tensor) -> tuple[Any, ...]:
         self.position += 0.1 * action[:, :2]
         self.heading += 0.1 * action[:, 2:]
+        self.scene.articulations["robot"].data.now += 1
         self.episode_length_buf += 1
         self.common_step_counter += 1
         self.reset_time_outs[:] = self.episode_length_buf >= self.max_episode_length

@@ -71,11 +71,13 @@ def make_env(
 
     from .vector_env import IsaacLabVectorEnv
 
-    return IsaacLabVectorEnv(ManagerBasedRLEnv(cfg), task=task, seed=seed)
+    env = IsaacLabVectorEnv(ManagerBasedRLEnv(cfg), task=task, seed=seed)
+    _simulator.callback(env.close)
+    return env
 
 
 def shut_down() -> None:
-    """Stop the simulator, after its environments were closed. Isaac Sim ends the process with it: call this last."""
+    """Close the environments and stop the simulator. Isaac Sim ends the process with it: call this last."""
     sys.stdout.flush()
     sys.stderr.flush()
     _simulator.close()

@@ -147,10 +147,10 @@ class IsaacLabVectorEnv(VectorEnv):
     def _observe(self) -> Observation:
         """All observations of now, as the next call of the observation manager would make them without a reset."""
         manager = self.isaac.observation_manager
-        for term in self.isaac.command_manager._terms.values():
-            if hasattr(term, "heading_target"):  # its turning rate follows the heading reached; doing so twice is free
-                term._update_command()
-        with self._own_randomness(), _unchanged(_stateful(manager)):
+        with self._own_randomness(), _unchanged(_stateful(manager)), _unread(self.isaac.scene):
+            for term in self.isaac.command_manager._terms.values():
+                if hasattr(term, "heading_target"):  # its turning rate follows the heading; doing so twice is free
+                    term._update_command()
             return {name: manager.compute_group(name, update_history=True) for name in self._groups}
 
     def _stream(self, seed: int) -> Tensor:
@@ -221,6 +221,26 @@ def _stateful(manager: Any) -> list[Any]:
     found = [buffer for group in manager._group_obs_term_history_buffer.values() for buffer in group.values()]
     found += [term.func for group in manager._group_obs_class_term_cfgs.values() for term in group]
     return [*found, *manager._group_obs_class_instances]
+
+
+@contextmanager
+def _unread(scene: Any) -> Iterator[None]:
+    """Forget what is computed from now on of an asset's state.
+
+    Isaac Lab computes such quantities when they are first read in a step and, in 3.0, keeps them through a reset.
+    """
+    assets = [*getattr(scene, "articulations", {}).values(), *getattr(scene, "rigid_objects", {}).values()]
+    clocks = [
+        (buffer, buffer.timestamp)
+        for asset in assets
+        for buffer in vars(asset.data).values()
+        if "timestamp" in getattr(buffer, "__dict__", ())
+    ]
+    try:
+        yield
+    finally:
+        for buffer, timestamp in clocks:
+            buffer.timestamp = timestamp
 
 
 @contextmanager

@@ -1,0 +1,111 @@
+"""Our adapter, our learner and our command on real Isaac Lab environments: Newton on the CPU."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+ENVS, STEPS = 16, 60
+
+
+def scripted(scale):
+    return scale * torch.randn(STEPS, ENVS, 12, generator=torch.Generator().manual_seed(5))
+
+
+def task_for(*, noise, endless=False, seconds=20.0):
+    """The blind task, whose observations have a history, without what happens by chance between resets."""
+    from gaitway_tasks.registry import get_task
+
+    task = get_task("velocity-flat-anymal-c-blind")
+    return task.replace(
+        observations={name: replace(group, enable_corruption=noise) for name, group in task.observations.items()},
+        events={name: event for name, event in task.events.items() if event.mode != "interval"},
+        terminations={} if endless else task.terminations,
+        timing=replace(task.timing, episode_length_s=1e6 if endless else seconds),
+    )
+
+
+@pytest.fixture
+def isaac(lab, make):
+    def make_isaac(task, seed=3):
+        from gaitway_isaaclab import env_cfg
+
+        return make(lab.kitless(env_cfg(task, ENVS, "cpu", seed, "newton", asset="mjcf"), ENVS, seed))
+
+    return make_isaac
+
+
+def test_final_observations_are_what_an_environment_sees_that_is_not_reset(isaac):
+    from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
+
+    env = IsaacLabVectorEnv(isaac(task_for(noise=False, seconds=1.0)))
+    env.reset(seed=3)
+    ages = torch.arange(ENVS) % 8 * 6
+    env.isaac.episode_length_buf = ages.clone()
+    finals, alive, kinds = [], torch.ones(ENVS, dtype=torch.bool), [0, 0]
+    for action in scripted(4.0):
+        observation, _, terminated, truncated, info = env.step(action)
+        done = terminated | truncated
+        assert info["ended"].tolist() == done.nonzero().flatten().tolist()
+        first = alive & done
+        kept = alive & ~done
+        finals.append((first, info.get("final_obs"), kept, observation))
+        kinds = [kinds[0] + int((alive & terminated).sum()), kinds[1] + int((alive & truncated).sum())]
+        alive = kept
+    assert not alive.any() and min(kinds) > 0, kinds
+    print("terminated, truncated:", kinds)
+
+    twin = IsaacLabVectorEnv(isaac(task_for(noise=False, endless=True)))
+    twin.reset(seed=3)
+    worst = 0.0
+    for action, (first, final, kept, observation) in zip(scripted(4.0), finals, strict=True):
+        truth, *_ = twin.step(action)
+        for name, value in truth.items():
+            if first.any():
+                worst = max(worst, float((final[name][first] - value[first]).abs().max()))
+                assert not torch.allclose(final[name][first], observation[name][first])
+            if kept.any():
+                worst = max(worst, float((observation[name][kept] - value[kept]).abs().max()))
+    print("largest difference:", worst)
+    assert worst <= 1e-5
+
+
+def test_asking_for_them_leaves_no_trace(isaac):
+    """Isaac Lab's own steps, with noise and histories, give bit for bit the same with and without the adapter."""
+    from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
+
+    task = task_for(noise=True, seconds=0.3)
+    bare = isaac(task)
+    expected = [dict(bare.reset(seed=3)[0])]
+    for action in scripted(1.0):
+        observation, reward, terminated, time_out, _ = bare.step(action)
+        expected.append((dict(observation), reward.clone(), terminated.clone(), time_out.clone()))
+
+    env = IsaacLabVectorEnv(isaac(task))
+    observation, _ = env.reset(seed=3)
+    assert all(torch.equal(value, expected[0][name]) for name, value in observation.items())
+    ends = 0
+    for action, (theirs, reward, terminated, time_out) in zip(scripted(1.0), expected[1:], strict=True):
+        observation, our_reward, our_terminated, truncated, info = env.step(action)
+        assert all(torch.equal(value, theirs[name]) for name, value in observation.items())
+        assert torch.equal(our_reward, reward) and torch.equal(our_terminated, terminated)
+        assert torch.equal(truncated, time_out & ~terminated)
+        ends += len(info["ended"])
+    assert ends >= ENVS
+
+
+def test_the_command_trains_and_resumes(lab, tmp_path, capsys):
+    from gaitway.cli import main
+
+    settings = ["device=cpu", "num_envs=8", "isaaclab.asset=mjcf", "agent.num_steps=8"]
+    out = str(tmp_path / "run")
+    start = ["train", "velocity-flat-anymal-c", "--world", "isaaclab", "--physics", "newton", *settings, "--out", out]
+    assert main([*start, "total_steps=128"]) == 0
+    assert main(["train", "velocity-flat-anymal-c", "--out", out, "--resume", "total_steps=256"]) == 0
+    assert "episodes start anew" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["steps"] for row in rows] == [64, 128, 192, 256]
+    assert all(name in rows[-1] for name in ("learn/kl", "rollout/reward", "tracking/base_velocity/linear"))
