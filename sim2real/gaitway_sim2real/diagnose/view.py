@@ -10,7 +10,7 @@ from gaitway_tasks.recording import Recording, RecordingError
 from ..contract import Contract
 from ..validate.rotation import quat_apply, quat_apply_inverse
 
-UPRIGHT = 0.5  # mean of the base's z axis along the vertical, above which a robot is on its feet
+UPRIGHT = 0.7  # mean of the base's z axis along the vertical, above which robots are on their feet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,11 +111,11 @@ def _check_upright(quat: np.ndarray, recording: Recording) -> None:
     """Refuse a quaternion order under which the robot lies about and another under which it stands."""
 
     def up(q: np.ndarray) -> float:
-        return float(np.median(1.0 - 2.0 * (q[..., 1] ** 2 + q[..., 2] ** 2)))
+        return float(np.mean(1.0 - 2.0 * (q[..., 1] ** 2 + q[..., 2] ** 2)))
 
     other = "xyzw" if recording.quat_order == "wxyz" else "wxyz"
     turned = np.roll(quat, 1 if other == "xyzw" else -1, axis=-1)
-    if up(quat) < UPRIGHT < up(turned):
+    if up(quat) < UPRIGHT < up(turned) and up(quat) < up(turned) - 0.1:
         raise RecordingError(
             f"quat_order is {recording.quat_order!r}, but read so the robot does not stand; as {other!r} it does: "
             "correct quat_order in the recorder"

@@ -42,7 +42,7 @@ def test_recorded_states_give_the_recorded_observation(lab, make, tmp_path):
         "base_ang_vel": (slice(3, 6), into_base(found.root_quat, found.root_ang_vel)),
     }
     # After a reset, Isaac Lab's derived quantities are still those of the ended episode.
-    settled = np.concatenate([np.full((1, ENVS), True), ~found.done[:-1]])
+    settled = np.concatenate([np.full((1, ENVS), False), ~found.done[:-1]])
     for name, (columns, value) in expected.items():
         np.testing.assert_allclose(found.observation[settled][:, columns], value[settled], atol=1e-5, err_msg=name)
     running = ~found.done
