@@ -47,6 +47,11 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     gaitway_asset: str = ""
     """Where the robot came from, ``"nucleus"`` or ``"mjcf"``."""
 
+    def validate_config(self) -> None:
+        """Called by Isaac Lab 3.0 when the environment is made, so with the number of environments it will have."""
+        if self.gaitway_asset == "mjcf":
+            compat.make_room_for_contacts(self.sim, self.scene.num_envs)
+
 
 def env_cfg(
     task: Task,

@@ -1,6 +1,7 @@
 """What can be decided about a configuration without Isaac Lab: releases, assets, terrains."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from gaitway_isaaclab import assets, compat
@@ -67,3 +68,14 @@ def test_rough_task_reads_back():
     shares = [sub.proportion for sub in task.terrain.generator.sub_terrains.values()]
     assert sum(shares) == pytest.approx(1.0)
     assert task.unmeasurable_signals() == {"base_lin_vel": ["root_lin_vel_b"], "height_scan": ["height_scan"]}
+
+
+def test_newton_gets_room_for_every_contact_its_solver_takes():
+    """With the number of environments that the command line settled on."""
+    collisions, solver = SimpleNamespace(rigid_contact_max=None), SimpleNamespace(nconmax=100)
+    physics = SimpleNamespace(collision_cfg=collisions, solver_cfg=solver)
+    compat.make_room_for_contacts(SimpleNamespace(physics=physics), 64)
+    assert collisions.rigid_contact_max == 6400
+    physics.collision_cfg = None  # on flat ground MuJoCo finds the contacts itself
+    compat.make_room_for_contacts(SimpleNamespace(physics=physics), 64)
+    compat.make_room_for_contacts(SimpleNamespace(physx=None), 64)  # 2.3 has no Newton
