@@ -1,0 +1,174 @@
+"""Runs in Isaac Lab, as far as they go without it: their settings, and what becomes of them afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from gaitway_agents.presets import PPOConfig
+from gaitway_isaaclab.launch import IsaacLabOptions
+
+from gaitway import config as configuration
+from gaitway.cli import main
+from gaitway.commands.common import export_run
+from gaitway.config import TrainConfig, resolve
+from gaitway.errors import ConfigError
+from gaitway.runs import RunFolder
+from gaitway.train import build_trainer, load_actor
+from gaitway.walkers import WorldWalker
+from gaitway.worlds import in_mujoco
+
+FLAT, BLIND, ROUGH = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"
+
+
+def settled(task: str, *overrides: str, **given: object) -> TrainConfig:
+    return resolve(task, world="isaaclab", overrides=overrides, **given)
+
+
+@pytest.mark.parametrize(
+    ("task", "hidden", "iterations"), [(FLAT, (128, 128, 128), 300), (ROUGH, (512, 256, 128), 1500)]
+)
+def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iterations):
+    config = settled(task)
+    agent = config.agent
+    assert isinstance(agent, PPOConfig)
+    assert config.num_envs == 4096 and config.total_steps == iterations * 24 * 4096
+    assert agent.model.actor_hidden == agent.model.critic_hidden == hidden and agent.model.activation == "elu"
+    assert not agent.model.normalize_observations and agent.model.init_std == 1.0
+    assert (agent.num_steps, agent.gamma, agent.lam) == (24, 0.99, 0.95)
+    optimizer = agent.optimizer
+    assert (optimizer.epochs, optimizer.minibatches, optimizer.learning_rate) == (5, 4, 1e-3)
+    assert (optimizer.schedule, optimizer.desired_kl, optimizer.clip) == ("adaptive", 0.01, 0.2)
+    assert (optimizer.entropy_coefficient, optimizer.value_coefficient, optimizer.max_grad_norm) == (0.005, 1.0, 1.0)
+    assert optimizer.clip_value_loss and optimizer.chunk_size >= 24 * 4096 / 4  # a minibatch is one forward pass
+    assert config.isaaclab == IsaacLabOptions() and config.device == "auto"
+
+
+def test_the_configuration_reads_back(tmp_path):
+    config = settled(ROUGH, "isaaclab.physics=newton", "device=cuda:1", "num_envs=64")
+    path = tmp_path / "config.yaml"
+    path.write_text(configuration.dump(config))
+    assert configuration.load(path) == config
+    assert config.isaaclab is not None and config.isaaclab.physics == "newton"
+
+
+def test_a_run_of_mujoco_reads_back_without_the_new_settings(tmp_path):
+    config = resolve(FLAT)
+    path = tmp_path / "config.yaml"
+    lines = configuration.dump(config).splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(("isaaclab:", "device:"))))
+    assert configuration.load(path) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["device=tpu"], "device=tpu: use auto, cpu or cuda:0"),
+        (["env_groups=2"], "env_groups=2: a process has one simulation"),
+        (["evaluation_episodes=5"], "evaluation_episodes=5: a process has one simulation"),
+        (["isaaclab.physics=bullet"], "isaaclab.physics 'bullet'"),
+        (["isaaclab.asset=urdf"], "isaaclab.asset 'urdf'"),
+    ],
+)
+def test_settings_that_make_no_sense_there_are_refused(settings, said):
+    with pytest.raises(ValueError, match=said):
+        settled(FLAT, *settings)
+
+
+def test_settings_of_isaac_lab_are_refused_elsewhere():
+    with pytest.raises(ConfigError, match="isaaclab: needed with --world isaaclab"):
+        resolve(FLAT, overrides=["world=isaaclab"])
+    with pytest.raises(ConfigError, match="mujoco simulates on the CPU"):
+        resolve(FLAT, overrides=["device=cuda:0"])
+    with pytest.raises(ConfigError, match="cartpole is a task of gymnasium"):
+        resolve("cartpole", world="isaaclab")
+    with pytest.raises(ConfigError, match="agent 'sac' does not learn in Isaac Lab"):
+        settled(FLAT, agent="sac")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--physics", "newton"], "--physics newton is an engine of Isaac Lab: add --world isaaclab"),
+        (["--world", "isaaclab"], "Isaac Lab is not installed here"),
+        (["--distributed"], "torchrun --nproc_per_node=N -m gaitway train TASK --distributed"),
+        (["--world", "isaac"], "did you mean 'isaaclab'?"),
+    ],
+)
+def test_the_command_refuses_before_anything_starts(arguments, said, capsys, tmp_path):
+    assert main(["train", FLAT, *arguments, "--out", str(tmp_path / "run")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_processes_that_would_each_train_the_same_run_are_refused(capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert main(["train", FLAT]) == 2
+    assert "2 processes would train the same run, each alone: add --distributed" in capsys.readouterr().err
+
+
+# ---- a run that was made in Isaac Lab --------------------------------------------------------------------------------
+
+
+def run_of(config: TrainConfig, path) -> tuple[RunFolder, torch.nn.Module]:
+    """A run folder as training in Isaac Lab leaves it, and its actor. The policy's spaces are the task's everywhere."""
+    trainer = build_trainer(in_mujoco(config), num_envs=2)
+    run = RunFolder.create(path, config)
+    run.save_checkpoint({"steps": 5, "trainer": trainer.state_dict()}, keep=1)
+    return run, trainer.actor()
+
+
+@pytest.mark.parametrize("task", [FLAT, ROUGH])
+def test_its_policy_is_there_without_isaac_lab(task, tmp_path):
+    config = settled(task, "num_envs=8", "device=cuda:0")
+    run, actor = run_of(config, tmp_path / "run")
+    loaded, again, _ = load_actor(run)
+    assert loaded == config
+    size = next(again.parameters()).shape[1]
+    x = torch.randn(3, size)
+    assert size == (48 if task == FLAT else 235) and torch.equal(again(x), actor(x))
+
+
+def test_it_can_be_exported_and_played(tmp_path):
+    run, _ = run_of(settled(BLIND, "num_envs=8"), tmp_path / "run")
+    bundle = export_run(run.path, tmp_path / "bundle")
+    assert (bundle / "policy.onnx").is_file()
+    walker = WorldWalker(run.path)
+    for _ in range(3):
+        walker.step([0.5, 0.0, 0.0])
+    assert walker.model.nq == 19
+
+
+def test_mujoco_shows_rough_runs_on_flat_ground():
+    config = settled(ROUGH, "num_envs=8")
+    shown = in_mujoco(config)
+    assert shown.world == "mujoco" and shown.robot_task.terrain.kind == "plane"
+    assert shown.robot_task.observations == config.robot_task.observations
+    assert in_mujoco(shown) is shown
+
+
+# ---- several processes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_torchrun_trains_one_run_with_two_processes(tmp_path):
+    """In MuJoCo over gloo: what differs in Isaac Lab is the device that gradients travel from."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "-m", "gaitway", "train", FLAT]
+    settings = ["--distributed", "num_envs=8", "num_threads=1", "agent.num_steps=4", "--out", str(out), "--quiet"]
+    for total in (128, 256):
+        resume = ["--resume"] if out.exists() else []
+        given = [*settings, *resume] if not resume else ["--distributed", "--out", str(out), "--quiet", "--resume"]
+        done = subprocess.run([*command, *given, f"total_steps={total}"], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(f"finished: {total} steps") == 1, done.stdout
+    run = RunFolder.open(out)
+    assert run.record["processes"] == 2 and run.record["status"] == "finished"
+    rows = [row for row in (out / "metrics.jsonl").read_text().splitlines() if row]
+    assert len(rows) == 4  # of 2 processes x 8 environments x 4 steps each
+    config = run.config()
+    assert replace(config, total_steps=128).num_envs == 8
