@@ -39,6 +39,11 @@ def robot_asset(env: Settings) -> str:
     raise IsaacLabImportError(f"{env.where} has no action term: only manager-based tasks can be imported")
 
 
+ACTIONS = ("JointPositionAction", "OrderedJointPositionAction", "ClampedJointPositionAction")
+COMMANDS = ("UniformVelocityCommand", "ZeroAxisVelocityCommand")
+"""Isaac Lab's own, and those of Gaitway's tasks in it."""
+
+
 def map_actions(
     env: Settings, asset: str, default_pose: dict[str, float], raw_clip: float | None, problems: list[str]
 ) -> PolicyAction:
@@ -54,7 +59,7 @@ def map_actions(
     taken: dict[str, str] = {}
     for name, term in env.children("actions").items():
         function = term.require("class_type", str)
-        if function.rpartition(":")[2] != "JointPositionAction":
+        if function.rpartition(":")[2] not in ACTIONS:
             problems.append(f"action term {name!r}: {function} is not known")
             continue
         if (moved := term.get("asset_name", str, "robot")) != asset:
@@ -67,6 +72,8 @@ def map_actions(
         if twice := [joint for joint in own if joint in taken]:
             problems.append(f"action term {name!r}: moves {twice[0]!r}, as {taken[twice[0]]!r} does")
             continue
+        if (clamp := term.get("raw_clip", float)) is not None:
+            raw_clip = clamp if raw_clip is None else min(raw_clip, clamp)
         taken |= dict.fromkeys(own, name)
         joints[name] = own
         scale |= _values(term, "scale", own, 1.0)
@@ -112,7 +119,7 @@ def map_command(env: Settings, read: tuple[str, ...], problems: list[str]) -> di
         return {}
     term = present[name]
     function = term.require("class_type", str)
-    if function.rpartition(":")[2] != "UniformVelocityCommand":
+    if function.rpartition(":")[2] not in COMMANDS:
         problems.append(f"command {name!r}: {function} is not known")
         return {}
     ranges = term.child("ranges")
@@ -128,6 +135,7 @@ def map_command(env: Settings, read: tuple[str, ...], problems: list[str]) -> di
             resampling_time_range=(float(low), float(high)),
             rel_standing_envs=float(term.get("rel_standing_envs", float, 0.0)),
             rel_heading_envs=float(term.get("rel_heading_envs", float, 1.0)),
+            rel_zero_axis=float(term.get("rel_zero_axis", float, 0.0)),
             heading_command=bool(term.get("heading_command", bool, False)),
             heading_control_stiffness=float(term.get("heading_control_stiffness", float, 1.0)),
             lin_vel_x=pair("lin_vel_x"),

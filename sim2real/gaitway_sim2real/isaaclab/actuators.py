@@ -107,7 +107,7 @@ def _laws(
             f"{', '.join(f'({kp:g}, {kd:g})' for kp, kd in gains)}. Expect a worse verdict than with the real drive"
         )
         return laws
-    if kind == "DCMotor":
+    if kind in ("DCMotor", "DelayedDCMotor"):
         laws = {joint: motor(joint) for joint in joints}
     elif kind in PD:
         effort = ("effort_limit_sim", "effort_limit") if kind == "ImplicitActuator" else ("effort_limit",)

@@ -2,7 +2,7 @@
 
 import torch
 from gaitway_sim2real.isaaclab.importer import read_run
-from gaitway_tasks.robots import GO2
+from gaitway_tasks.robots import GO2, DCMotor
 from gaitway_tasks.robots.orders import physx_order
 from sim2real.isaaclab.run_folder import env_settings, scanner, term, write_run
 from tensordict import TensorDict
@@ -16,7 +16,11 @@ def gaitway_settings():
     for name, function in policy.items():
         if isinstance(function, dict):
             policy[name] = term(f"{TERMS}.{function['func'].partition(':')[2]}", params=function["params"])
-    env["actions"]["joint_pos"] |= {"joint_names": list(GO2.joint_names), "preserve_order": True}
+    env["actions"]["joint_pos"] |= {
+        "class_type": "gaitway_isaaclab.actions:OrderedJointPositionAction",
+        "joint_names": list(GO2.joint_names),
+        "preserve_order": True,
+    }
     return env
 
 
@@ -44,3 +48,21 @@ def test_height_scans(tmp_path):
     run = read_run(tmp_path)
     assert run.task.observations["policy"].terms["height_scan"].params == {"sensor": "height_scanner", "offset": 0.5}
     assert run.task.height_scanners["height_scanner"].resolution == 0.2
+
+
+def test_what_only_gaitway_s_tasks_have(tmp_path):
+    env = gaitway_settings()
+    env["actions"]["joint_pos"] |= {
+        "class_type": "gaitway_isaaclab.actions:ClampedJointPositionAction", "raw_clip": 2.0
+    }  # fmt: skip
+    command = env["commands"]["base_velocity"]
+    command |= {"class_type": "gaitway_isaaclab.commands:ZeroAxisVelocityCommand", "rel_zero_axis": 0.3}
+    command["heading_command"], command["ranges"]["heading"] = False, None
+    legs = env["scene"]["robot"]["actuators"]["base_legs"]
+    legs |= {"class_type": "gaitway_isaaclab.actuators:DelayedDCMotor", "min_delay": 0, "max_delay": 4}
+    write_run(tmp_path, env)
+    task = read_run(tmp_path).task
+    assert task.actions.raw_clip == 2.0
+    command = task.commands["base_velocity"]
+    assert command.rel_zero_axis == 0.3 and not command.heading_command
+    assert all(isinstance(law, DCMotor) for law in task.robot.joint_actuators)
