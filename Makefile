@@ -65,6 +65,7 @@ test: lint test-isaaclab  ## lint, types and all tests, those against Isaac Lab'
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 include tests/peers/isaaclab/isaaclab.mk
+include tests/peers/isaaclab3/isaaclab3.mk
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
