@@ -26,7 +26,7 @@ EXTRAS = {
     "gyms": ("envpool", "Box2D", "pygame"),
     "atari": ("ale-py",),
     "rsl-rl": ("rsl-rl-lib",),
-    "isaaclab": ("gymnasium", "tensorboard", "usd-core"),
+    "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
     "robot": ("cyclonedds", "mcap"),
 }
 GL_PROBE = """

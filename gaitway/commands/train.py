@@ -108,7 +108,8 @@ def _run_one(args: argparse.Namespace) -> int:
     agent = args.agent or "ppo"
     if agent not in AGENTS:
         raise UnknownNameError("agent", agent, AGENTS)
-    common.require(f"training with {agent}", AGENTS[agent])
+    isaaclab = args.world == "isaaclab"  # whose environments bring a torch of their own
+    common.require(f"training with {agent}", WORLDS["isaaclab"] if isaaclab else AGENTS[agent])
 
     from .. import processes, runs
     from ..config import resolve
