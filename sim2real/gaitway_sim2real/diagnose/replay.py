@@ -15,7 +15,7 @@ from ..validate.plant import actuator_laws, build_plant
 from .view import View
 
 SAMPLES = 300
-MIN_SWING = 0.15  # share of the numbers that must be of legs in the air, for the others to be left out
+MIN_SWING = 0.06  # share of the numbers that must be of legs in the air, for the others to be left out
 MAX_DELAY = 3  # control steps
 KEEP = 0.8  # share of the errors that count: contacts that differ between simulators make the rest
 MIN_SPREAD = 1e-3
@@ -39,6 +39,9 @@ class Drives:
     """For each joint, the joint whose target it gets."""
     flipped: tuple[int, ...] = ()
     """Joints that get minus their offset from the default pose."""
+    explicit: bool = False
+    """Torques are computed once per physics step and held, as by Isaac Lab's explicit actuators. Else MuJoCo integrates
+    damping implicitly, which acts like an armature of the physics step times the damping."""
 
 
 @dataclass(eq=False)
@@ -55,6 +58,7 @@ class Replay:
         view, contract = self.view, self.view.contract
         model = self.bundle / "robot.xml"
         self.plant = build_plant(contract, model, model)
+        self._take_armature()
         self.laws = actuator_laws(contract)
         t, n = np.nonzero(view.continues & (view.age[:-1] >= MAX_DELAY + 1))
         if len(t) > SAMPLES:
@@ -63,11 +67,20 @@ class Replay:
         self.rows = t, n
         self.held_out = np.random.default_rng(self.seed + 1).random(len(t)) < 0.4
         self._qpos, self._qvel = self._states(t, n)
+        self.inertia = float(np.median(self.plant.model.dof_M0[self.plant.joint_dof]))
         self.next_pos, self.next_vel = view.joint_pos[t + 1, n], view.joint_vel[t + 1, n]
         self.swing = self._swinging()
         change = self.next_vel - view.joint_vel[t, n], self.next_pos - view.joint_pos[t, n]
         counts = np.maximum(self.swing.sum(0), 1)
         self.spread = [np.maximum(np.sqrt((c**2 * self.swing).sum(0) / counts), MIN_SPREAD) for c in change]
+
+    def _take_armature(self) -> None:
+        """What training assumed, where the bundle says it; validation goes by the model alone."""
+        model = self.plant.model
+        for dof, value in zip(self.plant.joint_dof, self.view.contract.per_joint("armature"), strict=True):
+            if value is not None:
+                model.dof_armature[dof] = value
+        mujoco.mj_setConst(model, mujoco.MjData(model))
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -103,7 +116,8 @@ class Replay:
             batch.forward()
             touching |= sensors[:, plant.foot_sensor] > 0
         swing = ~(touching @ below.T)
-        return swing if swing.mean() >= MIN_SWING else np.ones_like(swing)
+        self.in_the_air = bool(swing.mean() >= MIN_SWING)
+        return swing if self.in_the_air else np.ones_like(swing)
 
     def _joint_bodies(self) -> list[int]:
         return [int(self.plant.model.dof_bodyid[dof]) for dof in self.plant.joint_dof]
@@ -155,6 +169,8 @@ class Replay:
 
     def _model(self, drives: Drives) -> mujoco.MjModel:
         model = copy.copy(self.plant.model)
+        if drives.explicit:
+            model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
         for i, law in enumerate(self.laws):  # actuators are in the contract's joint order
             gain, bias = model.actuator_gainprm[i], model.actuator_biasprm[i]
             if isinstance(law, DCMotor):
