@@ -99,13 +99,14 @@ def rehearse(config: TrainConfig) -> None:
         raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
 
 
-def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False, trainer: Trainer | None = None) -> int:
-    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code.
-
-    ``trainer`` is one for ``config`` that was built before.
-    """
+def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
+    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code."""
     torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
-    trainer = trainer or build_trainer(config)
+    try:
+        trainer = build_trainer(config)
+    except BaseException as error:
+        _mark_failed(run, error)
+        raise
     iteration, wall, times = _restore(run, trainer)
     run.record.pop("error", None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
