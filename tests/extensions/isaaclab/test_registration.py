@@ -60,8 +60,8 @@ def test_registering_twice_changes_nothing():
 
 
 def test_unknown_names():
-    with pytest.raises(UnknownNameError, match="did you mean 'VelocityFlatAnymalC'"):
-        task_of("VelocityFlatAnymal")
+    with pytest.raises(UnknownNameError, match="did you mean 'VelocityRoughAnymalC'"):
+        task_of("VelocityRoghAnymalC")
     with pytest.raises(AttributeError, match="unknown configuration 'Walk'"):
         getattr(importlib.import_module("gaitway_isaaclab.env_cfgs"), "Walk")  # noqa: B009
 
