@@ -62,7 +62,7 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
         ),
     )
     for name, scanner in task.height_scanners.items():
-        setattr(scene, name, scanner_cfg(scanner, task.robot.base_name, timing.step_dt))
+        setattr(scene, name, scanner_cfg(scanner, scanner.body or task.robot.base_name, timing.step_dt))
     return scene
 
 
@@ -118,7 +118,7 @@ def sub_terrain_cfg(sub: SubTerrain) -> Any:
 
 
 def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:
-    """Rays straight down from 20 m above the base, turned with its yaw, once in a control step."""
+    """Rays straight down from 20 m above ``body``, turned with its yaw, once in a control step."""
     return RayCasterCfg(
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{body}",
         offset=RayCasterCfg.OffsetCfg(pos=(0.0, 0.0, 20.0)),

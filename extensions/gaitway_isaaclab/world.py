@@ -185,7 +185,7 @@ class IsaacLabWorld:
         return tensor(self._contacts.data.net_forces_w_history).index_select(2, ids).norm(dim=-1).amax(1)
 
     def height_scan(self, name: str) -> Tensor:
-        """Height of the sensor's frame, which is the base's, above each scan point [m], (N, P)."""
+        """Height of the sensor's frame, which is its body's, above each scan point [m], (N, P)."""
         data = self._env.scene.sensors[name].data
         return tensor(data.pos_w)[:, 2:] - tensor(data.ray_hits_w)[..., 2]
 

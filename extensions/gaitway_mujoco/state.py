@@ -20,14 +20,16 @@ class MujocoRobotState:
 
     Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
     those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
-    frame's origin.
+    frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
+    contact forces; it is there only with ``moving_bodies``, because MuJoCo then copies all bodies' state out.
     """
 
+    body_lin_vel_w: Tensor
     joint_acc: Tensor
     applied_torque: Tensor
     contact_force_w: Tensor
 
-    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
+    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot, *, moving_bodies: bool = False):
         self._qpos, self._qvel, self._qacc = batch.bind("qpos"), batch.bind("qvel"), batch.bind("qacc")
         self._force, self._sensordata = batch.bind("actuator_force"), batch.bind("sensordata")
         joint_ids = [model.joint(name).id for name in robot.joint_names]
@@ -39,6 +41,7 @@ class MujocoRobotState:
         self._sensor_columns = _as_index(columns)
         self._feet = torch.tensor([robot.body_names.index(name) for name in robot.foot_names])
 
+        self._motion = _BodyMotion(batch, model, robot) if moving_bodies else None
         n, feet = batch.nsim, len(self._feet)
         self.joint_offset: Tensor | None = None
         self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
@@ -72,6 +75,8 @@ class MujocoRobotState:
         self.applied_torque = _float32(self._force)
         forces = _float32(self._sensordata)[:, self._sensor_columns]
         self.contact_force_w.index_copy_(1, self._sensed, forces.unflatten(1, (-1, 3)))
+        if self._motion is not None:
+            self.body_lin_vel_w = self._motion.lin_vel_w()
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
@@ -91,6 +96,22 @@ class MujocoRobotState:
         self.contact_force_w[env_ids] = 0.0
         self.joint_acc[env_ids] = 0.0
         self.applied_torque[env_ids] = 0.0
+
+
+class _BodyMotion:
+    """Velocities of the robot's bodies, from MuJoCo's, which are about the centre of mass of the whole robot."""
+
+    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
+        self._ids = [model.body(name).id for name in robot.body_names]
+        self._root = model.body(robot.base_name).rootid[0]
+        self._cvel, self._com = batch.bind("cvel"), batch.bind("xipos")
+        self._robot_com = batch.bind("subtree_com")
+
+    def lin_vel_w(self) -> Tensor:
+        """Velocity of each body's centre of mass [m/s], (N, B, 3)."""
+        twist = _float32(self._cvel[:, self._ids])
+        arm = _float32(self._com[:, self._ids] - self._robot_com[:, self._root, None])
+        return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm)
 
 
 def _float32(view: np.ndarray) -> Tensor:

@@ -32,6 +32,12 @@ class MujocoWorld:
         self.device = torch.device("cpu")
         self.step_dt = task.timing.step_dt
         self.max_episode_length = task.timing.max_episode_length
+        for name, scanner in task.height_scanners.items():
+            if scanner.body not in (None, self.spec.base_name):
+                raise ValueError(
+                    f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and this world has "
+                    f"them under the base only: use --world isaaclab, or set task.height_scanners.{name}.body=null"
+                )
         self.model = build_model(task, options)
         self.batch = Batch(self.model, num_envs, num_threads)
         self._fields = {name: torch.from_numpy(self.batch.bind(name)) for name in PHYSICS_STATE if self._has(name)}
@@ -58,7 +64,9 @@ class MujocoWorld:
         self._stale_delay_lines: list[Tensor] = []
         self.randomised: set[str] = set()
         """Model fields that have per-environment values."""
-        self.robot = MujocoRobotState(self.batch, self.model, self.spec)
+        read = [getattr(term.func, "signals", ()) for term in task.rewards.values()]
+        moving_bodies = any("body_lin_vel_w" in signals for signals in read)
+        self.robot = MujocoRobotState(self.batch, self.model, self.spec, moving_bodies=moving_bodies)
         self.kinematics_stale = False
 
     def _has(self, field: str) -> bool:

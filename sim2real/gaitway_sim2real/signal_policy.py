@@ -196,5 +196,11 @@ def height_scan_of(task: Task) -> HeightScan:
     names = {term.params["sensor"] for term in terms if "height_scan" in signals_of(term.func)}
     if len(names) != 1:
         raise ValueError(f"the actor of {task.name} reads the height scanners {sorted(names)}: a bundle carries one")
-    scanner = task.height_scanners[names.pop()]
+    name = names.pop()
+    scanner = task.height_scanners[name]
+    if scanner.body not in (None, task.robot.base_name):
+        raise ValueError(
+            f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and a bundle's is that of the "
+            f"base: set task.height_scanners.{name}.body=null if that will do"
+        )
     return HeightScan(resolution=scanner.resolution, size=scanner.size)

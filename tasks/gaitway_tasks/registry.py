@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -15,42 +16,41 @@ class UnknownNameError(ValueError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         names = list(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        likeness = {known: difflib.SequenceMatcher(None, known, name).ratio() for known in names}
+        nearest = max(names, key=lambda known: likeness[known], default="")  # the first of those that are as near
+        hint = f"did you mean {nearest!r}? " if likeness.get(nearest, 0.0) >= 0.4 else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}")
 
 
-def _velocity_flat_anymal_c() -> Task:
-    from .robots import ANYMAL_C
+QUADRUPEDS = {
+    "anymal-c": "ANYmal C",
+    "anymal-b": "ANYmal B",
+    "anymal-d": "ANYmal D",
+    "a1": "Unitree A1",
+    "go1": "Unitree Go1",
+    "go2": "Unitree Go2",
+}
+HUMANOIDS = {"h1": "Unitree H1", "g1": "Unitree G1 with 37 joints"}
+
+
+def _flat(robot: str) -> Task:
+    from .robots import ROBOTS
     from .velocity import velocity_flat
 
-    return velocity_flat(ANYMAL_C)
+    return velocity_flat(ROBOTS[robot])
 
 
-def _velocity_flat_anymal_c_blind() -> Task:
+def _blind(robot: str) -> Task:
     from .velocity import blind
 
-    return blind(_velocity_flat_anymal_c())
+    return blind(_flat(robot))
 
 
-def _velocity_rough_anymal_c() -> Task:
-    from .robots import ANYMAL_C
+def _rough(robot: str) -> Task:
+    from .robots import ROBOTS
     from .velocity import velocity_rough
 
-    return velocity_rough(ANYMAL_C)
-
-
-FACTORIES: dict[str, Callable[[], Task]] = {
-    "velocity-flat-anymal-c": _velocity_flat_anymal_c,
-    "velocity-flat-anymal-c-blind": _velocity_flat_anymal_c_blind,
-    "velocity-rough-anymal-c": _velocity_rough_anymal_c,
-}
-
-SUMMARIES = {
-    "velocity-flat-anymal-c": "ANYmal C tracks velocity commands on flat ground; reads its base velocity",
-    "velocity-flat-anymal-c-blind": "the same from what a robot measures: no base velocity, a short history",
-    "velocity-rough-anymal-c": "ANYmal C over stairs, boxes and slopes, with a height scan; needs Isaac Lab",
-}
+    return velocity_rough(ROBOTS[robot])
 
 
 def _cpu(task: Task) -> Task:
@@ -65,14 +65,24 @@ def _sprint(task: Task) -> Task:
     return sprint(task)
 
 
-PRESETS: dict[str, dict[str, Callable[[Task], Task]]] = {
-    "velocity-flat-anymal-c": {"cpu": _cpu, "sprint": _sprint},
-    "velocity-flat-anymal-c-blind": {"cpu": _cpu, "sprint": _sprint},
-}
-
-
-ROUGH = frozenset({"velocity-rough-anymal-c"})
+FACTORIES: dict[str, Callable[[], Task]] = {}
+SUMMARIES: dict[str, str] = {}
+PRESETS: dict[str, dict[str, Callable[[Task], Task]]] = {}
+ROUGH: set[str] = set()
 """Tasks on ground that only Isaac Lab makes."""
+
+for _robot, _title in {**QUADRUPEDS, **HUMANOIDS}.items():
+    _name = f"velocity-flat-{_robot}"
+    FACTORIES[_name] = functools.partial(_flat, _robot)
+    SUMMARIES[_name] = f"{_title} tracks velocity commands on flat ground; reads its base velocity"
+    if _robot in QUADRUPEDS:
+        FACTORIES[f"{_name}-blind"] = functools.partial(_blind, _robot)
+        SUMMARIES[f"{_name}-blind"] = "the same from what a robot measures: no base velocity, a short history"
+        PRESETS[_name] = PRESETS[f"{_name}-blind"] = {"cpu": _cpu, "sprint": _sprint}
+    _name = f"velocity-rough-{_robot}"
+    FACTORIES[_name] = functools.partial(_rough, _robot)
+    SUMMARIES[_name] = f"{_title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab"
+    ROUGH.add(_name)
 
 
 def task_names(*, rough: bool = True) -> list[str]:

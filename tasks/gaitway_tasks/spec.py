@@ -159,10 +159,14 @@ class Curriculum:
 
 @dataclass(frozen=True, kw_only=True)
 class HeightScanner:
-    """Grid of vertical rays under the base, yaw-aligned, x fastest (Isaac Lab's ``ordering="xy"``)."""
+    """Grid of vertical rays under a body, yaw-aligned, x fastest (Isaac Lab's ``ordering="xy"``).
+
+    ``body`` None is the base.
+    """
 
     resolution: float = 0.1
     size: tuple[float, float] = (1.6, 1.0)
+    body: str | None = None
 
 
 SUB_TERRAINS = {

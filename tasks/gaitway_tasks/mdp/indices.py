@@ -22,6 +22,11 @@ def joints(world: World, pattern: str) -> Tensor:
     return _indices(world.spec.name, "joint", world.spec.joint_names, pattern, world.device)
 
 
+def of_joints(world: World, values: Tensor, pattern: str) -> Tensor:
+    """Columns of ``values`` (N, J) that belong to the joints matching ``pattern``; no copy where that is all."""
+    return values if pattern == ".*" else values.index_select(1, joints(world, pattern))
+
+
 def feet(world: World, pattern: str) -> Tensor:
     """Indices among the feet of those whose whole name matches ``pattern``, int64; refuses one that none matches."""
     return _indices(world.spec.name, "foot", world.spec.foot_names, pattern, world.device)

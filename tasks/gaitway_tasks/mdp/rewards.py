@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from ..signals import reads
 from ..world import World
 from . import indices
 
@@ -44,12 +45,14 @@ def ang_vel_xy_l2(world: World) -> Tensor:
     return world.robot.root_ang_vel_b[:, :2].square().sum(1)
 
 
-def joint_torques_l2(world: World) -> Tensor:
-    return world.robot.applied_torque.square().sum(1)
+def joint_torques_l2(world: World, joints: str = ".*") -> Tensor:
+    """Sum of the squared torques [N^2 m^2] of ``joints``."""
+    return indices.of_joints(world, world.robot.applied_torque, joints).square().sum(1)
 
 
-def joint_acc_l2(world: World) -> Tensor:
-    return world.robot.joint_acc.square().sum(1)
+def joint_acc_l2(world: World, joints: str = ".*") -> Tensor:
+    """Sum of the squared accelerations [rad^2/s^4] of ``joints``."""
+    return indices.of_joints(world, world.robot.joint_acc, joints).square().sum(1)
 
 
 def joint_vel_l2(world: World) -> Tensor:
@@ -88,13 +91,10 @@ def feet_air_time_positive_biped(world: World, command_name: str, threshold: flo
     return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
 
 
+@reads("body_lin_vel_w")
 def feet_slide(world: World, feet: str) -> Tensor:
-    """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s].
-
-    Needs a world that reports ``robot.body_lin_vel_w`` (N, B, 3).
-    """
-    ids = indices.bodies(world, feet)
-    speed = world.robot.body_lin_vel_w[:, ids, :2].norm(dim=-1)  # type: ignore[attr-defined]
+    """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
+    speed = world.robot.body_lin_vel_w[:, indices.bodies(world, feet), :2].norm(dim=-1)
     return (speed * (world.contact_force_norm(feet) > 1.0)).sum(1)
 
 
@@ -111,17 +111,18 @@ def base_height_l2(world: World, target_height: float) -> Tensor:
     return (world.robot.root_pos_w[:, 2] - target_height).square()
 
 
-def joint_pos_limits(world: World) -> Tensor:
-    """Sum over the joints of how far [rad] they are beyond the soft limits."""
+def joint_pos_limits(world: World, joints: str = ".*") -> Tensor:
+    """Sum over ``joints`` of how far [rad] they are beyond the soft limits."""
     limits = world.soft_joint_pos_limits
     pos = world.robot.joint_pos
-    return ((limits[:, 0] - pos).clamp(min=0.0) + (pos - limits[:, 1]).clamp(min=0.0)).sum(1)
+    beyond = (limits[:, 0] - pos).clamp(min=0.0) + (pos - limits[:, 1]).clamp(min=0.0)
+    return indices.of_joints(world, beyond, joints).sum(1)
 
 
 def joint_deviation_l1(world: World, joints: str = ".*") -> Tensor:
     """Sum of |q - q_default| [rad] over ``joints``."""
-    ids = indices.joints(world, joints)
-    return (world.robot.joint_pos - world.default_joint_pos)[:, ids].abs().sum(1)
+    deviation = world.robot.joint_pos - world.default_joint_pos
+    return indices.of_joints(world, deviation, joints).abs().sum(1)
 
 
 def stand_still_joint_deviation_l1(world: World, command_name: str, command_threshold: float = 0.06) -> Tensor:

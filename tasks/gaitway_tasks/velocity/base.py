@@ -1,16 +1,19 @@
-"""Velocity tracking for legged robots.
+"""What the velocity tasks of all robots start from.
 
-Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0`` and ``Isaac-Velocity-Rough-Anymal-C-v0``.
+Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0`` and ``Isaac-Velocity-Rough-Anymal-C-v0``, which are
+also those of ANYmal B and D.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from .mdp import curriculums, events, observations, rewards, terminations
-from .robots import Robot
-from .spec import (
+from ..mdp import curriculums, events, observations, rewards, terminations
+from ..robots import Robot
+from ..spec import (
     Curriculum,
     Event,
     HeightScanner,
@@ -23,21 +26,21 @@ from .spec import (
     Termination,
     Terrain,
     TerrainGenerator,
-    Timing,
     UniformNoise,
     UniformVelocityCommand,
 )
 
 COMMAND = {"command_name": "base_velocity"}
 FULL_CIRCLE = (-math.pi, math.pi)
+T = TypeVar("T")
 
 
 def _noise(magnitude: float) -> UniformNoise:
     return UniformNoise(low=-magnitude, high=magnitude)
 
 
-def velocity_flat(robot: Robot) -> Task:
-    """Track (vx, vy, yaw rate) on flat ground. The actor reads base velocity, as in Isaac Lab's task."""
+def flat(robot: Robot) -> Task:
+    """On a plane."""
     policy = {
         "base_lin_vel": ObservationTerm(func=observations.base_lin_vel, noise=_noise(0.1)),
         "base_ang_vel": ObservationTerm(func=observations.base_ang_vel, noise=_noise(0.2)),
@@ -147,110 +150,53 @@ ROUGH_TERRAIN = Terrain(
 """Isaac Lab's ``ROUGH_TERRAINS_CFG``."""
 
 
-def velocity_rough(robot: Robot) -> Task:
-    """Track (vx, vy, yaw rate) over stairs, boxes and slopes that grow with the robot's skill.
+def rough(robot: Robot) -> Task:
+    """Over stairs, boxes and slopes that grow with the robot's skill, with a height scan for the actor."""
+    task = on_rough_ground(flat(robot))
+    return reweighted(task, dof_torques_l2=-1.0e-5, feet_air_time=0.125, flat_orientation_l2=0.0)
 
-    The actor reads base velocity and a height scan, as in Isaac Lab's task.
+
+def on_rough_ground(task: Task, scanner_body: str | None = None) -> Task:
+    """``task``, made for a plane, with Isaac Lab's rough terrain, its curriculum and a height scan.
+
+    ``scanner_body`` is what the height scanner hangs from; None is the base.
     """
-    flat = velocity_flat(robot)
-    group = flat.observations["policy"]
+    group = task.observations["policy"]
     scan = ObservationTerm(
         func=observations.height_scan, params={"sensor": "height_scanner"}, noise=_noise(0.1), clip=(-1.0, 1.0)
     )
-    weights = {"dof_torques_l2": -1.0e-5, "feet_air_time": 0.125, "flat_orientation_l2": 0.0}
     return replace(
-        flat,
-        name=f"velocity-rough-{robot.name}",
+        task,
+        name=f"velocity-rough-{task.robot.name}",
         observations={"policy": replace(group, terms={**group.terms, "height_scan": scan})},
-        rewards={name: replace(term, weight=weights.get(name, term.weight)) for name, term in flat.rewards.items()},
         curriculum={"terrain_levels": Curriculum(func=curriculums.terrain_levels_vel, params=COMMAND)},
-        height_scanners={"height_scanner": HeightScanner()},
+        height_scanners={"height_scanner": HeightScanner(body=scanner_body)},
         terrain=ROUGH_TERRAIN,
     )
 
 
-def blind(task: Task, history_length: int = 8) -> Task:
-    """The actor loses the base velocity, which no robot measures, and gains a history; the critic keeps both."""
-    group = task.observations["policy"]
-    critic = ObservationGroup(terms=group.terms, history_length=1, enable_corruption=False)
-    measurable = {name: term for name, term in group.terms.items() if name != "base_lin_vel"}
+def reweighted(task: Task, **weights: float) -> Task:
+    """``task`` with other weights for some of its rewards."""
     return replace(
         task,
-        name=f"{task.name}-blind",
-        observations={
-            "policy": replace(group, terms=measurable, history_length=history_length),
-            "critic": critic,
-        },
+        rewards={**task.rewards, **{name: replace(task.rewards[name], weight=w) for name, w in weights.items()}},
     )
 
 
-def cpu(task: Task) -> Task:
-    """Values that make ``task`` learnable in minutes on a few CPU cores; what it means to walk stays the same.
-
-    Isaac Lab's values are meant for some thirty million steps. Here a policy sees a fifth of that or less, so:
-
-    - physics runs at 10 ms x 2 instead of 5 ms x 4, at half the cost; a policy is validated at 5 ms;
-    - tracking pays three times as much against the penalties and a fall costs as much as a second of perfect
-      walking, or standing still is a local optimum that takes most of the budget to leave; accelerations, which
-      include every impact, cost less than half;
-    - a second, narrow tracking reward tells 0.3 m/s from standing still, which the wide one hardly does;
-    - legs are stiffer (kp 80, kd 4; legged_gym uses 80 and 2): at 40 and 5 the exploration noise of a joint target
-      is damped out before it moves the robot;
-    - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
-      the commands, where the mirrored halves of the command space meet;
-    - episodes last 8 s, or a policy that no longer falls hardly ever practises to start from where a reset leaves it;
-    - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
-      that has only met one simulated floor drags its feet and trips on the next.
-    """
-    stiffer = {name: replace(law, stiffness=80.0, damping=4.0) for name, law in task.robot.actuators.items()}
-    command = replace(
-        task.commands["base_velocity"],
-        resampling_time_range=(3.0, 3.0),
-        heading_command=False,
-        rel_heading_envs=0.0,
-        rel_zero_axis=0.3,
-    )
-    timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
-    weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7}
-    added = {
-        "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5, params={"std": 0.2, **COMMAND}),
-        "track_ang_vel_z_fine": Reward(func=rewards.track_ang_vel_z_exp, weight=0.75, params={"std": 0.2, **COMMAND}),
-        "termination": Reward(func=rewards.is_terminated, weight=-3.0 / timing.step_dt),
+def starting_still(events: Mapping[str, Event]) -> dict[str, Event]:
+    """``events`` whose resets leave the robot at rest in its default pose, wherever on the ground it is put."""
+    base, joints = events["reset_base"], events["reset_robot_joints"]
+    at_rest = {"velocity_range": dict.fromkeys(base.params["velocity_range"], (0.0, 0.0))}
+    return {
+        **events,
+        "reset_base": replace(base, params={**base.params, **at_rest}),
+        "reset_robot_joints": replace(joints, params={"position_range": (1.0, 1.0)}),
     }
-    varied = {
-        "physics_material": Event(
-            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.4, 1.6)}
-        ),
-        "ground_impedance": Event(
-            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.93, 0.98)}
-        ),
-        "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
-    }
-    return replace(
-        task,
-        robot=task.robot.replace(actuators=stiffer),
-        timing=timing,
-        commands={"base_velocity": command},
-        rewards={
-            **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
-            **added,
-        },
-        events={**task.events, **varied},
-    )
 
 
-def sprint(task: Task) -> Task:
-    """:func:`cpu` without noise, pushes and randomisation: the shortest way to a robot that walks in simulation.
-
-    Without pushes to prepare for, a dearer fall is what teaches it to stay up.
-    """
-    task = cpu(task)
-    fall = replace(task.rewards["termination"], weight=-5.0 / task.timing.step_dt)
-    command = replace(task.commands["base_velocity"], rel_zero_axis=0.4)
-    return replace(
-        task,
-        rewards={**task.rewards, "termination": fall},
-        commands={"base_velocity": command},
-        observations={name: replace(g, enable_corruption=False) for name, g in task.observations.items()},
-        events={name: task.events[name] for name in ("reset_base", "reset_robot_joints")},
-    )
+def without(terms: Mapping[str, T], *names: str) -> dict[str, T]:
+    """``terms`` less those called ``names``, each of which is one."""
+    left = dict(terms)
+    for name in names:
+        del left[name]
+    return left
