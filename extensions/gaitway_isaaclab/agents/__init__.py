@@ -1,1 +1,1 @@
-"""Settings of the learners that Isaac Lab's scripts run on Gaitway's tasks. Values are Isaac Lab's for ANYmal C."""
+"""Settings of the learners that Isaac Lab's scripts run on Gaitway's tasks: Isaac Lab's own for the same robots."""

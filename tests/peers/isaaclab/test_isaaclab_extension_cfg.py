@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from types import SimpleNamespace
 
@@ -20,7 +21,6 @@ from isaaclab.envs import ManagerBasedRLEnvCfg
 from isaaclab.utils.string import resolve_matching_names, resolve_matching_names_values
 from isaaclab_assets.robots.anymal import ANYDRIVE_3_SIMPLE_ACTUATOR_CFG
 from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c import flat_env_cfg, rough_env_cfg
-from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.agents import rsl_rl_ppo_cfg
 from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
 FLAT = "velocity-flat-anymal-c"
@@ -151,13 +151,24 @@ def test_registered_configurations_load_through_isaac_lab(name):
         assert load_cfg_from_registry(spec.id, "skrl_cfg_entry_point")["agent"]["rollouts"] == 24
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [(FLAT, "AnymalCFlatPPORunnerCfg"), ("velocity-rough-anymal-c", "AnymalCRoughPPORunnerCfg")],
-)
-def test_rsl_rl_learns_with_isaac_lab_s_settings(name, theirs):
+STOCK = "isaaclab_tasks.manager_based.locomotion.velocity.config"
+RUNNERS = {
+    f"velocity-{ground}-{robot}": f"{module}.agents.rsl_rl_ppo_cfg:{prefix}{ground.title()}PPORunnerCfg"
+    for ground in ("flat", "rough")
+    for robot, module, prefix in (
+        ("anymal-b", "anymal_b", "AnymalB"), ("anymal-c", "anymal_c", "AnymalC"), ("anymal-d", "anymal_d", "AnymalD"),
+        ("a1", "a1", "UnitreeA1"), ("go1", "go1", "UnitreeGo1"), ("go2", "go2", "UnitreeGo2"), ("h1", "h1", "H1"),
+        ("g1", "g1", "G1"),
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in task_names() if not name.endswith("-blind")])
+def test_rsl_rl_learns_with_isaac_lab_s_settings(name):
+    module, _, runner = RUNNERS[name].partition(":")
+    stock = getattr(importlib.import_module(f"{STOCK}.{module}"), runner)()
     ours = load_cfg_from_registry(env_id(name), "rsl_rl_cfg_entry_point")
-    found = {path for path, *_ in differences(ours.to_dict(), getattr(rsl_rl_ppo_cfg, theirs)().to_dict())}
+    found = {path for path, *_ in differences(ours.to_dict(), stock.to_dict())}
     assert found <= {"experiment_name", "obs_groups", "obs_groups.policy", "obs_groups.critic"}
     assert ours.obs_groups == {"policy": ["policy"], "critic": ["policy"]}
 
