@@ -19,6 +19,7 @@ from .view import View
 MIN_SAMPLES = 60
 NEGLIGIBLE = 0.04  # share of the recorded change: drives that predict the rest are the right ones
 EXPLAINS = 0.7  # a hypothesis must leave less than this share of the error
+ENOUGH = 0.2  # with less than this share of the error left, no more causes are looked for
 ON_THE_GROUND = 0.4  # the same where no leg swings, since another contact looks much like other gains
 CLEARLY = 0.8  # and a more complicated one less than this share of the simpler one's
 MATERIAL_GAIN = 0.1
@@ -51,14 +52,14 @@ def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray]
     nulls = [_judge(replay, "", Drives(explicit=explicit)) for explicit in (likely, not likely)]
     null = min(nulls, key=lambda null: null.error)
     held = ", with torques held over each physics step" if null.drives.explicit else ""
-    if null.error < NEGLIGIBLE:
+    if null.error < NEGLIGIBLE / (1.0 if replay.in_the_air else ON_THE_GROUND):
         return f"dynamics: one step ahead, MuJoCo predicts the recording to {null.error:.2%} of the change{held}", []
     found: list[Hypothesis] = []
     for start in nulls:
         tried = explain(replay, start)
         if tried and tried[-1].error < min(EXPLAINS * null.error, found[-1].error if found else np.inf):
             found = tried
-        if found and found[-1].error < NEGLIGIBLE:
+        if found and found[-1].error < max(NEGLIGIBLE, ENOUGH * null.error):
             break
     note = f"dynamics: one-step error {null.error:.1%} of the recorded change"
     if not found:
@@ -81,7 +82,7 @@ def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
             break
         current = min(tried, key=lambda h: h.error)
         found.append(current)
-        if current.error < NEGLIGIBLE:
+        if current.error < max(NEGLIGIBLE, ENOUGH * null.error):
             break
     return found
 

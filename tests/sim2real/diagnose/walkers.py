@@ -33,7 +33,10 @@ def make_task(robot: Robot, history: int = HISTORY) -> Task:
     task = velocity_flat(robot.replace(actuators=drives))
     group = replace(task.observations["policy"], history_length=history, enable_corruption=False)
     calm = {name: event for name, event in task.events.items() if event.mode == "reset"}
-    return replace(task, observations={"policy": group}, rewards={}, events=calm, estimators=("root_lin_vel_b",))
+    action = replace(task.actions, scale=0.5)
+    return replace(
+        task, observations={"policy": group}, actions=action, rewards={}, events=calm, estimators=("root_lin_vel_b",)
+    )
 
 
 def rough_life(task: Task) -> Task:
