@@ -112,12 +112,14 @@ def write_variant(kind: str, out: Path) -> None:
     elif kind == "reordered":
         joints = joints[::-1]
     else:
+        from isaaclab.envs import mdp
         from isaaclab.managers import SceneEntityCfg
 
         action = env_cfg.actions.joint_pos
         action.joint_names, action.preserve_order = [".*_ankle_.*", ".*_hip_.*", ".*_knee_joint"], True
         action.scale = {".*_hip_.*": 0.3, "left_knee_joint": 0.7}
         action.clip = {".*_ankle_roll_joint": (-0.01, 0.01)}
+        policy.joint_pos.func = mdp.joint_pos  # not relative to the default pose
         policy.joint_pos.params = {"asset_cfg": SceneEntityCfg("robot", joint_names=[".*_knee_joint", ".*_hip_.*"])}
         policy.joint_vel.params = {
             "asset_cfg": SceneEntityCfg("robot", joint_names=[".*_knee_joint", "torso_joint"], preserve_order=True)
