@@ -1,4 +1,4 @@
-"""Write down what a policy sees and does in Isaac Lab, for ``gaitway diagnose``. Any ``ManagerBasedRLEnv``, 2.3 and 3.0.
+"""Write down what a policy sees and does in a ``ManagerBasedRLEnv`` of Isaac Lab, for ``gaitway diagnose``.
 
 In a script such as Isaac Lab's ``play.py``, between ``gym.make`` and the library's wrapper::
 
@@ -43,6 +43,7 @@ class RolloutRecorder(gym.Wrapper):
             raise RecordingError(f"steps {steps}: record at least {MIN_STEPS}")
         inner = env.unwrapped
         self.path, self.steps, self.group = Path(path), steps, group
+        self._commands = inner.command_manager
         self._articulation = _of(inner.scene.articulations, robot, "articulation")
         self._command = _only_command(inner, command)
         self._scanner = _scanner(inner, group)
@@ -108,7 +109,7 @@ class RolloutRecorder(gym.Wrapper):
             "root_ang_vel": data.root_link_ang_vel_w,
             "root_com_lin_vel": data.root_com_lin_vel_w,
             "applied_torque": data.applied_torque,
-            "command": self.env.unwrapped.command_manager.get_command(self._command),
+            "command": self._commands.get_command(self._command),
         }
         if self._scanner is not None:
             scan = self._scanner.data
@@ -134,7 +135,7 @@ def _only_command(env: Any, name: str | None) -> str:
     fitting = [n for n in names if env.command_manager.get_command(n).shape[1] == 3]
     if name is None and len(fitting) == 1:
         return str(fitting[0])
-    if name not in fitting:
+    if name is None or name not in fitting:
         listed = ", ".join(names) or "none"
         raise RecordingError(f"command {name!r}: name one with (vx, vy, yaw rate); the environment has {listed}")
     return name

@@ -108,12 +108,13 @@ class Recording:
         """Write the file, whole or not at all; the suffix becomes ``.npz``."""
         path = Path(path).with_suffix(".npz")
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
+        values |= {"format": FORMAT, "version": VERSION}
+        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items() if value is not None}
         partial = path.with_name(f".{path.name}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(partial, "wb") as file:
-                np.savez_compressed(file, format=np.array(FORMAT), version=np.array(VERSION), **arrays)
+                np.savez_compressed(file, **arrays)
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
@@ -164,7 +165,8 @@ class RolloutBuffer:
     def recording(self) -> Recording:
         if not self.rows:
             raise RecordingError("nothing has been recorded: step the environment first")
-        return Recording(**self.about, **{name: np.stack([row[name] for row in self.rows]) for name in self.rows[0]})
+        arrays: dict[str, Any] = {name: np.stack([row[name] for row in self.rows]) for name in self.rows[0]}
+        return Recording(**self.about, **arrays)
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

@@ -113,7 +113,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="cut off"):
         Recording.load(path)
     np.savez(tmp_path / "pickled.npz", format=np.array([{}], dtype=object))
-    with pytest.raises(RecordingError, match="no .npz archive of plain arrays"):
+    with pytest.raises(RecordingError, match=r"no \.npz archive of plain arrays"):
         Recording.load(tmp_path / "pickled.npz")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def expected_terms(view: View, bundle: Path) -> list[Term]:
     """Every term of the contract's observation, in order."""
     kinds, start, terms = _kinds(view.contract, bundle), 0, []
     for layout, kind in zip(view.contract.observation, kinds, strict=True):
+        value: np.ndarray | None
         value, why_not = _value(view, kind)
         if value is not None and value.shape[-1] != layout.dim:
             value, why_not = None, f"it has {layout.dim} numbers where {kind} has {value.shape[-1]}"
@@ -103,7 +105,7 @@ def _kinds(contract: Contract, bundle: Path) -> list[str]:
 
 
 def _value(view: View, kind: str) -> tuple[np.ndarray | None, str]:
-    known = {
+    known: dict[str, Callable[[], np.ndarray]] = {
         "base_lin_vel": lambda: view.lin_vel_b if view.com_lin_vel_b is None else view.com_lin_vel_b,
         "base_ang_vel": lambda: view.ang_vel_b,
         "projected_gravity": lambda: quat_apply_inverse(view.quat, np.broadcast_to(DOWN, view.lin_vel_b.shape)),

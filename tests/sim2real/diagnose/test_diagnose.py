@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gaitway.cli import main
 from gaitway_sim2real.diagnose import diagnose_bundle
 from gaitway_sim2real.diagnose.record import record_bundle
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.spec import Task
 from sim2real.diagnose.cases import with_drives
 from sim2real.diagnose.walkers import Trample, make_actor, record
+
+from gaitway.cli import main
 
 Walker = tuple[Task, Trample, Path]
 

@@ -43,7 +43,7 @@ def test_noise_alone_is_no_change() -> None:
 
 def test_constant_columns_keep_their_place() -> None:
     known = np.ones((100, 3))
-    fit = fit_columns(known + [0.0, 0.0, 0.5], known)
+    fit = fit_columns(known + np.array([0.0, 0.0, 0.5]), known)
     assert not fit.reordered
     np.testing.assert_allclose(fit.offset, [0.0, 0.0, 0.5])
     assert affine(known, known).slope.tolist() == [1.0, 1.0, 1.0]
