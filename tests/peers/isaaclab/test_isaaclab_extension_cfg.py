@@ -1,9 +1,7 @@
-"""The configurations that Gaitway's tasks build, value by value against Isaac Lab's; every difference has a reason."""
+"""The configurations that Gaitway's tasks build, beyond what Isaac Lab's own tasks use."""
 
 from __future__ import annotations
 
-import importlib
-import re
 from types import SimpleNamespace
 
 import gaitway_isaaclab
@@ -17,113 +15,15 @@ from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
 from gaitway_tasks.spec import Event, JointPositionAction
 from isaac_side import BODIES
-from isaaclab.envs import ManagerBasedRLEnvCfg
-from isaaclab.utils.string import resolve_matching_names, resolve_matching_names_values
-from isaaclab_assets.robots.anymal import ANYDRIVE_3_SIMPLE_ACTUATOR_CFG
-from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c import flat_env_cfg, rough_env_cfg
 from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
+from stock_tasks import differences, stock_runner_cfg
 
 FLAT = "velocity-flat-anymal-c"
-PAIRS = {
-    "VelocityFlatAnymalC": flat_env_cfg.AnymalCFlatEnvCfg,
-    "VelocityFlatAnymalC_PLAY": flat_env_cfg.AnymalCFlatEnvCfg_PLAY,
-    "VelocityRoughAnymalC": rough_env_cfg.AnymalCRoughEnvCfg,
-    "VelocityRoughAnymalC_PLAY": rough_env_cfg.AnymalCRoughEnvCfg_PLAY,
-}
-DIFFERENCES = {
-    r"gaitway_(task|asset)": "ours alone: what the configuration was built from",
-    r"scene\.robot\.actuators\.legs\.(class_type|stiffness|damping|network_file)": (
-        "the task's DC motor instead of the LSTM network, whose file is not public data; compared below"
-    ),
-    r"actions\.joint_pos\.(preserve_order|class_type)": (
-        "actions are in the robot's own joint order, whatever the simulator's is"
-    ),
-    r"events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
-}
-NO_EFFECT = r"events\.base_external_force_torque"  # forces and torques of zero, and gone from the variants for play
 
 
 @pytest.fixture(autouse=True)
 def stock_asset(monkeypatch):
     monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "nucleus")
-
-
-def differences(ours, theirs, path=""):
-    """``(path, ours, theirs)`` of every leaf that differs; what is absent and what is None are the same."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in [*ours, *(k for k in theirs if k not in ours)]:
-            yield from differences(ours.get(key), theirs.get(key), f"{path}.{key}".lstrip("."))
-    elif ours != theirs:
-        yield path, ours, theirs
-
-
-def bodies(pattern):
-    return sorted(resolve_matching_names(pattern, BODIES)[1])
-
-
-def resolved(tree):
-    """``tree`` with names instead of expressions for names, and terms by their function's own name."""
-    robot = tree["scene"]["robot"]
-    joints = list(ANYMAL_C.joint_names)
-    pose = resolve_matching_names_values(robot["init_state"]["joint_pos"], joints)
-    robot["init_state"]["joint_pos"] = dict(zip(pose[1], pose[2], strict=True))
-    for actuator in robot["actuators"].values():
-        actuator["joint_names_expr"] = sorted(resolve_matching_names(actuator["joint_names_expr"], joints)[1])
-    action = tree["actions"]["joint_pos"]
-    action["joint_names"] = sorted(resolve_matching_names(action["joint_names"], joints)[1])
-    groups = [tree["rewards"], tree["terminations"], tree["curriculum"], *tree["observations"].values()]
-    for terms in groups:
-        for term in terms.values():
-            if not isinstance(term, dict):
-                continue
-            term["func"] = re.split(r"[.:]", term["func"])[-1]
-            params = term["params"]
-            if "sensor_cfg" in params and params["sensor_cfg"]["body_names"] is not None:
-                params["bodies"] = bodies(params.pop("sensor_cfg")["body_names"])
-            elif "sensor_cfg" in params:
-                params["sensor"] = params.pop("sensor_cfg")["name"]
-            elif "feet" in params or "bodies" in params:
-                params["bodies"] = bodies(params.pop("feet", None) or params["bodies"])
-    if isinstance(tree["curriculum"].get("terrain_levels"), dict):
-        # Isaac Lab's function names the command itself.
-        assert tree["curriculum"]["terrain_levels"]["params"].pop("command_name", "base_velocity") == "base_velocity"
-    return tree
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_every_value_is_isaac_lab_s(name):
-    ours, theirs = getattr(env_cfgs, name)(), PAIRS[name]()
-    assert isinstance(ours, ManagerBasedRLEnvCfg)
-    found = list(differences(resolved(ours.to_dict()), resolved(theirs.to_dict())))
-    allowed = [*DIFFERENCES, NO_EFFECT]
-    unexplained = [entry for entry in found if not any(re.match(pattern, entry[0]) for pattern in allowed)]
-    assert unexplained == []
-    unused = [pattern for pattern in DIFFERENCES if not any(re.match(pattern, entry[0]) for entry in found)]
-    assert unused == [], "differences that are none"
-    force = theirs.events.base_external_force_torque
-    assert force is None or not any((*force.params["force_range"], *force.params["torque_range"]))
-
-
-def test_a_difference_would_be_seen():
-    theirs = flat_env_cfg.AnymalCFlatEnvCfg()
-    theirs.rewards.lin_vel_z_l2.weight = -1.9
-    theirs.observations.policy.joint_vel.noise.n_max = 1.4
-    ours = env_cfgs.VelocityFlatAnymalC()
-    found = {path for path, *_ in differences(resolved(ours.to_dict()), resolved(theirs.to_dict()))}
-    assert {"rewards.lin_vel_z_l2.weight", "observations.policy.joint_vel.noise.n_max"} <= found
-
-
-def test_order_of_observations_and_of_the_scene():
-    ours, theirs = env_cfgs.VelocityRoughAnymalC(), rough_env_cfg.AnymalCRoughEnvCfg()
-    assert list(vars(ours.observations.policy)) == list(vars(theirs.observations.policy))
-    order = list(vars(ours.scene))
-    assert order.index("terrain") < order.index("robot") < order.index("contact_forces")
-
-
-def test_the_dc_motor_is_the_simple_anydrive():
-    legs = env_cfgs.VelocityFlatAnymalC().scene.robot.actuators["legs"].to_dict()
-    simple = ANYDRIVE_3_SIMPLE_ACTUATOR_CFG.to_dict()
-    assert {path for path, *_ in differences(legs, simple)} == {"joint_names_expr"}
 
 
 @pytest.mark.parametrize("name", task_names())
@@ -151,24 +51,11 @@ def test_registered_configurations_load_through_isaac_lab(name):
         assert load_cfg_from_registry(spec.id, "skrl_cfg_entry_point")["agent"]["rollouts"] == 24
 
 
-STOCK = "isaaclab_tasks.manager_based.locomotion.velocity.config"
-RUNNERS = {
-    f"velocity-{ground}-{robot}": f"{module}.agents.rsl_rl_ppo_cfg:{prefix}{ground.title()}PPORunnerCfg"
-    for ground in ("flat", "rough")
-    for robot, module, prefix in (
-        ("anymal-b", "anymal_b", "AnymalB"), ("anymal-c", "anymal_c", "AnymalC"), ("anymal-d", "anymal_d", "AnymalD"),
-        ("a1", "a1", "UnitreeA1"), ("go1", "go1", "UnitreeGo1"), ("go2", "go2", "UnitreeGo2"), ("h1", "h1", "H1"),
-        ("g1", "g1", "G1"),
-    )
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", [name for name in task_names() if not name.endswith("-blind")])
 def test_rsl_rl_learns_with_isaac_lab_s_settings(name):
-    module, _, runner = RUNNERS[name].partition(":")
-    stock = getattr(importlib.import_module(f"{STOCK}.{module}"), runner)()
+    _, ground, robot = name.split("-", 2)
     ours = load_cfg_from_registry(env_id(name), "rsl_rl_cfg_entry_point")
-    found = {path for path, *_ in differences(ours.to_dict(), stock.to_dict())}
+    found = {path for path, *_ in differences(ours.to_dict(), stock_runner_cfg(robot, ground).to_dict())}
     assert found <= {"experiment_name", "obs_groups", "obs_groups.policy", "obs_groups.critic"}
     assert ours.obs_groups == {"policy": ["policy"], "critic": ["policy"]}
 
@@ -182,9 +69,6 @@ def test_unknown_configurations_name_the_nearest():
     with pytest.raises(AttributeError, match="did you mean 'VelocityRoughAnymalC'"):
         _ = env_cfgs.VelocityRoghAnymalC
     assert cfg_name(FLAT) == "VelocityFlatAnymalC"
-
-
-# ---- what Isaac Lab's own tasks do not use ---------------------------------------------------------------------------
 
 
 def build(**changes):
