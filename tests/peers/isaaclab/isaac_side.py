@@ -6,32 +6,59 @@ neither side depends on the order.
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.robots import ANYMAL_C, Robot
+from gaitway_tasks.robots.orders import physx_order
 from isaaclab.utils.string import resolve_matching_names
 from tensor_world import TensorWorld, rotation_matrix
 from torch import Tensor
 
-LEGS = ("LF", "LH", "RF", "RH")
-JOINTS = [f"{leg}_{joint}" for joint in ("HAA", "HFE", "KFE") for leg in LEGS]
-BODIES = ["base", *(f"{leg}_{body}" for body in ("HIP", "THIGH", "SHANK", "FOOT") for leg in LEGS)]
-TO_ISAAC = [ANYMAL_C.joint_names.index(name) for name in JOINTS]
-"""``ours[:, TO_ISAAC]`` is in Isaac Lab's joint order."""
-TO_OURS = [JOINTS.index(name) for name in ANYMAL_C.joint_names]
-BODY_IDS = [ANYMAL_C.body_names.index(name) for name in BODIES]
-FEET = [BODIES.index(name) for name in ANYMAL_C.foot_names]
+
+@dataclass(frozen=True)
+class Layout:
+    """A robot's joints and bodies as PhysX lists them."""
+
+    joints: list[str]
+    bodies: list[str]
+    to_isaac: list[int]
+    """``ours[:, to_isaac]`` is in Isaac Lab's joint order."""
+    to_ours: list[int]
+    body_ids: list[int]
+    feet: list[int]
+
+
+def layout(robot: Robot) -> Layout:
+    joints, bodies = list(physx_order(robot)), []
+    level = ElementTree.parse(robot.mjcf).getroot().findall("worldbody/body")
+    while level:
+        bodies += [body.get("name") for body in level]
+        level = [child for body in level for child in body.iterfind("body")]
+    return Layout(
+        joints=joints,
+        bodies=bodies,
+        to_isaac=[robot.joint_names.index(name) for name in joints],
+        to_ours=[joints.index(name) for name in robot.joint_names],
+        body_ids=[robot.body_names.index(name) for name in bodies],
+        feet=[bodies.index(name) for name in robot.foot_names],
+    )
+
+
+LAYOUT = layout(ANYMAL_C)
+JOINTS, BODIES, TO_ISAAC, TO_OURS = LAYOUT.joints, LAYOUT.bodies, LAYOUT.to_isaac, LAYOUT.to_ours
 
 
 class Entity:
     """The naming half of an articulation or a sensor."""
 
-    def __init__(self, data: SimpleNamespace):
+    def __init__(self, data: SimpleNamespace, names: Layout = LAYOUT):
         self.data = data
-        self.joint_names, self.body_names = JOINTS, BODIES
-        self.num_joints, self.num_bodies = len(JOINTS), len(BODIES)
+        self.joint_names, self.body_names = names.joints, names.bodies
+        self.num_joints, self.num_bodies = len(names.joints), len(names.bodies)
         self.device = "cpu"
         self.written: dict[str, Tensor] = {}
 
@@ -84,7 +111,8 @@ def gaitway_env(world: TensorWorld, cfg: Any) -> Any:
 
 def isaac_env(world: TensorWorld) -> Any:
     """An environment in the state of ``world``, as far as terms and managers read one."""
-    robot, n = world.robot, world.num_envs
+    robot, n, names = world.robot, world.num_envs, layout(world.spec)
+    joints = len(names.joints)
     rotation = rotation_matrix(robot.root_quat_wxyz)
 
     def to_world(vec_b: Tensor) -> Tensor:
@@ -92,17 +120,17 @@ def isaac_env(world: TensorWorld) -> Any:
 
     forward_w = rotation[..., 0]
     lin_vel_w, ang_vel_w = to_world(robot.root_lin_vel_b), to_world(robot.root_ang_vel_b)
-    default_root = torch.tensor([0.0, 0.0, ANYMAL_C.init_height, 1.0] + [0.0] * 9)
+    default_root = torch.tensor([0.0, 0.0, world.spec.init_height, 1.0] + [0.0] * 9)
     articulation = Entity(
         SimpleNamespace(
-            joint_pos=robot.joint_pos[:, TO_ISAAC],
-            joint_vel=robot.joint_vel[:, TO_ISAAC],
-            joint_acc=robot.joint_acc[:, TO_ISAAC],
-            applied_torque=robot.applied_torque[:, TO_ISAAC],
-            default_joint_pos=world.default_joint_pos[TO_ISAAC].repeat(n, 1),
-            default_joint_vel=torch.zeros(n, 12),
-            soft_joint_pos_limits=world.soft_joint_pos_limits[TO_ISAAC].repeat(n, 1, 1),
-            soft_joint_vel_limits=torch.full((n, 12), 7.5),
+            joint_pos=robot.joint_pos[:, names.to_isaac],
+            joint_vel=robot.joint_vel[:, names.to_isaac],
+            joint_acc=robot.joint_acc[:, names.to_isaac],
+            applied_torque=robot.applied_torque[:, names.to_isaac],
+            default_joint_pos=world.default_joint_pos[names.to_isaac].repeat(n, 1),
+            default_joint_vel=torch.zeros(n, joints),
+            soft_joint_pos_limits=world.soft_joint_pos_limits[names.to_isaac].repeat(n, 1, 1),
+            soft_joint_vel_limits=torch.full((n, joints), 7.5),
             root_pos_w=robot.root_pos_w,
             root_quat_w=robot.root_quat_wxyz,
             root_lin_vel_w=lin_vel_w,
@@ -112,15 +140,16 @@ def isaac_env(world: TensorWorld) -> Any:
             root_ang_vel_b=robot.root_ang_vel_b,
             projected_gravity_b=robot.projected_gravity_b,
             heading_w=torch.atan2(forward_w[:, 1], forward_w[:, 0]).float(),
-            body_lin_vel_w=robot.body_lin_vel_w[:, BODY_IDS],
+            body_lin_vel_w=robot.body_lin_vel_w[:, names.body_ids],
             default_root_state=default_root.repeat(n, 1),
-        )
+        ),
+        names,
     )
-    force = robot.contact_force_w[:, BODY_IDS]
+    force = robot.contact_force_w[:, names.body_ids]
 
     def per_body(values: Tensor) -> Tensor:
-        out = torch.zeros(n, len(BODIES))
-        out[:, FEET] = values
+        out = torch.zeros(n, len(names.bodies))
+        out[:, names.feet] = values
         return out
 
     contact = Entity(
@@ -132,7 +161,8 @@ def isaac_env(world: TensorWorld) -> Any:
             last_air_time=per_body(robot.last_air_time),
             current_contact_time=per_body(robot.current_contact_time),
             last_contact_time=per_body(robot.last_contact_time),
-        )
+        ),
+        names,
     )
     env = SimpleNamespace(
         scene=Scene(articulation, {"contact_forces": contact}, n),
@@ -145,7 +175,7 @@ def isaac_env(world: TensorWorld) -> Any:
         sim=SimpleNamespace(is_playing=lambda: True),
         command_manager=SimpleNamespace(get_command=world.command),
         action_manager=SimpleNamespace(
-            action=world.action[:, TO_ISAAC], prev_action=world.previous_action[:, TO_ISAAC]
+            action=world.action[:, names.to_isaac], prev_action=world.previous_action[:, names.to_isaac]
         ),
         termination_manager=SimpleNamespace(terminated=world.terminated),
     )

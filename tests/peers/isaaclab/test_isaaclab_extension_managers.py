@@ -10,30 +10,32 @@ import torch
 from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.world import IsaacLabWorld, world_of
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
-from gaitway_tasks.registry import get_task
+from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import JointPositionAction
-from isaac_side import BODIES, JOINTS, TO_ISAAC, TO_OURS, gaitway_env, isaac_env
+from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
 from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
-from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.flat_env_cfg import AnymalCFlatEnvCfg
-from isaaclab_tasks.manager_based.locomotion.velocity.config.anymal_c.rough_env_cfg import AnymalCRoughEnvCfg
+from stock_tasks import stock_cfg
 from tensor_world import TensorWorld, close
 
 N = 256
-FLAT, ROUGH, BLIND = "velocity-flat-anymal-c", "velocity-rough-anymal-c", "velocity-flat-anymal-c-blind"
-STOCK = {FLAT: AnymalCFlatEnvCfg, ROUGH: AnymalCRoughEnvCfg}
-TERMS = {"base_lin_vel": 3, "base_ang_vel": 3, "projected_gravity": 3, "velocity_commands": 3}
-TERMS |= {"joint_pos": 12, "joint_vel": 12, "actions": 12}
+FLAT, BLIND = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind"
+STOCK = [name for name in task_names() if not name.endswith("-blind")]
 
 
 def our_cfg(task_name):
     return gaitway_isaaclab.env_cfg(get_task(task_name), N, "cpu", asset="nucleus")
 
 
+def stock(task_name):
+    _, ground, robot = task_name.split("-", 2)
+    return stock_cfg(robot, ground)
+
+
 @pytest.fixture(scope="module", params=STOCK)
 def pair(request):
     """``(task name, our environment, Isaac Lab's)`` in the same random state."""
-    world = TensorWorld(ANYMAL_C, N).randomize(2)
+    world = TensorWorld(get_task(request.param).robot, N).randomize(2)
     ours, theirs = gaitway_env(world, our_cfg(request.param)), isaac_env(world)
     hits = world.robot.root_pos_w[:, None].repeat(1, 187, 1)
     hits[..., 2] -= 0.5 + torch.randn(N, 187, generator=torch.Generator().manual_seed(3))  # a third is clipped
@@ -46,57 +48,50 @@ def pair(request):
 def test_rewards_term_by_term(pair):
     name, ours, theirs = pair
     ours_manager = RewardManager(our_cfg(name).rewards, ours)
-    theirs_manager = RewardManager(STOCK[name]().rewards, theirs)
+    theirs_manager = RewardManager(stock(name).rewards, theirs)
     close(ours_manager.compute(0.02), theirs_manager.compute(0.02), 2e-6)
-    assert ours_manager.active_terms == theirs_manager.active_terms
-    weights = [term.weight for term in ours_manager._term_cfgs]
-    for term, weight in enumerate(weights):
-        expected = theirs_manager._step_reward[:, term]
-        assert (expected.unique().numel() > 1) == (weight != 0.0), "the states do not exercise this term"
-        close(ours_manager._step_reward[:, term], expected, 1e-5)
-    assert sum(weight != 0.0 for weight in weights) == (10 if name == FLAT else 9)
+    assert sorted(ours_manager.active_terms) == sorted(theirs_manager.active_terms)
+    for column, term in enumerate(ours_manager.active_terms):
+        weight = ours_manager.get_term_cfg(term).weight
+        assert weight == theirs_manager.get_term_cfg(term).weight
+        expected = theirs_manager._step_reward[:, theirs_manager.active_terms.index(term)]
+        assert (expected.unique().numel() > 1) == (weight != 0.0), f"the states do not exercise {term}"
+        close(ours_manager._step_reward[:, column], expected, 1e-5)
 
 
 def test_terminations(pair):
     name, ours, theirs = pair
     ours_manager = TerminationManager(our_cfg(name).terminations, ours)
-    theirs_manager = TerminationManager(STOCK[name]().terminations, theirs)
+    theirs_manager = TerminationManager(stock(name).terminations, theirs)
     assert torch.equal(ours_manager.compute(), theirs_manager.compute())
     assert torch.equal(ours_manager.terminated, theirs_manager.terminated)
     assert torch.equal(ours_manager.time_outs, theirs_manager.time_outs)
     assert 0 < ours_manager.terminated.sum() < N and 0 < ours_manager.time_outs.sum() < N
 
 
-def columns(terms, history_length=1):
-    """Indices of an observation in Isaac Lab's joint order that put it into the robot's own."""
-    order, start = [], 0
-    for width in terms.values():
-        inner = TO_OURS if width == len(JOINTS) else range(width)
-        order += [start + frame * width + i for frame in range(history_length) for i in inner]
-        start += history_length * width
-    return order
-
-
 def test_observations(pair):
     name, ours, theirs = pair
-    cfg, stock = our_cfg(name).observations, STOCK[name]().observations
-    cfg.policy.enable_corruption = stock.policy.enable_corruption = False
-    ours_manager, theirs_manager = ObservationManager(cfg, ours), ObservationManager(stock, theirs)
-    terms = TERMS | ({"height_scan": 187} if name == ROUGH else {})
-    assert ours_manager.active_terms["policy"] == list(terms)
-    value = ours_manager.compute()["policy"]
-    expected = theirs_manager.compute()["policy"][:, columns(terms)]
-    assert value.shape == (N, 235 if name == ROUGH else 48)
-    assert torch.equal(value, expected)
-    if name == ROUGH:
-        clipped = (expected[:, 48:].abs() == 1.0).float().mean()
+    cfg, stock_group = our_cfg(name).observations, stock(name).observations
+    cfg.policy.enable_corruption = stock_group.policy.enable_corruption = False
+    ours_manager, theirs_manager = ObservationManager(cfg, ours), ObservationManager(stock_group, theirs)
+    terms, robot = ours_manager.active_terms["policy"], get_task(name).robot
+    assert terms == theirs_manager.active_terms["policy"]
+    value, expected, start = ours_manager.compute()["policy"], theirs_manager.compute()["policy"], 0
+    assert value.shape == expected.shape == (N, 12 + 3 * robot.num_joints + 187 * ("rough" in name))
+    for term, (width,) in zip(terms, theirs_manager.group_obs_term_dim["policy"], strict=True):
+        mine, isaac_lab_s = value[:, start : start + width], expected[:, start : start + width]
+        in_our_order = isaac_lab_s[:, layout(robot).to_ours] if term in ("joint_pos", "joint_vel", "actions") else None
+        assert torch.equal(mine, isaac_lab_s if in_our_order is None else in_our_order), term
+        start += width
+    if "rough" in name:
+        clipped = (expected[:, -187:].abs() == 1.0).float().mean()
         assert 0.2 < clipped < 0.5
 
 
 def test_noise_is_drawn_by_isaac_lab(pair):
     name, ours, theirs = pair
     values = []
-    for env, cfg in ((ours, our_cfg(name).observations), (theirs, STOCK[name]().observations)):
+    for env, cfg in ((ours, our_cfg(name).observations), (theirs, stock(name).observations)):
         manager = ObservationManager(cfg, env)
         torch.manual_seed(5)
         noisy = manager.compute()["policy"]
@@ -153,7 +148,7 @@ def targets(cfg, env, actions):
 def test_the_same_joints_get_the_same_targets():
     world = TensorWorld(ANYMAL_C, N).randomize(4)
     ours = targets(our_cfg(FLAT).actions.joint_pos, isaac_env(world), world.action)
-    theirs = targets(AnymalCFlatEnvCfg().actions.joint_pos, isaac_env(world), world.action[:, TO_ISAAC])
+    theirs = targets(stock(FLAT).actions.joint_pos, isaac_env(world), world.action[:, TO_ISAAC])
     assert torch.equal(ours, theirs)
     close(ours, (world.default_joint_pos + 0.5 * world.action)[:, TO_ISAAC])
 
