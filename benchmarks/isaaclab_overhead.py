@@ -81,7 +81,7 @@ def configuration(name: str, rough: bool, num_envs: int) -> Any:
 
 
 def measure(cfg: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """CPU time of each step and of its part outside the physics [s], shape (2, steps); joint angles at the end [rad]."""
+    """CPU time [s] of each step and of its part outside the physics, shape (2, steps); the last joint angles [rad]."""
     import kitless
     import torch
 
