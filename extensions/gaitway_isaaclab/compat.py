@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .preflight import IsaacLabError, release_of
+from .preflight import IsaacLabError, find, release_of
 
 PHYSICS = {"physx": "physx", "newton": "newton_mjwarp"}
 """Our names for Isaac Lab 3.0's physics presets."""
@@ -23,7 +23,8 @@ def release() -> str:
     """The installed Isaac Lab: ``"2.3"`` or ``"3.0"``."""
     import isaaclab
 
-    return release_of(str(isaaclab.__version__))
+    # The outer package of a wheel may have no version of its own.
+    return release_of(str(getattr(isaaclab, "__version__", None) or find().versions["isaaclab"]))
 
 
 def is_3() -> bool:
