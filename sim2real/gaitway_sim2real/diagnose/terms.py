@@ -70,10 +70,10 @@ def expected_terms(view: View, bundle: Path) -> list[Term]:
     """Every term of the contract's observation, in order."""
     kinds, start, terms = _kinds(view.contract, bundle), 0, []
     for layout, kind in zip(view.contract.observation, kinds, strict=True):
-        value: np.ndarray | None
         value, why_not = _value(view, kind)
         if value is not None and value.shape[-1] != layout.dim:
-            value, why_not = None, f"it has {layout.dim} numbers where {kind} has {value.shape[-1]}"
+            why_not = f"it has {layout.dim} numbers where {kind} has {value.shape[-1]}"
+            value = None
         alternatives = () if value is None else tuple(_alternatives(view, kind))
         terms.append(
             Term(layout=layout, kind=kind, start=start, value=value, why_not=why_not, alternatives=alternatives)

@@ -108,12 +108,12 @@ def test_the_commands(walker: Walker, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "75 steps of 2 robots" in capsys.readouterr().out
     assert main(["diagnose", str(bundle), "--recording", str(out)]) == 0
     assert "NO MISMATCH FOUND" in capsys.readouterr().out
-    limp = record(with_drives(task, stiffness=0.5), actor, steps=100, envs=6).save(tmp_path / "limp")
-    assert main(["diagnose", str(bundle), "--recording", str(limp), "--json", str(said)]) == 1
+    stiff = record(with_drives(task, stiffness=1.4), actor, steps=100, envs=6).save(tmp_path / "stiff")
+    assert main(["diagnose", str(bundle), "--recording", str(stiff), "--json", str(said)]) == 1
     assert "MISMATCH 1: GAINS" in capsys.readouterr().out
     data = json.loads(said.read_text())
     assert data["mismatch"] and data["findings"][0]["cause"] == "gains"
-    assert data["findings"][0]["numbers"]["stiffness"] == pytest.approx(0.5, rel=0.1)
+    assert data["findings"][0]["numbers"]["stiffness"] == pytest.approx(1.4, rel=0.1)
     for arguments, message in (
         (["diagnose", str(bundle), "--recording", str(tmp_path / "no.npz")], "no recording at"),
         (["record", str(bundle), "--out", str(tmp_path / "x.csv")], "a recording is an .npz file"),

@@ -28,7 +28,7 @@ def make_task(robot: Robot, history: int = HISTORY) -> Task:
     """Velocity tracking with an estimated base velocity, a history, and drives that hold the robot up by themselves."""
     stiffness, damping = STIFFNESS[robot.name]
     drives = {
-        name: replace(law, stiffness=stiffness, damping=damping, armature=0.01) for name, law in robot.actuators.items()
+        name: replace(law, stiffness=stiffness, damping=damping, armature=None) for name, law in robot.actuators.items()
     }
     task = velocity_flat(robot.replace(actuators=drives))
     group = replace(task.observations["policy"], history_length=history, enable_corruption=False)
@@ -44,13 +44,13 @@ def rough_life(task: Task) -> Task:
 
     None of it is a mismatch.
     """
-    full = velocity_flat(task.robot)
-    push = replace(full.events["push_robot"], interval_range_s=(0.5, 1.0))
+    events = velocity_flat(ANYMAL_C).events
+    push = replace(events["push_robot"], interval_range_s=(0.5, 1.0))
     group = replace(task.observations["policy"], enable_corruption=True)
     return replace(
         task,
         observations={"policy": group},
-        events={**full.events, "push_robot": push},
+        events={**events, "push_robot": push},
         timing=replace(task.timing, episode_length_s=1.6),
     )
 
