@@ -19,6 +19,7 @@ from sim2real.diagnose.walkers import Trample, make_actor, record
 from gaitway.cli import main
 
 Walker = tuple[Task, Trample, Path]
+pytestmark = pytest.mark.parametrize("walker", ["go2"], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="module")
