@@ -30,7 +30,7 @@ def run_path(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["list", "train", "play", "validate", "export", "run", "doctor"])
+@pytest.mark.parametrize("name", ["list", "train", "play", "validate", "export", "record", "diagnose", "run", "doctor"])
 def test_every_command_explains_itself(name, capsys):
     with pytest.raises(SystemExit) as stop:
         main([name, "--help"])
@@ -41,7 +41,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 9
+    assert len(COMMANDS) == 12
 
 
 def test_version_is_the_one_of_the_project(capsys):
