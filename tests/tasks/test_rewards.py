@@ -68,7 +68,10 @@ def test_joint_and_action_penalties(world):
     world.action[0, :2] = torch.tensor([1.0, 0.5])
     world.previous_action[0, :2] = torch.tensor([0.0, -0.5])
     close(rewards.joint_torques_l2(world), [14.0])
+    close(rewards.joint_torques_l2(world, "LF_(HAA|KFE)"), [10.0])
     close(rewards.joint_acc_l2(world), [10000.0])
+    close(rewards.joint_acc_l2(world, ".*_KFE"), [10000.0])  # LH_KFE is the sixth joint
+    close(rewards.joint_acc_l2(world, ".*_HFE|LF_KFE"), [0.0])
     close(rewards.joint_vel_l2(world), [25.0])
     close(rewards.action_rate_l2(world), [2.0])
     close(rewards.action_l2(world), [1.25])
@@ -80,6 +83,9 @@ def test_joint_limits_are_the_soft_ones(world):
     world.robot.joint_pos[0, JOINT["LF_HAA"]] = 0.47
     world.robot.joint_pos[0, JOINT["RF_HAA"]] = -0.48
     close(rewards.joint_pos_limits(world), [(0.47 - 0.45975) + (0.48 - 0.45975)], 1e-6)
+    close(rewards.joint_pos_limits(world, "RF_.*"), [0.48 - 0.45975], 1e-6)
+    with pytest.raises(ValueError, match="'anymal-c' has no joint matching 'RF'; it has LF_HAA"):
+        rewards.joint_pos_limits(world, "RF")
 
 
 def test_joint_deviation(world):

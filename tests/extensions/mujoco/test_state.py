@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 from gaitway_mujoco import make_env
+from gaitway_tasks.mdp import rewards
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import HeightScanner
+from gaitway_tasks.spec import HeightScanner, Reward, Timing
 from quiet import quiet_task
 
 FEET = [ANYMAL_C.body_names.index(name) for name in ANYMAL_C.foot_names]
@@ -212,3 +213,56 @@ def test_height_scan_sees_a_step_where_it_is(robot_before_a_step, yaw):
 def test_height_scan_follows_the_base(robot_before_a_step):
     scan = scanning(robot_before_a_step, 0.0, x=1.0).reshape(11, 17)
     assert scan[5, 8] == pytest.approx(0.55, abs=1e-5) and scan[5, 0] == pytest.approx(0.75, abs=1e-5)
+
+
+def test_a_scanner_on_another_body_is_refused():
+    scanner = HeightScanner(body="LF_SHANK")
+    with pytest.raises(
+        ValueError, match=r"'scan' hangs from the body 'LF_SHANK'.*task\.height_scanners\.scan\.body=null"
+    ):
+        make_env(quiet_task(height_scanners={"scan": scanner}), 1, num_threads=1)
+
+
+def sliding_task(physics_dt, decimation):
+    task = quiet_task(terminations={})
+    slide = Reward(func=rewards.feet_slide, weight=1.0, params={"feet": ".*_FOOT"})
+    return task.replace(rewards={"slide": slide}, timing=Timing(physics_dt=physics_dt, decimation=decimation))
+
+
+def test_velocities_of_bodies_are_those_of_their_centres_of_mass():
+    """In the last physics step's first state, in which MuJoCo also measured the contact forces."""
+    env = make_env(sliding_task(0.005, 1), 3, num_threads=1)
+    env.reset()
+    model, data = sensors(env, 0)
+    names = ANYMAL_C.body_names
+    g = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        states = [env.world._fields[field].clone() for field in ("qpos", "qvel")]
+        env.step(2.0 * torch.randn(3, JOINTS, generator=g))
+        for row in range(3):
+            data.qpos[:], data.qvel[:] = (state[row].numpy() for state in states)
+            mujoco.mj_forward(model, data)
+            for i, name in enumerate(names):
+                twist = np.zeros(6)
+                mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, model.body(name).id, twist, 0)
+                np.testing.assert_allclose(env.world.robot.body_lin_vel_w[row, i], twist[3:], atol=1e-4, err_msg=name)
+    assert env.world.robot.body_lin_vel_w.norm(dim=-1).max() > 0.5
+
+
+def test_sliding_costs_and_standing_hardly():
+    env = make_env(sliding_task(0.005, 4), 2, num_threads=1)
+    env.reset()
+    for _ in range(50):
+        env.step(torch.zeros(2, JOINTS))
+    env.world.add_root_velocity(torch.tensor([1]), torch.tensor([[3.0, 0.0, 0.0]]), torch.zeros(1, 3))
+    env.world.finish_events()
+    _, reward, *_ = env.step(torch.zeros(2, JOINTS))
+    standing, pushed = (reward / 0.02).tolist()
+    assert standing < 0.2 and pushed > 5.0  # [m/s] over four feet; MuJoCo's soft friction lets each creep a little
+
+
+def test_velocities_of_bodies_cost_nothing_where_no_term_reads_them():
+    env = make_env(quiet_task(), 1, num_threads=1)
+    env.reset()
+    env.step(torch.zeros(1, JOINTS))
+    assert not hasattr(env.world.robot, "body_lin_vel_w")
