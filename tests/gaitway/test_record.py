@@ -1,7 +1,8 @@
 """``gaitway record`` of a run, in the world it trains in, and the diagnosis of its own bundle."""
 
-from gaitway.cli import main
 from gaitway_tasks.recording import Recording
+
+from gaitway.cli import main
 
 SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]
 
