@@ -14,6 +14,7 @@ from gaitway_agents.presets import PPOConfig, cpu_has_bfloat16
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
+from gaitway_isaaclab.agents.settings import settings_of
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import UnknownNameError
@@ -22,24 +23,6 @@ from gaitway_tasks.spec import Task
 from .agents import AgentConfig
 from .gym_presets import gym_settings
 from .worlds import AnyTask
-
-ISAAC_LAB: dict[str, Any] = {
-    "num_envs": 4096,
-    "total_steps": 300 * 24 * 4096,
-    "agent": PPOConfig(model=ActorCriticConfig(normalize_observations=False)),
-    "physics": PhysicsOptions(),
-}
-"""Isaac Lab's flat ANYmal-C settings: 4096 environments, 24 steps, 300 iterations."""
-
-ROUGH: dict[str, Any] = ISAAC_LAB | {
-    "total_steps": 1500 * 24 * 4096,
-    "agent": PPOConfig(
-        model=ActorCriticConfig(
-            actor_hidden=(512, 256, 128), critic_hidden=(512, 256, 128), normalize_observations=False
-        )
-    ),
-}
-"""Isaac Lab's rough ANYmal-C settings: larger networks, 1500 iterations."""
 
 CPU: dict[str, Any] = {
     "num_envs": 256,
@@ -99,13 +82,26 @@ def training_settings(task: AnyTask, agent: str, preset: str | None, world: str)
         raise UnknownNameError("agent", agent, AGENT_DEFAULTS)
     if not isinstance(task, Task):
         return gym_settings(task, agent, AGENT_DEFAULTS[agent])
-    usual = ISAAC_LAB if task.terrain.kind == "plane" else ROUGH
-    settings = {None: usual, "cpu": CPU, "sprint": SPRINT}[preset]
+    settings = isaac_lab_settings(task) if preset is None else {"cpu": CPU, "sprint": SPRINT}[preset]
     if world == "isaaclab":
         settings = settings | {"isaaclab": IsaacLabOptions(), "agent": _in_one_go(settings["agent"])}
     if agent != "ppo":
         return settings | {"agent": AGENT_DEFAULTS[agent]}
     return settings if preset is None or not cpu_has_bfloat16() else _in_bfloat16(settings)
+
+
+def isaac_lab_settings(task: Task) -> dict[str, Any]:
+    """Isaac Lab's for the task's robot and ground: 4096 environments, 24 steps, and as many iterations."""
+    stock = settings_of(task)
+    model = ActorCriticConfig(
+        actor_hidden=stock.hidden_dims, critic_hidden=stock.hidden_dims, normalize_observations=False
+    )
+    return {
+        "num_envs": 4096,
+        "total_steps": stock.max_iterations * 24 * 4096,
+        "agent": PPOConfig(model=model, optimizer=OptimizerConfig(entropy_coefficient=stock.entropy_coef)),
+        "physics": PhysicsOptions(),
+    }
 
 
 def _in_one_go(agent: PPOConfig) -> PPOConfig:

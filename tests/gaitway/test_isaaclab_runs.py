@@ -29,9 +29,15 @@ def settled(task: str, *overrides: str, **given: object) -> TrainConfig:
 
 
 @pytest.mark.parametrize(
-    ("task", "hidden", "iterations"), [(FLAT, (128, 128, 128), 300), (ROUGH, (512, 256, 128), 1500)]
+    ("task", "hidden", "iterations", "entropy"),
+    [
+        (FLAT, (128, 128, 128), 300, 0.005),
+        (ROUGH, (512, 256, 128), 1500, 0.005),
+        ("velocity-rough-go2", (512, 256, 128), 1500, 0.01),
+        ("velocity-flat-g1", (256, 128, 128), 1500, 0.008),
+    ],
 )
-def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iterations):
+def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iterations, entropy):
     config = settled(task)
     agent = config.agent
     assert isinstance(agent, PPOConfig)
@@ -42,7 +48,7 @@ def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iteration
     optimizer = agent.optimizer
     assert (optimizer.epochs, optimizer.minibatches, optimizer.learning_rate) == (5, 4, 1e-3)
     assert (optimizer.schedule, optimizer.desired_kl, optimizer.clip) == ("adaptive", 0.01, 0.2)
-    assert (optimizer.entropy_coefficient, optimizer.value_coefficient, optimizer.max_grad_norm) == (0.005, 1.0, 1.0)
+    assert (optimizer.entropy_coefficient, optimizer.value_coefficient, optimizer.max_grad_norm) == (entropy, 1.0, 1.0)
     assert optimizer.clip_value_loss and optimizer.chunk_size >= 24 * 4096 / 4  # a minibatch is one forward pass
     assert config.isaaclab == IsaacLabOptions() and config.device == "auto"
 

@@ -9,46 +9,26 @@ from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
 from ..registration import task_of
-
-SMALL, LARGE = [128, 128, 128], [512, 256, 128]
-UNITREE = {"entropy_coef": 0.01}
-G1 = {"entropy_coef": 0.008}
-FLAT: dict[str, dict[str, Any]] = {
-    "a1": UNITREE,
-    "go1": UNITREE,
-    "go2": UNITREE,
-    "h1": UNITREE | {"max_iterations": 1000},
-    "g1": G1 | {"max_iterations": 1500, "hidden_dims": [256, 128, 128]},
-}
-ROUGH: dict[str, dict[str, Any]] = {
-    "a1": UNITREE,
-    "go1": UNITREE,
-    "go2": UNITREE,
-    "h1": UNITREE | {"max_iterations": 3000},
-    "g1": G1 | {"max_iterations": 3000},
-}
-"""What Isaac Lab's settings for other robots have differently from ANYmal's."""
+from .settings import settings_of
 
 
 def runner_cfg(task_name: str) -> Any:
-    """``RslRlOnPolicyRunnerCfg`` for a task: a larger network and more iterations for rough ground."""
+    """``RslRlOnPolicyRunnerCfg`` for a task."""
     from gaitway_tasks.registry import get_task
 
     task = get_task(task_name)
-    rough = task.terrain.kind == "generator"
-    usual = {"max_iterations": 1500 if rough else 300, "hidden_dims": LARGE if rough else SMALL, "entropy_coef": 0.005}
-    settings = usual | (ROUGH if rough else FLAT).get(task.robot.name, {})
+    settings = settings_of(task)
     critic = ["critic"] if "critic" in task.observations else ["policy"]
     return RslRlOnPolicyRunnerCfg(
         num_steps_per_env=24,
-        max_iterations=settings["max_iterations"],
+        max_iterations=settings.max_iterations,
         save_interval=50,
         experiment_name="gaitway_" + task_name.replace("-", "_"),
         algorithm=RslRlPpoAlgorithmCfg(
             value_loss_coef=1.0,
             use_clipped_value_loss=True,
             clip_param=0.2,
-            entropy_coef=settings["entropy_coef"],
+            entropy_coef=settings.entropy_coef,
             num_learning_epochs=5,
             num_mini_batches=4,
             learning_rate=1.0e-3,
@@ -58,7 +38,7 @@ def runner_cfg(task_name: str) -> Any:
             desired_kl=0.01,
             max_grad_norm=1.0,
         ),
-        **_networks(list(settings["hidden_dims"]), critic),
+        **_networks(list(settings.hidden_dims), critic),
     )
 
 
