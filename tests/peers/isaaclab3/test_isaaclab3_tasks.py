@@ -20,9 +20,9 @@ def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, monke
     task = get_task(task_name)
     env = make(lab.env_cfg(env_id(task_name), NUM_ENVS))
     observations, _ = env.reset()
-    generator = torch.Generator().manual_seed(0)
+    generator, shape = torch.Generator().manual_seed(0), (NUM_ENVS, task.robot.num_joints)
     for step in range(20):
-        actions = torch.zeros(NUM_ENVS, 12) if step < 10 else torch.randn(NUM_ENVS, 12, generator=generator)
+        actions = torch.zeros(shape) if step < 10 else torch.randn(shape, generator=generator)
         observations, rewards, terminated, truncated, _ = env.step(actions)
         assert rewards.isfinite().all() and rewards.any()
         assert terminated.shape == truncated.shape == (NUM_ENVS,)
@@ -30,7 +30,7 @@ def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, monke
         for group in observations.values():
             assert group.shape[0] == NUM_ENVS and group.isfinite().all()
     assert torch.equal(env.action_manager.action, actions)
-    assert env.action_manager.get_term("joint_pos").processed_actions.shape == (NUM_ENVS, 12)
+    assert env.action_manager.get_term("joint_pos").processed_actions.shape == shape
     feet = env._gaitway_world.robot.contact_force_w[:, [task.robot.body_names.index(n) for n in task.robot.foot_names]]
     assert feet.norm(dim=-1).sum() > 0.0
 
