@@ -62,6 +62,18 @@ def bundle(actor: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export_bundle(make_task(), actor, tmp_path_factory.mktemp("estimates") / "bundle", checkpoint_sha256=SHA)
 
 
+def test_a_scanner_that_hangs_from_another_body_is_refused(actor: nn.Module, tmp_path: Path) -> None:
+    task = make_task()
+    task = task.replace(
+        height_scanners={"scanner": dataclasses.replace(task.height_scanners["scanner"], body="LF_HIP")}
+    )
+    with pytest.raises(
+        ValueError, match=r"'scanner' hangs from the body 'LF_HIP'.*task\.height_scanners\.scanner\.body"
+    ):
+        export_bundle(task, actor, tmp_path / "bundle", checkpoint_sha256=SHA)
+    assert not (tmp_path / "bundle").exists()
+
+
 def signals(**changes: object) -> Signals:
     rng = np.random.default_rng(0)
     base = Signals(

@@ -1,0 +1,78 @@
+"""The velocity tasks by name: their terms run on their robot, and presets change what they say and no more."""
+
+import pytest
+import torch
+from gaitway_tasks.registry import ROUGH, SUMMARIES, UnknownNameError, get_task, presets, task_names
+from gaitway_tasks.robots import ROBOTS
+from gaitway_tasks.velocity import velocity_flat
+from tensor_world import TensorWorld
+
+QUADRUPEDS = [name for name, robot in ROBOTS.items() if len(robot.foot_names) == 4]
+
+
+def test_every_robot_has_its_tasks_and_quadrupeds_have_more():
+    names = set(task_names())
+    assert names == {f"velocity-{ground}-{robot}" for ground in ("flat", "rough") for robot in ROBOTS} | {
+        f"velocity-flat-{robot}-blind" for robot in QUADRUPEDS
+    }
+    assert names == set(SUMMARIES) and set(task_names(rough=False)) == names - ROUGH
+    for name in names:
+        assert get_task(name).name == name
+        expected = ["cpu", "sprint"] if "flat" in name and get_task(name).robot.name in QUADRUPEDS else []
+        assert presets(name) == expected
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_term_runs_on_its_robot(name):
+    task = get_task(name)
+    world = TensorWorld(task.robot, 64).randomize(0)
+    world.scans["height_scanner"] = torch.zeros(64, 187)
+    for term in (*task.rewards.values(), *task.terminations.values()):
+        value = term.func(world, **term.params)
+        assert value.shape == (64,)
+        assert value.unique().numel() > 1 or getattr(term, "weight", 1.0) == 0.0, term
+    for group in task.observations.values():
+        width = sum(term.func(world, **term.params).shape[1] for term in group.terms.values())
+        own = 9 + 3 * task.robot.num_joints + 3 * ("base_lin_vel" in group.terms)
+        assert width == own + 187 * ("rough" in name)
+    for event in task.events.values():
+        event.func(world, torch.arange(64), **event.params)
+
+
+def test_a_robot_of_another_name_gets_anymal_s_values():
+    mine = ROBOTS["anymal-c"].replace(name="mine")
+    task = velocity_flat(mine)
+    assert task.name == "velocity-flat-mine" and task.rewards == get_task("velocity-flat-anymal-c").rewards
+
+
+def test_small_robots_get_low_ground_and_humanoids_a_scanner_on_the_torso():
+    def boxes(robot):
+        task = get_task(f"velocity-rough-{robot}")
+        return task.terrain.generator.sub_terrains["boxes"].params["grid_height_range"]
+
+    assert boxes("go2") == (0.025, 0.1) and boxes("anymal-d") == boxes("h1") == (0.05, 0.2)
+    bodies = {robot: get_task(f"velocity-rough-{robot}").height_scanners["height_scanner"].body for robot in ROBOTS}
+    assert {robot for robot, body in bodies.items() if body == "torso_link"} == {"h1", "g1"}
+    assert all(bodies[robot] is None for robot in QUADRUPEDS)
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+def test_cpu_stiffens_sluggish_drives_only(robot):
+    task, quick = get_task(f"velocity-flat-{robot}"), get_task(f"velocity-flat-{robot}", "cpu")
+    (law,), (changed,) = task.robot.actuators.values(), quick.robot.actuators.values()
+    if robot.startswith("anymal"):
+        assert (changed.stiffness, changed.damping) == (80.0, 4.0)
+    else:
+        assert changed == law
+    assert quick.actions == task.actions and set(quick.rewards) > set(task.rewards)
+
+
+def test_of_names_that_are_as_near_the_first_is_suggested():
+    with pytest.raises(UnknownNameError, match="did you mean 'velocity-flat-anymal-c'"):
+        get_task("velocity-flat-anymal")
+    with pytest.raises(UnknownNameError, match="did you mean 'velocity-flat-go2-blind'"):
+        get_task("velocity-flat-g02-blind")
+    with pytest.raises(UnknownNameError, match=r"unknown task 'zzz': known: velocity-flat-anymal-c, "):
+        get_task("zzz")
+    with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-h1 'cpu': known: none"):
+        get_task("velocity-flat-h1", "cpu")
