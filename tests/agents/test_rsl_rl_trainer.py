@@ -115,11 +115,11 @@ def test_it_learns_the_best_action_for_each_observation():
     config = dataclasses.replace(
         SMALL,
         actor=RslRlActorConfig(hidden_dims=(16,), init_std=0.5),
-        algorithm=RslRlAlgorithmConfig(entropy_coef=0.0, learning_rate=1e-2, schedule="fixed"),
+        algorithm=RslRlAlgorithmConfig(entropy_coef=0.0, learning_rate=1e-2),
     )
-    trainer = trained(TinyWorld(signs, rule), 40, config)
+    trainer = trained(TinyWorld(signs, rule), 60, config)
     action, memory = trainer.predict({"policy": torch.tensor([[-1.0], [1.0]])})
-    assert action.flatten().tolist() == pytest.approx([-0.5, 0.5], abs=0.1) and memory == {}
+    assert action.flatten().tolist() == pytest.approx([-0.5, 0.5], abs=0.02) and memory == {}
 
 
 def test_its_metrics_and_episodes_are_those_of_every_agent():
