@@ -23,7 +23,7 @@ from .files import disk_error, make_folder, write_tensors_atomically, write_text
 if TYPE_CHECKING:
     from .config import TrainConfig
 
-RUN_FORMAT = 2
+RUN_FORMAT = 3
 RECORD = "run.json"
 METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
