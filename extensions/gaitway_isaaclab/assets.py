@@ -92,9 +92,7 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
 
         stock, cfg.actuators = cfg.actuators, actuator_cfgs(task, newton_armature=0.01 if asset == "nucleus" else None)
         for name in stock.keys() & cfg.actuators.keys():
-            cfg.actuators[name].friction = stock[
-                name
-            ].friction  # of the asset's joints, not the task's matter
+            cfg.actuators[name].friction = stock[name].friction  # of the asset's joints, not the task's matter
     elif actuators == "isaaclab":
         cfg.actuators = _isaac_actuators(task)
     else:
