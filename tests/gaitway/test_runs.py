@@ -105,7 +105,7 @@ def test_other_folders_and_formats_are_refused(config, tmp_path):
         RunFolder.open(tmp_path)
     run = RunFolder.create(tmp_path / "run", config)
     run.update(gaitway_run=99)
-    with pytest.raises(RunError, match="run format 99, this version of Gaitway reads format 2"):
+    with pytest.raises(RunError, match="run format 99, this version of Gaitway reads format 3"):
         RunFolder.open(run.path)
     (run.path / "run.json").write_text('{"gaitway_run"')
     with pytest.raises(RunError, match="damaged"):
