@@ -42,7 +42,8 @@ walk: $(RUN)/videos/walk.mp4  ## train ANYmal C to walk, export, validate, run t
 	@echo "  training record                $(RUN)/run.json, $(RUN)/metrics.jsonl"
 	@echo "Steer it in a browser: $(BIN)/gaitway play $(RUN)"
 
-# Always asked; a finished run is left as it is, an interrupted one continues.
+# Always asked; a finished run is left as it is, an interrupted one continues, for which its run.json must stay.
+.PRECIOUS: $(RUN)/run.json
 $(RUN)/run.json: FORCE $(READY)
 	$(BIN)/gaitway train velocity-flat-anymal-c-blind --world mujoco --preset cpu --seed $(SEED) --out $(RUN) --resume
 
