@@ -1,5 +1,5 @@
-# Run Gaitway's tasks in real Isaac Lab 3.0, without Isaac Sim: Newton on the CPU. Not part of make test; takes a quarter
-# of an hour, the first time longer, since Newton's kernels are compiled then.
+# Run Gaitway's tasks in real Isaac Lab 3.0, without Isaac Sim: Newton on the CPU. Not part of make test; takes half
+# an hour, the first time longer, since Newton's kernels are compiled then.
 #
 #     make test-isaaclab3 ISAACLAB3_PATH=/path/to/IsaacLab [GAITWAY_RUN=runs/sprint]
 #
