@@ -263,12 +263,7 @@ def _contract(
 
     return Contract(
         task=task.name,
-        robot=robot.name,
-        joint_names=robot.joint_names,
-        default_joint_pos=robot.default_joint_pos,
-        joint_pos_limits=robot.joint_limits,
-        soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-        actuators=actuators_of(robot),
+        **robot_fields(robot),
         action=Action(
             kind="joint_position",
             scale=task.actions.scales(robot),
@@ -278,9 +273,6 @@ def _contract(
         ),
         control_dt=task.timing.step_dt,
         physics_dt=task.timing.physics_dt,
-        base_body=robot.base_name,
-        foot_bodies=robot.foot_names,
-        init_height=robot.init_height,
         commands={
             "base_velocity": {
                 "lin_vel_x": command.lin_vel_x,
@@ -308,6 +300,21 @@ def _contract(
         files=files,
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
     )
+
+
+def robot_fields(robot: Robot) -> dict[str, Any]:
+    """What a contract says of the robot alone."""
+    return {
+        "robot": robot.name,
+        "joint_names": robot.joint_names,
+        "default_joint_pos": robot.default_joint_pos,
+        "joint_pos_limits": robot.joint_limits,
+        "soft_joint_pos_limit_factor": robot.soft_joint_pos_limit_factor,
+        "actuators": actuators_of(robot),
+        "base_body": robot.base_name,
+        "foot_bodies": robot.foot_names,
+        "init_height": robot.init_height,
+    }
 
 
 def actuators_of(robot: Robot) -> tuple[Actuator, ...]:

@@ -17,7 +17,7 @@ from gaitway_tasks.spec import JointPositionAction, Task
 from gaitway_tasks.velocity import velocity_flat
 
 from ..contract import Contract, HeightScan, sha256
-from ..export import CONVENTIONS, NoAliases, actuators_of, versions
+from ..export import CONVENTIONS, NoAliases, robot_fields, versions
 from ..io_descriptors import io_descriptors, raw_observation
 from .connect import Connections, connect
 from .package import LeappError, LeappPackage
@@ -52,20 +52,11 @@ class Guess:
 
     def contract(self, package: LeappPackage, **parts: Any) -> Contract:
         """The contract but for ``parts``; the files' hashes are still missing."""
-        robot = self.task.robot
         return Contract(
             task=package.name,
-            robot=robot.name,
-            joint_names=robot.joint_names,
-            default_joint_pos=robot.default_joint_pos,
-            joint_pos_limits=robot.joint_limits,
-            soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-            actuators=actuators_of(robot),
+            **robot_fields(self.task.robot),
             control_dt=self.control_dt,
             physics_dt=self.physics_dt,
-            base_body=robot.base_name,
-            foot_bodies=robot.foot_names,
-            init_height=robot.init_height,
             commands={"base_velocity": self.command_ranges},
             conventions=CONVENTIONS,
             software=versions(),
