@@ -29,7 +29,7 @@ class _RegisterAfterImport:
             return None
         from importlib.machinery import PathFinder
 
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return spec
@@ -48,7 +48,7 @@ def install() -> None:
     if TARGET in sys.modules:
         _register()
     elif not any(isinstance(finder, _RegisterAfterImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _RegisterAfterImport())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _RegisterAfterImport())
 
 
 def _register() -> None:

@@ -180,7 +180,7 @@ def _function_from(data: Any, path: str) -> Callable[..., Any]:
         raise ConfigError(
             f"{path}={data!r}: no function {name!r} there" + (f"; did you mean {near!r}?" if near else "")
         )
-    return func  # type: ignore[no-any-return]
+    return func
 
 
 def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str) -> None:

@@ -109,7 +109,7 @@ def env_cfg(
     cfg.sim.device = device
     cfg.sim.physics_material = cfg.scene.terrain.physics_material
     compat.set_physics(cfg.sim, rough=task.terrain.kind == "generator")
-    return compat.choose_physics(cfg, physics)  # type: ignore[no-any-return]
+    return compat.choose_physics(cfg, physics)
 
 
 def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:

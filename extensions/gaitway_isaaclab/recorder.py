@@ -71,7 +71,7 @@ class RolloutRecorder(gym.Wrapper):
         self.buffer.rows.clear()
         return observation, info
 
-    def step(self, action: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step, and add the row of before the step, with what came of it."""
         if self.recording is not None:
             return self.env.step(action)

@@ -36,10 +36,10 @@ SKY = f"{ISAAC_NUCLEUS_DIR}/Materials/Textures/Skies/PolyHaven/kloofendal_43d_cl
 class SceneCfg(InteractiveSceneCfg):
     """Height scanners come on top, under their names in the task."""
 
-    terrain: TerrainImporterCfg = MISSING  # type: ignore[assignment]
-    robot: ArticulationCfg = MISSING  # type: ignore[assignment]
+    terrain: TerrainImporterCfg = MISSING
+    robot: ArticulationCfg = MISSING
     contact_forces: Any = MISSING
-    sky_light: AssetBaseCfg = MISSING  # type: ignore[assignment]
+    sky_light: AssetBaseCfg = MISSING
 
 
 def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg:

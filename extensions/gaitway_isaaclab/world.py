@@ -21,7 +21,7 @@ ROBOT, CONTACTS = "robot", "contact_forces"
 def world_of(env: Any) -> IsaacLabWorld:
     """The world of ``env``, a ``ManagerBasedRLEnv`` built from :func:`gaitway_isaaclab.env_cfg`; made once."""
     try:
-        return env._gaitway_world  # type: ignore[no-any-return]
+        return env._gaitway_world
     except AttributeError:
         pass
     from .build import asset_of, task_of
@@ -152,15 +152,15 @@ class IsaacLabWorld:
 
     @property
     def max_episode_length(self) -> int:
-        return self._env.max_episode_length  # type: ignore[no-any-return]
+        return self._env.max_episode_length
 
     @property
     def episode_step(self) -> Tensor:
-        return self._env.episode_length_buf  # type: ignore[no-any-return]
+        return self._env.episode_length_buf
 
     @property
     def terminated(self) -> Tensor:
-        return self._env.termination_manager.terminated  # type: ignore[no-any-return]
+        return self._env.termination_manager.terminated
 
     @property
     def action(self) -> Tensor:
@@ -174,7 +174,7 @@ class IsaacLabWorld:
         return action if self._raw_clip is None else action.clamp(-self._raw_clip, self._raw_clip)
 
     def command(self, name: str) -> Tensor:
-        return self._env.command_manager.get_command(name)  # type: ignore[no-any-return]
+        return self._env.command_manager.get_command(name)
 
     def contact_force_norm(self, bodies: str) -> Tensor:
         """Strongest net force in the sensor's history, which is what Isaac Lab's contact terms look at."""
@@ -193,11 +193,11 @@ class IsaacLabWorld:
 
     @property
     def env_origins(self) -> Tensor:
-        return self._env.scene.env_origins  # type: ignore[no-any-return]
+        return self._env.scene.env_origins
 
     @property
     def terrain_level(self) -> Tensor:
-        return self._env.scene.terrain.terrain_levels  # type: ignore[no-any-return]
+        return self._env.scene.terrain.terrain_levels
 
     @property
     def terrain_tile_size(self) -> float:

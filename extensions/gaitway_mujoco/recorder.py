@@ -39,14 +39,14 @@ class RolloutRecorder(VectorWrapper):
         )
         self._observation: Tensor | None = None
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:  # type: ignore[override]
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Restart the environments and forget what was recorded."""
         observation, info = self.env.reset(**kwargs)
         self._observation = observation[self.group]
         self.buffer.rows.clear()
         return observation, info
 
-    def step(self, actions: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:  # type: ignore[override]
+    def step(self, actions: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step, and add the row of before the step, with what came of it."""
         assert self._observation is not None, "step() before reset()"
         row = {"observation": self._observation.numpy(), "action": actions.numpy(), **self._state()}

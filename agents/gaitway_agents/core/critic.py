@@ -83,7 +83,7 @@ class CriticOptimizer:
             if losses is None:
                 raise ValueError("the batch has no returns or the policy no values: there is no critic to train")
             loss = objective.masked_mean(losses, chunk.mask, count)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             total += float(loss.detach())
         return total
 
@@ -98,7 +98,7 @@ class CriticOptimizer:
 def squared_errors(new: Any, batch: Batch) -> Tensor | None:
     """The critic's loss of each decision, from the policy's ``Evaluation``; None for a policy without a critic."""
     if new.value_losses is not None:
-        return new.value_losses  # type: ignore[no-any-return]
+        return new.value_losses
     if new.values is None or batch.returns is None:
         return None
     return objective.value_loss(new.values, batch.returns)

@@ -61,7 +61,7 @@ def render_episode(
     partial = out.with_name(f".{out.stem}.partial{out.suffix}")
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import imageio_ffmpeg  # type: ignore[import-untyped]
+        import imageio_ffmpeg
 
         with Camera(plant.model, size) as camera:
             writer = imageio_ffmpeg.write_frames(

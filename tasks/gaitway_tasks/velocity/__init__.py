@@ -17,7 +17,7 @@ FAMILIES: dict[str, ModuleType] = {"a1": unitree, "go1": unitree, "go2": unitree
 
 def velocity_flat(robot: Robot) -> Task:
     """Track (vx, vy, yaw rate) on flat ground. The actor reads base velocity, as in Isaac Lab's task."""
-    return _family(robot).flat(robot)  # type: ignore[no-any-return]
+    return _family(robot).flat(robot)
 
 
 def velocity_rough(robot: Robot) -> Task:
@@ -25,7 +25,7 @@ def velocity_rough(robot: Robot) -> Task:
 
     The actor reads base velocity and a height scan, as in Isaac Lab's task.
     """
-    return _family(robot).rough(robot)  # type: ignore[no-any-return]
+    return _family(robot).rough(robot)
 
 
 def _family(robot: Robot) -> ModuleType:
