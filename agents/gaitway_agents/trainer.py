@@ -23,11 +23,11 @@ class Episode:
     length: int
 
 
-class Trainer(Protocol):
-    """An agent and its environments. ``iterate`` until ``steps`` are done."""
+class Learner(Protocol):
+    """What learns. ``iterate`` until ``steps`` are done."""
 
     steps: int
-    envs: Sequence[VectorEnv]
+    """Environment steps; of language agents, sequences that were sampled or read."""
 
     def iterate(self) -> dict[str, float]:
         """One unit of work. Flat metrics ``learn/...``, ``rollout/...`` and seconds ``time/...``, ``time/total``."""
@@ -37,20 +37,26 @@ class Trainer(Protocol):
         """Episodes that ended since the last call."""
         ...
 
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+    def load_policy(self, state: dict[str, Any]) -> None:
+        """Take from a ``state_dict`` only what acting needs; environments may be others, and fewer."""
+        ...
+
+
+class Trainer(Learner, Protocol):
+    """An agent and its environments."""
+
+    envs: Sequence[VectorEnv]
+
     def initial_memory(self, num_envs: int) -> Observation:
         """What the policy remembers at the start of an episode: further entries of the observations, all zero."""
         ...
 
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """Deterministic actions as environments take them, and the memory to merge into the next observations."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-    def load_policy(self, state: dict[str, Any]) -> None:
-        """Take from a ``state_dict`` only what ``predict`` needs; the environments may be others, and fewer."""
         ...
 
 

@@ -24,6 +24,8 @@ def make(rows: int, offset: float = 0.0, **without: None) -> Batch:
         "returns": column(),
         "distribution": (column(2), column(2)),
         "mask": column(),
+        "reference": column(),
+        "weights": column(),
     }
     return Batch(**{**tensors, **without})
 

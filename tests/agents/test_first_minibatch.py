@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.core.optimizer import STATISTICS, OptimizerConfig
+from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.heads import ACTION_MASK
 from gaitway_agents.on_policy import OnPolicyTrainer
@@ -105,7 +105,7 @@ def watch(trainer: OnPolicyTrainer) -> list[list[dict[str, float]]]:
 
     def watched(batch: Batch, replicas: Any) -> Tensor:
         statistics = accumulate(batch, replicas)
-        seen[-1].append(dict(zip(STATISTICS, statistics.tolist(), strict=True)))
+        seen[-1].append(dict(zip(trainer.optimizer.loss.statistics, statistics.tolist(), strict=True)))
         return statistics
 
     trainer.optimizer.update, trainer.optimizer._accumulate = watched_update, watched

@@ -26,6 +26,10 @@ class Batch:
     """Parameters of the behaviour distribution (mean, std), for the exact KL divergence."""
     mask: Tensor | None = None
     """1 for real decisions, 0 for padding."""
+    reference: Tensor | None = None
+    """Log-probability of each action under the policy that the update is to stay close to."""
+    weights: Tensor | None = None
+    """What each decision's loss is multiplied by: corrections of data that another policy, or engine, has sampled."""
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -50,6 +54,8 @@ class Batch:
             returns=optional(self.returns),
             distribution=tuple(function(value) for value in self.distribution),
             mask=optional(self.mask),
+            reference=optional(self.reference),
+            weights=optional(self.weights),
         )
 
     def replace(self, **changes: object) -> Batch:
@@ -67,6 +73,9 @@ class Batch:
         return found
 
 
+_TENSORS = ("actions", "log_probs", "advantages", "values", "returns", "mask", "reference", "weights")
+
+
 def concatenate(batches: list[Batch]) -> Batch:
     """One batch with the rows of all ``batches`` in order."""
     first = batches[0]
@@ -77,7 +86,7 @@ def concatenate(batches: list[Batch]) -> Batch:
 
     return first.replace(
         observations={k: torch.cat([b.observations[k] for b in batches]) for k in first.observations},
-        **{name: join(name) for name in ("actions", "log_probs", "advantages", "values", "returns", "mask")},
+        **{name: join(name) for name in _TENSORS},
         distribution=tuple(torch.cat(parts) for parts in zip(*(b.distribution for b in batches), strict=True)),
     )
 

@@ -119,4 +119,4 @@ def shuffled(batch: Batch, generator: torch.Generator | None) -> Tensor:
 
 def decisions(batch: Batch) -> Tensor | float:
     """How many decisions of a batch count: what sums are divided by for means."""
-    return float(batch.log_probs.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)
+    return float(batch.advantages.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)

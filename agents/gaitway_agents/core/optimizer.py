@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,41 +15,15 @@ from torch import Tensor, nn
 from . import distributed, objective
 from .advantage import normalise
 from .batch import Batch
-from .critic import CriticConfig, CriticOptimizer, decisions, shuffled, squared_errors, tell
+from .critic import CriticConfig, CriticOptimizer, decisions, shuffled, tell
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
+from .losses import Loss, PolicyLoss, PolicyLossConfig
+from .policy import Evaluation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What a policy says of a batch's decisions now."""
-
-    log_probs: Tensor
-    entropy: Tensor
-    values: Tensor | None = None
-    distribution: tuple[Tensor, ...] = ()
-    """Parameters of the distribution that the actions were drawn from."""
-    kl: Tensor | None = None
-    """KL(behaviour || this policy) of each decision, if the batch has the behaviour's distribution. No gradient."""
-    value_losses: Tensor | None = None
-    """The critic's own loss of each decision, where that is not the squared error of ``values``."""
-
-
-class Policy(Protocol):
-    """What the optimiser needs of a policy, besides being an ``nn.Module``.
-
-    If it has ``after_step()``, that is called after every step.
-    """
-
-    def evaluate(self, batch: Batch) -> Evaluation: ...
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Parameters whose gradients are clipped together."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
+class OptimizerConfig(PolicyLossConfig):
     """Settings of the update. Defaults are rsl_rl's for legged robots."""
 
     epochs: int = 5
@@ -61,10 +35,6 @@ class OptimizerConfig:
     learning_rate_range: tuple[float, float] = (1e-5, 1e-2)
     max_kl: float | None = None
     """Stop an update at the first minibatch whose KL divergence exceeds this; None never stops."""
-    clip: float = 0.2
-    value_coefficient: float = 1.0
-    clip_value_loss: bool = True
-    entropy_coefficient: float = 0.005
     normalize_advantages: str = "batch"
     """To mean 0 and standard deviation 1 over the "batch", as rsl_rl does, over each "minibatch", or "none"."""
     max_grad_norm: float = 1.0
@@ -75,6 +45,8 @@ class OptimizerConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay of Adam's moments; of RMSprop only the second is used."""
     eps: float = 1e-8
+    weight_decay: float = 0.0
+    """Decoupled from the gradient (AdamW, Loshchilov and Hutter 2019)."""
     chunk_size: int = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
     workers: int = 1
@@ -90,6 +62,7 @@ class OptimizerConfig:
         return self.schedule == "adaptive" or self.max_kl is not None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.schedule not in ("adaptive", "constant"):
             raise ValueError(f"schedule {self.schedule!r}: use 'adaptive' or 'constant'")
         if self.precision not in ("float32", "bfloat16"):
@@ -101,11 +74,15 @@ class OptimizerConfig:
         for name in ("epochs", "minibatches", "chunk_size", "workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        for name in ("learning_rate", "desired_kl", "clip", "max_grad_norm", "eps"):
+        for name in ("learning_rate", "desired_kl", "max_grad_norm", "eps"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} {getattr(self, name)}: must be positive")
         if self.max_kl is not None and not self.max_kl > 0.0:
             raise ValueError(f"max_kl {self.max_kl}: must be positive; None never stops an update early")
+        if not self.weight_decay >= 0.0:
+            raise ValueError(f"weight_decay {self.weight_decay}: must not be negative")
+        if self.weight_decay and self.algorithm != "adam":
+            raise ValueError(f"weight_decay {self.weight_decay} with algorithm {self.algorithm!r}: only 'adam' has it")
         low, high = self.learning_rate_range
         if not 0.0 < low <= high:
             raise ValueError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
@@ -113,19 +90,23 @@ class OptimizerConfig:
             raise ValueError(f"betas {self.betas}: must lie in [0, 1)")
 
 
-STATISTICS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
-
-
 class PolicyOptimizer:
-    """``update(batch)`` improves ``policy`` by a clipped surrogate, a value loss and an entropy bonus.
+    """``update(batch)`` improves ``policy`` by the gradient of ``loss``: unless told otherwise, a policy gradient's.
 
     Each minibatch is cut into chunks that are shared out to the workers; gradients are summed in a fixed order, so
     the result does not depend on thread timing. Processes of one torch.distributed group start from the parameters of
     the first, take every step with the mean of their gradients and so stay equal.
     """
 
-    def __init__(self, policy: nn.Module, config: OptimizerConfig, generator: torch.Generator | None = None):
+    def __init__(
+        self,
+        policy: nn.Module,
+        config: OptimizerConfig,
+        generator: torch.Generator | None = None,
+        loss: Loss | None = None,
+    ):
         self.policy, self.config, self.generator = policy, config, generator
+        self.loss = PolicyLoss(config) if loss is None else loss
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
@@ -142,7 +123,7 @@ class PolicyOptimizer:
     def _check_groups(self) -> None:
         known = {id(parameter) for parameter in self.flat.parameters}
         for name, parameter in self.policy.named_parameters():
-            if id(parameter) not in known:
+            if parameter.requires_grad and id(parameter) not in known:
                 raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
 
     def update(self, batch: Batch, refresh: Callable[[], Batch] | None = None) -> dict[str, float]:
@@ -154,12 +135,13 @@ class PolicyOptimizer:
         if len(batch) < cfg.minibatches:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         replicas = self._replicas()
-        totals = torch.zeros(len(STATISTICS))
+        names = self.loss.statistics
+        totals = torch.zeros(len(names))
         grad_norm, steps = 0.0, 0
         for minibatch in self._minibatches(batch, refresh):
             statistics = distributed.mean_(self._accumulate(minibatch, replicas)).cpu()
             distributed.mean_(replicas[0][1])
-            kl = float(statistics[STATISTICS.index("kl")])
+            kl = float(statistics[names.index("kl")]) if cfg.needs_distribution else 0.0
             totals += statistics
             steps += 1
             if cfg.max_kl is not None and kl > cfg.max_kl:
@@ -167,7 +149,7 @@ class PolicyOptimizer:
             if cfg.schedule == "adaptive":
                 self._adapt(kl)
             grad_norm += self._step(batch)
-        result = dict(zip(STATISTICS, (totals / steps).tolist(), strict=True))
+        result = dict(zip(names, (totals / steps).tolist(), strict=True))
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
 
@@ -203,16 +185,13 @@ class PolicyOptimizer:
             count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         for _, gradient in replicas:
             gradient.zero_()
-        if workers == 1 and len(batch) <= size:
-            return self._chunk(self.policy, batch, count)
-        chunks = -(-len(batch) // (size * workers)) * workers
-        bounds = [len(batch) * i // chunks for i in range(chunks + 1)]
-        parts = [slice(a, b) for a, b in pairwise(bounds) if a < b]
+        total = self._total(batch, count)
+        parts = self._parts(batch, size, workers)
 
         def work(worker: int) -> Tensor:
             policy = replicas[worker][0]
-            shares = [self._chunk(policy, batch[part], count) for part in parts[worker::workers]]
-            return sum(shares, start=torch.zeros(len(STATISTICS), device=batch.actions.device))
+            shares = [self._chunk(policy, batch[part], count, total) for part in parts[worker::workers]]
+            return sum(shares, start=torch.zeros(len(self.loss.statistics), device=batch.actions.device))
 
         if self._pool is None:
             return work(0)
@@ -222,7 +201,24 @@ class PolicyOptimizer:
             replicas[0][1].add_(gradient)
         return statistics
 
-    def _chunk(self, policy: Any, batch: Batch, count: Tensor | float) -> Tensor:
+    def _parts(self, batch: Batch, size: int, workers: int) -> Sequence[Tensor | slice]:
+        """The rows of each forward pass."""
+        chunks_of = getattr(self.policy, "chunks", None)
+        if chunks_of is not None:
+            return chunks_of(batch, size)
+        if workers == 1 and len(batch) <= size:
+            return [slice(None)]
+        chunks = -(-len(batch) // (size * workers)) * workers
+        bounds = [len(batch) * i // chunks for i in range(chunks + 1)]
+        return [slice(a, b) for a, b in pairwise(bounds) if a < b]
+
+    def _total(self, batch: Batch, count: Tensor | float) -> Tensor | float:
+        """What the sum of a minibatch's aggregated losses is divided by; the mean one of distributed processes."""
+        if self.config.aggregation == "decision":
+            return count
+        return float(len(batch)) * (self.config.horizon or 1)
+
+    def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
         """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
         cfg, mask = self.config, batch.mask
         if cfg.precision == "bfloat16":
@@ -230,31 +226,13 @@ class PolicyOptimizer:
                 new: Evaluation = policy.evaluate(batch)
         else:
             new = policy.evaluate(batch)
-        log_ratio = new.log_probs - batch.log_probs
-        if mask is not None:
-            log_ratio = log_ratio * mask  # nobody watches the ratio of what is masked, and infinity times 0 is NaN
-        ratio = log_ratio.exp()
-        policy_losses = objective.clipped_surrogate(ratio, batch.advantages, cfg.clip, cfg.clip)
-        losses = policy_losses
-        if cfg.entropy_coefficient:
-            losses = losses - cfg.entropy_coefficient * new.entropy
-        value_losses = self._value_losses(new, batch)
-        if value_losses is not None:
-            losses = losses + cfg.value_coefficient * value_losses
-        objective.masked_mean(losses, mask, count).backward()
-        with torch.no_grad():
-            kl = objective.kl_k3(log_ratio) if new.kl is None else new.kl
-            clipped = ((ratio - 1.0).abs() > cfg.clip).to(ratio.dtype)
-            errors = torch.zeros_like(kl) if value_losses is None else value_losses
-            columns = torch.stack([policy_losses, errors, new.entropy, kl, clipped])
-            return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float()
-
-    def _value_losses(self, new: Evaluation, batch: Batch) -> Tensor | None:
-        """The critic's loss of each decision; None for a policy without a critic."""
-        clip = self.config.clip_value_loss and new.value_losses is None
-        if clip and new.values is not None and batch.values is not None and batch.returns is not None:
-            return objective.clipped_value_loss(new.values, batch.values, batch.returns, self.config.clip)
-        return squared_errors(new, batch)
+        losses, columns = self.loss(new, batch)
+        if cfg.aggregation == "sequence":
+            losses = objective.sequence_means(losses, mask)
+            objective.masked_mean(losses, None, total).backward()
+        else:
+            objective.masked_mean(losses, mask, total).backward()
+        return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float()
 
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""
@@ -287,7 +265,8 @@ class PolicyOptimizer:
 def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:
     if config.algorithm == "rmsprop":
         return torch.optim.RMSprop([parameter], config.learning_rate, alpha=config.betas[1], eps=config.eps)
-    return torch.optim.Adam([parameter], config.learning_rate, betas=config.betas, eps=config.eps, fused=True)
+    kind, decay = (torch.optim.AdamW, config.weight_decay) if config.weight_decay else (torch.optim.Adam, 0.0)
+    return kind([parameter], config.learning_rate, betas=config.betas, eps=config.eps, weight_decay=decay, fused=True)
 
 
 def _replica(policy: nn.Module) -> nn.Module:

@@ -15,7 +15,7 @@ from .batch import Batch
 from .critic import CriticConfig, CriticOptimizer, decisions
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
-from .optimizer import Evaluation
+from .policy import Evaluation
 
 RESIDUAL = 1e-10
 """Conjugate gradients stop where the squared residual is this share of the squared gradient."""

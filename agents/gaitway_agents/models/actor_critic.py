@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
-from ..core.optimizer import Evaluation
+from ..core.policy import Evaluation
 from .critics import VALUE_HEADS, DreamerTricks, follow, frozen_copy
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head

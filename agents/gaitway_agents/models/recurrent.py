@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
-from ..core.optimizer import Evaluation
+from ..core.policy import Evaluation
 from .actor_critic import ActorCritic, ActorCriticConfig
 from .heads import Observations, Parameters
 from .linear import Linear

@@ -1,0 +1,39 @@
+"""What the optimisers need of a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from .batch import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What a policy says of a batch's decisions now."""
+
+    log_probs: Tensor
+    entropy: Tensor
+    values: Tensor | None = None
+    distribution: tuple[Tensor, ...] = ()
+    """Parameters of the distribution that the actions were drawn from."""
+    kl: Tensor | None = None
+    """KL(behaviour || this policy) of each decision, if the batch has the behaviour's distribution. No gradient."""
+    value_losses: Tensor | None = None
+    """The critic's own loss of each decision, where that is not the squared error of ``values``."""
+
+
+class Policy(Protocol):
+    """What the optimiser needs of a policy, besides being an ``nn.Module``.
+
+    If it has ``after_step()``, that is called after every step; if it has ``chunks(batch, size)``, that cuts a
+    minibatch into the rows of each forward pass instead of equal shares of ``size`` rows.
+    """
+
+    def evaluate(self, batch: Batch) -> Evaluation: ...
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Parameters whose gradients are clipped together."""
+        ...

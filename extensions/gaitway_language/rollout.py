@@ -1,0 +1,75 @@
+"""What an engine returns, and what agents learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How tokens are drawn."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    """0 takes the likeliest token."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 keeps every token."""
+    stop_tokens: tuple[int, ...] = ()
+    """Tokens that end an answer; they belong to it."""
+    seed: int = 0
+    """Two calls with equal seeds, prompts and weights draw the same tokens."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The continuation of one prompt."""
+
+    tokens: list[int]
+    log_probs: list[float]
+    """Of each token under the distribution it was drawn from (at the temperature, before top-p and top-k)."""
+    finished: bool
+    """Ended by a stop token rather than at ``max_tokens``."""
+
+
+class Engine(Protocol):
+    """Continues prompts with a copy of the policy's weights, or the weights themselves."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        """One completion for each prompt; repeat a prompt for several."""
+        ...
+
+    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Take new weights, named as in the model's ``state_dict``, and forget whatever was cached of old ones."""
+        ...
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probability at temperature 1 of every token but the first after those before it, for checks."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """Sampled sequences and what they earned: tensors as ``gaitway_agents.language.world.Rollout`` describes them."""
+
+    tokens: Tensor
+    lengths: Tensor
+    mask: Tensor
+    log_probs: Tensor
+    groups: Tensor
+    finished: Tensor
+    rewards: Tensor
+    parts: Mapping[str, Tensor]
+    version: int
+    prompts: Sequence[str]
+    """Text of each sequence's prompt, for people."""
+    completions: Sequence[str]
+    """Text of each answer, for people."""
+    rows: Sequence[Mapping[str, object]]
+    """The row that each sequence answers."""

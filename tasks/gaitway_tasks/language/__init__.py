@@ -1,0 +1,1 @@
+"""Tasks whose worlds are texts: where prompts come from and what an answer is worth."""

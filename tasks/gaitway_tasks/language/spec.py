@@ -1,0 +1,78 @@
+"""What a language task consists of: data and plain functions, no tokeniser and no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+Row = Mapping[str, Any]
+"""One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
+``answer``, what verifiers compare with; ``completion``, a demonstration; ``chosen`` and ``rejected``, ``margin``, or
+``completion`` and ``label`` for preferences."""
+
+RewardFunction = Callable[..., Sequence[float | None]]
+"""``func(prompts, completions, **columns)``, as TRL's: texts, and every further field of the rows as a list of that
+name; returns a number for each completion, None where it has no opinion."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReward:
+    """One part of the reward: ``weight`` times ``func(prompts, completions, **columns, **params)``."""
+
+    func: RewardFunction
+    weight: float = 1.0
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Rows(Protocol):
+    """Where examples come from. Equal settings give equal rows, whoever asks and whenever."""
+
+    def rows(self, split: str) -> Sequence[Row]:
+        """All rows of the split "train" or "test"; raises ``RowError`` with file and row number for a bad one."""
+        ...
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """Rows without end: fresh ones of a generator, shuffled epochs of a file."""
+        ...
+
+
+class RowError(ValueError):
+    """A row lacks what the task needs; the message names file, row number, field and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageTask:
+    """Prompts, and what answers are worth."""
+
+    name: str
+    source: Any
+    """Settings of a source of rows (see :mod:`gaitway_tasks.language.sources`)."""
+    rewards: Mapping[str, TextReward] = field(default_factory=dict)
+    system_prompt: str = ""
+    """Said before every prompt that brings no system message of its own."""
+    max_prompt_tokens: int = 512
+    max_completion_tokens: int = 512
+    """Tokens of a whole answer, all turns and what tools wrote included."""
+    tools: tuple[str, ...] = ()
+    """Tools the model may call, by name: "calculator", "python"."""
+    max_turns: int = 1
+    """Answers of the model within one conversation; more than one only with tools."""
+
+    def replace(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource:
+    """Rows of a local ``.jsonl`` or ``.parquet`` file, or of a dataset of the Hugging Face hub by id."""
+
+    train: str | Path
+    test: str | Path | None = None
+    """None holds out ``holdout`` rows of the training file, the same whatever the seed."""
+    holdout: int = 200
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Which field of the file is which of ours: ``{"prompt": "question"}``."""
+    skip_bad_rows: bool = False
+    """Leave out rows that cannot be used, and count them, instead of refusing the file."""
