@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
@@ -43,8 +43,11 @@ class Engine(Protocol):
         """One completion for each prompt; repeat a prompt for several."""
         ...
 
-    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
-        """Take new weights, named as in the model's ``state_dict``, and forget whatever was cached of old ones."""
+    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float] | None:
+        """Take new weights, named as in the model's ``state_dict``, and forget whatever was cached of old ones.
+
+        May return numbers for the log.
+        """
         ...
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -73,3 +76,7 @@ class Rollout:
     """Text of each answer, for people."""
     rows: Sequence[Mapping[str, object]]
     """The row that each sequence answers."""
+    timing: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by what they went to: "generation" and "reward"."""
+    timing: Mapping[str, float]
+    """Seconds of "generation" and "reward"."""

@@ -57,13 +57,28 @@ class Rollout(Protocol):
         ...
 
     @property
+    def timing(self) -> Mapping[str, float]:
+        """Seconds of "generation" and "reward"."""
+        ...
+
+    @property
     def version(self) -> int:
         """How often ``follow`` had been called when the sequences were sampled."""
+        ...
+
+    @property
+    def timing(self) -> Mapping[str, float]:
+        """Seconds by what they went to: "generation" and "reward"."""
         ...
 
 
 class TokenWorld(Protocol):
     """Prompts, an engine that continues them, and rewards."""
+
+    @property
+    def temperature(self) -> float:
+        """That answers are sampled at; the policy's log-probabilities are those at this temperature."""
+        ...
 
     def sample(self, num_prompts: int, group_size: int) -> Rollout:
         """``group_size`` sampled answers to each of the next ``num_prompts`` prompts, with their rewards."""
