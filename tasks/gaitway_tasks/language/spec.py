@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-Row = Mapping[str, Any]
-"""One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
-``answer``, what verifiers compare with; ``completion``, a demonstration; ``chosen`` and ``rejected``, ``margin``, or
-``completion`` and ``label`` for preferences."""
+from .rows import Row, RowError, Rows
+
+__all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "TextReward"]
 
 RewardFunction = Callable[..., Sequence[float | None]]
 """``func(prompts, completions, **columns)``, as TRL's: texts, and every further field of the rows as a list of that
@@ -24,22 +23,6 @@ class TextReward:
     func: RewardFunction
     weight: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Rows(Protocol):
-    """Where examples come from. Equal settings give equal rows, whoever asks and whenever."""
-
-    def rows(self, split: str) -> Sequence[Row]:
-        """All rows of the split "train" or "test"; raises ``RowError`` with file and row number for a bad one."""
-        ...
-
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """Rows without end: fresh ones of a generator, shuffled epochs of a file."""
-        ...
-
-
-class RowError(ValueError):
-    """A row lacks what the task needs; the message names file, row number, field and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,48 @@
+"""Rows of language tasks, and what a source of them offers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+Row = Mapping[str, Any]
+"""One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
+``answer``, what verifiers compare with; ``completion``, a demonstration; ``chosen`` and ``rejected``, ``margin``, or
+``completion`` and ``label`` for preferences."""
+
+SPLITS = ("train", "test")
+
+Item = TypeVar("Item")
+
+
+class RowError(ValueError):
+    """A row lacks what the task needs; the message names file, row number, field and the fix."""
+
+
+class Rows(Protocol):
+    """Where examples come from. Equal settings give equal rows, whoever asks and whenever."""
+
+    def rows(self, split: str) -> Sequence[Row]:
+        """All rows of the split "train" or "test"; raises ``RowError`` with file and row number for a bad one."""
+        ...
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """Rows without end: fresh ones of a generator, shuffled epochs of a file."""
+        ...
+
+
+def check_split(split: str) -> None:
+    """Raise ``ValueError`` unless ``split`` is the name of one."""
+    if split not in SPLITS:
+        raise ValueError(f"split {split!r}: use one of {', '.join(map(repr, SPLITS))}")
+
+
+def epochs(items: Sequence[Item], seed: int) -> Iterator[Item]:
+    """All items in an order drawn from the seed, then all again in another order, without end."""
+    if not items:
+        raise RowError("no rows to draw from: the split is empty")
+    for epoch in range(2**62):
+        order = list(range(len(items)))
+        random.Random(f"{seed}/{epoch}").shuffle(order)
+        yield from (items[index] for index in order)
