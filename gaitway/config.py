@@ -287,7 +287,7 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
         where = join(path, key)
         if key not in base:
             complete = isinstance(value, dict) and "func" in value
-            if not complete and not path.endswith(".params") and base is not None:
+            if not complete and not path.endswith((".params", ".fields")):
                 raise unknown_key(where, known)
             merged[key] = value
         elif value is None and isinstance(base[key], dict) and "func" in base[key]:

@@ -2,7 +2,7 @@
 
 Dataclasses become mappings, tuples become lists, functions become ``module:function``, and a robot's model file that
 ships with Gaitway becomes ``robot:<name>``, so that a run folder can move between machines. Where a field allows
-several dataclasses, ``kind`` names the one meant.
+several dataclasses, ``kind`` names the one meant; where it allows anything, ``kind`` is ``module:Class``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -22,11 +23,16 @@ KIND = "kind"
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def to_tree(value: Any, hint: Any = Any) -> Any:
-    """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
+def to_tree(value: Any, hint: Any = None) -> Any:
+    """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``.
+
+    ``hint`` None: whoever reads the data knows its type.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = typing.get_type_hints(type(value))
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
+        if hint is Any:
+            return {KIND: f"{type(value).__module__}:{type(value).__qualname__}", **tree}
         return {KIND: type(value).__name__, **tree} if len(_dataclasses_of(hint)) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
@@ -45,7 +51,7 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
 def from_tree(hint: Any, data: Any, path: str = "") -> Any:
     """The value of type ``hint`` that ``data`` describes; ``path`` is its dotted key, for messages."""
     if hint is Any:
-        return _freeze(data)
+        return _anything_from(data, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -148,12 +154,21 @@ def _expect(ok: bool, path: str, data: Any, expected: str) -> None:
         raise ConfigError(f"{path}={data!r}: expected {expected}")
 
 
-def _freeze(data: Any) -> Any:
+def _anything_from(data: Any, path: str) -> Any:
+    """Plain data, and dataclasses that say what they are."""
     if isinstance(data, Mapping):
-        return {key: _freeze(item) for key, item in data.items()}
+        if isinstance(kind := data.get(KIND), str) and ":" in kind:
+            return _dataclass_from(_class_from(kind, join(path, KIND)), data, path)
+        return {key: _anything_from(item, join(path, key)) for key, item in data.items()}
     if isinstance(data, list | tuple):
-        return tuple(_freeze(item) for item in data)
+        return tuple(_anything_from(item, f"{path}[{i}]") for i, item in enumerate(data))
     return data
+
+
+def _class_from(kind: str, path: str) -> type:
+    found = getattr(_module_from(kind, path), kind.split(":")[1], None)
+    _expect(isinstance(found, type) and dataclasses.is_dataclass(found), path, kind, "a dataclass, as module:Class")
+    return typing.cast("type", found)
 
 
 # ---- functions and files ---------------------------------------------------------------------------------------------
@@ -168,11 +183,7 @@ def _function_to_text(func: Callable[..., Any]) -> str:
 
 def _function_from(data: Any, path: str) -> Callable[..., Any]:
     _expect(isinstance(data, str) and data.count(":") == 1, path, data, "a function, as module:function")
-    module_name, name = data.split(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"{path}={data!r}: cannot import {module_name!r}: {error}") from None
+    module, name = _module_from(data, path), data.split(":")[1]
     func = getattr(module, name, None)
     if not callable(func):
         names = [n for n, f in vars(module).items() if inspect.isfunction(f) and not n.startswith("_")]
@@ -183,15 +194,31 @@ def _function_from(data: Any, path: str) -> Callable[..., Any]:
     return func
 
 
+def _module_from(data: str, path: str) -> types.ModuleType:
+    """The module of ``module:name``: an installed one, or a file of the folder that the user is in."""
+    name = data.split(":")[0]
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # ``python -m gaitway`` has it, the command ``gaitway`` has not
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"{path}={data!r}: cannot import {name!r}: {error}") from None
+
+
 def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str) -> None:
-    """The keys of ``params`` must be arguments of the term, all of those without a default among them."""
-    given = ("world", "env_ids")
-    accepted = {n: p for n, p in inspect.signature(func).parameters.items() if n not in given}
+    """The keys of ``params`` must be arguments of the term, all of those without a default among them.
+
+    What a reward for texts is not given by ``params`` comes from the rows.
+    """
+    given = ("world", "env_ids", "prompts", "completions")
+    parameters = inspect.signature(func).parameters
+    accepted = {n: p for n, p in parameters.items() if n not in given and p.kind is not p.VAR_KEYWORD}
     for key in params:
         if key not in accepted:
             raise unknown_key(join(path, f"params.{key}"), [join(path, f"params.{name}") for name in accepted])
     for name, parameter in accepted.items():
-        if parameter.default is parameter.empty and name not in params:
+        if parameter.default is parameter.empty and name not in params and "completions" not in parameters:
             raise ConfigError(f"{join(path, f'params.{name}')} is missing: {func.__name__} needs it")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
+from ..html import document
 from .comparison import Comparison
 from .figures import COLOURS, Drawing
 from .gate import Gate
@@ -24,13 +25,7 @@ def render_page(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate 
         *(_section(table, comparison) for table in circumstances(comparison)),
         _repeat(comparison, command),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(_title(comparison))}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(section for section in sections if section)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(_title(comparison), sections, (files(__package__) / "page.css").read_text("utf-8"))
 
 
 def _title(comparison: Comparison) -> str:
@@ -138,12 +133,6 @@ drawn with replacement, as in rliable (Agarwal et al. 2021); the draws are seede
 numbers. IQM is the mean of the middle half of all runs of all tasks. With few runs, intervals are narrower than the
 truth: two runs say next to nothing, five say something, ten say a lot. An interval from 1 to 1 says that every run of
 one group beat every run of the other, not that the next will.</p></section>"""
-
-
-def _style() -> str:
-    """The look of the validation report, and what only this page has."""
-    house = files("gaitway_sim2real") / "validate" / "report.css"
-    return house.read_text("utf-8") + (files(__package__) / "page.css").read_text("utf-8")
 
 
 def _count(number: int, word: str) -> str:
