@@ -54,6 +54,8 @@ class LanguageOptions:
     """"tiny" builds one; else a folder in Hugging Face's form, or a model of its hub by id."""
     tiny: TinyModel | None = None
     """What to build for "tiny"; None for any other model."""
+    pad_token: str = ""
+    """Token for padding, where the model's tokeniser has none or pads with its end-of-text token."""
     dtype: str = "float32"
     """Of frozen weights under adapters, and of the engine: "float32" or "bfloat16". What learns is float32."""
     attention: str = "sdpa"

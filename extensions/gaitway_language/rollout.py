@@ -78,5 +78,3 @@ class Rollout:
     """The row that each sequence answers."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Seconds by what they went to: "generation" and "reward"."""
-    timing: Mapping[str, float]
-    """Seconds of "generation" and "reward"."""

@@ -57,11 +57,6 @@ class Rollout(Protocol):
         ...
 
     @property
-    def timing(self) -> Mapping[str, float]:
-        """Seconds of "generation" and "reward"."""
-        ...
-
-    @property
     def version(self) -> int:
         """How often ``follow`` had been called when the sequences were sampled."""
         ...

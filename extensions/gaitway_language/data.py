@@ -1,0 +1,70 @@
+"""Demonstrations and preferences of a task in tokens, each row checked when they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gaitway_tasks.language.spec import LanguageTask, Row, RowError
+from torch import Tensor
+
+from .conversation import Conversation
+from .world import prompt_tokens
+
+Example = tuple[Tensor, Tensor]
+"""Tokens (L,) and the mask (L,) that is 1 where they answer."""
+
+
+class TextDemonstrations:
+    """``prompt`` and ``completion`` of rows. Implements ``gaitway_agents.language.world.Demonstrations``."""
+
+    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
+        self._examples = [_example(row, row["completion"], task, conversation) for row in rows]
+        if not self._examples:
+            raise RowError(f"{task.name} has no demonstrations: its rows need a field 'completion'")
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def tokens(self, index: int) -> Example:
+        return self._examples[index]
+
+
+class TextPreferences:
+    """``prompt``, ``chosen`` and ``rejected`` of rows, and their ``margin``.
+
+    Implements ``gaitway_agents.language.world.Preferences``.
+    """
+
+    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
+        self._pairs = [
+            (_example(row, row["chosen"], task, conversation), _example(row, row["rejected"], task, conversation))
+            for row in rows
+        ]
+        self._margins = [float(row.get("margin", 0.0)) for row in rows]
+        if not self._pairs:
+            raise RowError(f"{task.name} has no preferences: its rows need 'chosen' and 'rejected'")
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def pair(self, index: int) -> tuple[Example, Example]:
+        return self._pairs[index]
+
+    def margin(self, index: int) -> float:
+        return self._margins[index]
+
+
+def _example(row: Row, answer: Any, task: LanguageTask, conversation: Conversation) -> Example:
+    """A prompt and its answer, text or a list of messages whose last is the answer's."""
+    text = answer if isinstance(answer, str) else answer[-1]["content"]
+    prompt, completion = prompt_tokens(row, task, conversation), conversation.answer(text)
+    if len(completion) > task.max_completion_tokens:
+        raise RowError(
+            f"the answer {text[:60]!r}... has {len(completion)} tokens, more than task.max_completion_tokens="
+            f"{task.max_completion_tokens}: raise that, or shorten or leave out such rows"
+        )
+    mask = torch.zeros(len(prompt) + len(completion))
+    mask[len(prompt) :] = 1.0
+    return torch.tensor([*prompt, *completion]), mask

@@ -1,0 +1,81 @@
+"""The agent loop: the model answers, a tool it calls replies, and so on until it has no more to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from .conversation import Conversation
+from .rollout import Engine, Sampling
+
+Tool = Callable[[str], str | None]
+"""What the tools reply to an answer; None for an answer that calls none."""
+
+
+@dataclass
+class Dialogue:
+    """What followed a prompt, in tokens: everything after it, and which of that the model chose."""
+
+    prompt: Sequence[int]
+    tokens: list[int] = field(default_factory=list)
+    chosen: list[bool] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finished: bool = False
+    """The last answer ended by itself."""
+    answer: str = ""
+    """Text of the last answer: what rewards look at."""
+
+    @property
+    def sequence(self) -> list[int]:
+        return [*self.prompt, *self.tokens]
+
+
+def hold(
+    prompts: Sequence[Sequence[int]],
+    engine: Engine,
+    sampling: Sampling,
+    conversation: Conversation,
+    *,
+    tools: Tool | None = None,
+    max_turns: int = 1,
+) -> list[Dialogue]:
+    """One dialogue for each prompt, of at most ``max_turns`` answers and ``sampling.max_tokens`` tokens in all.
+
+    What a tool wrote counts towards the tokens and is marked as not chosen. A dialogue whose tool reply does not fit
+    ends unfinished.
+    """
+    dialogues = [Dialogue(prompt) for prompt in prompts]
+    going = dialogues
+    for turn in range(max_turns):
+        # Only the first turn is of one length for all; later ones are cut to what is left to each.
+        left = sampling.max_tokens - min((len(d.tokens) for d in going), default=0)
+        drawn = replace(sampling, max_tokens=left, seed=sampling.seed + turn * 1_000_003)
+        for dialogue, completion in zip(going, engine.generate([d.sequence for d in going], drawn), strict=True):
+            room = sampling.max_tokens - len(dialogue.tokens)
+            tokens = completion.tokens[:room]
+            dialogue.finished = completion.finished and len(tokens) == len(completion.tokens)
+            dialogue.tokens += tokens
+            dialogue.chosen += [True] * len(tokens)
+            dialogue.log_probs += completion.log_probs[:room]
+            dialogue.answer = conversation.decode(tokens)
+        if tools is None or turn + 1 == max_turns:
+            break
+        going = [d for d in going if d.finished and _reply(d, tools, conversation, sampling.max_tokens)]
+        if not going:
+            break
+    return dialogues
+
+
+def _reply(dialogue: Dialogue, tools: Tool, conversation: Conversation, max_tokens: int) -> bool:
+    """Let a tool answer if the model called one; whether the model has the word again."""
+    text = tools(dialogue.answer)
+    if text is None:
+        return False
+    tokens = conversation.result(text)
+    if len(dialogue.tokens) + len(tokens) >= max_tokens:
+        dialogue.finished = False
+        return False
+    dialogue.tokens += tokens
+    dialogue.chosen += [False] * len(tokens)
+    dialogue.log_probs += [0.0] * len(tokens)
+    return True

@@ -1,0 +1,128 @@
+"""The world of a language task: prompts go to an engine, its answers get rewards, and all of it becomes tensors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import torch
+from gaitway_tasks.language.spec import LanguageTask, Row, RowError
+from torch import Tensor
+
+from .conversation import Conversation
+from .dialogue import Dialogue, Tool, hold
+from .rollout import Engine, Rollout, Sampling
+
+Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
+"""Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
+
+
+class TextWorld:
+    """Prompts of ``task`` in the order of ``seed``, answered by ``engine`` and judged by ``score``.
+
+    Implements ``gaitway_agents.language.world.TokenWorld``. ``engine.update`` may return numbers for the log.
+    """
+
+    def __init__(
+        self,
+        task: LanguageTask,
+        conversation: Conversation,
+        engine: Engine,
+        sampling: Sampling,
+        score: Score,
+        *,
+        seed: int,
+        tools: Tool | None = None,
+    ):
+        self.task, self.conversation, self.engine, self.score, self.tools = task, conversation, engine, score, tools
+        self.sampling, self.seed = sampling, seed
+        self.version = 0
+        self._drawn = 0
+        self._calls = 0
+        self._stream: Iterator[Row] = task.source.stream("train", seed)
+
+    @property
+    def temperature(self) -> float:
+        """Of sampling."""
+        return self.sampling.temperature
+
+    def sample(self, num_prompts: int, group_size: int) -> Rollout:
+        """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
+        rows = list(islice(self._stream, num_prompts))
+        prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
+        self._drawn += num_prompts
+        self._calls += 1
+        repeated = [row for row in rows for _ in range(group_size)]
+        start = time.perf_counter()
+        dialogues = hold(
+            [prompt for prompt in prompts for _ in range(group_size)],
+            self.engine,
+            replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31),
+            self.conversation,
+            tools=self.tools,
+            max_turns=self.task.max_turns,
+        )
+        generated = time.perf_counter()
+        texts = [self.text_of(row) for row in repeated]
+        answers = [dialogue.answer for dialogue in dialogues]
+        rewards, parts = self.score(texts, answers, repeated)
+        judged = time.perf_counter()
+        return Rollout(
+            **_tensors(dialogues, int(self.conversation.tokenizer.pad_token_id)),
+            groups=torch.arange(num_prompts).repeat_interleave(group_size),
+            rewards=torch.tensor(rewards, dtype=torch.float32),
+            parts={name: torch.tensor(values, dtype=torch.float32) for name, values in parts.items()},
+            version=self.version,
+            prompts=texts,
+            completions=[self.conversation.decode(dialogue.tokens) for dialogue in dialogues],
+            rows=repeated,
+            timing={"generation": generated - start, "reward": judged - generated},
+        )
+
+    def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+        found = self.engine.update(parameters)
+        self.version += 1
+        return found or {}
+
+    @staticmethod
+    def text_of(row: Row) -> str:
+        """A row's prompt as a person would read it."""
+        prompt = row["prompt"]
+        return prompt if isinstance(prompt, str) else "\n".join(f"{m['role']}: {m['content']}" for m in prompt)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"drawn": self._drawn, "calls": self._calls, "version": self.version}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._drawn, self._calls, self.version = state["drawn"], state["calls"], state["version"]
+        self._stream = islice(self.task.source.stream("train", self.seed), self._drawn, None)
+
+
+def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> list[int]:
+    """Tokens of a row's prompt; :class:`RowError` if there are none, or more than the task allows."""
+    tokens = conversation.prompt(row["prompt"])
+    if not tokens:
+        raise RowError(f"the prompt {row['prompt']!r} has no tokens")
+    if len(tokens) > task.max_prompt_tokens:
+        raise RowError(
+            f"the prompt {str(row['prompt'])[:60]!r}... has {len(tokens)} tokens, more than task.max_prompt_tokens="
+            f"{task.max_prompt_tokens}: raise that, or shorten or leave out such rows"
+        )
+    return tokens
+
+
+def _tensors(dialogues: Sequence[Dialogue], pad: int) -> dict[str, Tensor]:
+    """Tokens, lengths, mask, log-probabilities and ends of dialogues, padded on the right."""
+    lengths = torch.tensor([len(d.prompt) + len(d.tokens) for d in dialogues])
+    shape = (len(dialogues), int(lengths.max()))
+    tokens, mask, log_probs = torch.full(shape, pad), torch.zeros(shape), torch.zeros(shape)
+    for i, dialogue in enumerate(dialogues):
+        begin, end = len(dialogue.prompt), int(lengths[i])
+        tokens[i, :end] = torch.tensor(dialogue.sequence)
+        mask[i, begin:end] = torch.tensor(dialogue.chosen, dtype=torch.float32)
+        log_probs[i, begin:end] = torch.tensor(dialogue.log_probs)
+    finished = torch.tensor([dialogue.finished for dialogue in dialogues])
+    return {"tokens": tokens, "lengths": lengths, "mask": mask, "log_probs": log_probs, "finished": finished}

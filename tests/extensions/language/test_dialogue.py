@@ -1,0 +1,79 @@
+"""The loop of answers and tools, with a model whose every word is written down."""
+
+from gaitway_language.conversation import Conversation
+from gaitway_language.dialogue import hold
+from gaitway_language.rollout import Completion, Sampling
+from gaitway_language.tokenizer import build_tokenizer
+
+CALL, DONE = "call 3", "it is 34."
+
+
+class Reciter:
+    """Says the next of its lines for every prompt it is given; stops at ``max_tokens``."""
+
+    def __init__(self, conversation, *lines):
+        self.lines, self.conversation, self.asked = list(lines), conversation, []
+
+    def generate(self, prompts, sampling):
+        self.asked.append((list(prompts), sampling))
+        line, answers = self.lines.pop(0), []
+        for i, _ in enumerate(prompts):
+            tokens = self.conversation.answer(line[i] if isinstance(line, list) else line)
+            kept = tokens[: sampling.max_tokens]
+            answers.append(Completion(kept, [-0.5] * len(kept), finished=len(kept) == len(tokens)))
+        return answers
+
+
+def tools(text):
+    return "34" if text.startswith("call") else None
+
+
+def setup(*lines, texts=("how many? call 3 it is 34.",)):
+    conversation = Conversation(build_tokenizer(texts))
+    return conversation, Reciter(conversation, *lines), conversation.prompt("how many?")
+
+
+def test_what_a_tool_wrote_is_not_the_models_choice():
+    conversation, engine, prompt = setup(CALL, DONE)
+    (found,) = hold([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
+    call, result, done = conversation.answer(CALL), conversation.result("34"), conversation.answer(DONE)
+    assert found.tokens == call + result + done
+    assert found.chosen == [True] * len(call) + [False] * len(result) + [True] * len(done)
+    assert found.log_probs == [-0.5 if chosen else 0.0 for chosen in found.chosen]
+    assert found.finished and found.answer == DONE
+    assert engine.asked[1][0] == [prompt + call + result]  # the second turn sees the first and the reply
+
+
+def test_dialogues_end_one_by_one():
+    conversation, engine, prompt = setup([DONE, CALL], DONE)
+    first, second = hold([prompt, prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
+    assert first.tokens == conversation.answer(DONE)
+    assert len(engine.asked[1][0]) == 1
+    assert second.answer == DONE
+
+
+def test_turns_are_bounded():
+    conversation, engine, prompt = setup(CALL, CALL)
+    (found,) = hold([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=2)
+    assert found.answer == CALL and len(engine.asked) == 2
+    assert found.chosen[-1]  # the last word is the model's: no reply that nobody reads
+
+
+def test_a_reply_that_does_not_fit_ends_the_dialogue_unfinished():
+    conversation, engine, prompt = setup(CALL)
+    length = len(conversation.answer(CALL)) + 1
+    (found,) = hold([prompt], engine, Sampling(max_tokens=length), conversation, tools=tools, max_turns=3)
+    assert not found.finished and found.tokens == conversation.answer(CALL)
+
+
+def test_the_budget_is_that_of_the_whole_dialogue():
+    conversation, engine, prompt = setup(CALL, DONE)
+    spent = len(conversation.answer(CALL) + conversation.result("34"))
+    (found,) = hold([prompt], engine, Sampling(max_tokens=spent + 2), conversation, tools=tools, max_turns=3)
+    assert len(found.tokens) == spent + 2 and not found.finished
+
+
+def test_turns_draw_different_random_numbers():
+    conversation, engine, prompt = setup(CALL, DONE)
+    hold([prompt], engine, Sampling(max_tokens=50, seed=7), conversation, tools=tools, max_turns=2)
+    assert engine.asked[0][1].seed == 7 != engine.asked[1][1].seed
