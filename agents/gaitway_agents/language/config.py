@@ -1,0 +1,124 @@
+"""Settings of policy gradients on sampled sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.group_advantage import SCALES
+from ..core.optimizer import OptimizerConfig
+from .fixed_data import one_step
+from .kl_control import KLControlConfig
+from .schedule import LearningRateSchedule
+
+ADVANTAGES = ("group", "leave_one_out", "reinforce++", "reinforce++_baseline", "gae")
+OF_TOKENS = ("reinforce++", "gae")
+"""Advantages that tell the tokens of a sequence apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyGradientConfig:
+    """One iteration samples ``prompts_per_step * group_size`` answers and learns from them. Defaults are GRPO's."""
+
+    prompts_per_step: int = 32
+    group_size: int = 16
+    """Answers to each prompt."""
+    advantage: str = "group"
+    """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", or "gae" with a critic (PPO)."""
+    scale: str = "group"
+    """Whose standard deviation divides the advantages of "group": the "group"'s, the "batch"'s, or "none"."""
+    gamma: float = 1.0
+    lam: float = 0.95
+    """Of generalised advantage estimation."""
+    zero_variance: str = "keep"
+    """What becomes of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
+    from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
+    max_resamples: int = 4
+    """Further calls of the world for "resample"; then the batch stays smaller."""
+    truncated: str = "keep"
+    """Whether answers that hit the limit of their length are learnt from: "keep", or "mask" (overlong filtering)."""
+    missing_eos_penalty: float = 0.0
+    """Taken from the reward of an answer that did not end by itself."""
+    missing_eos_reward: float | None = None
+    """Reward of such an answer, whatever it says; None leaves what it earned."""
+    overlong_start: int | None = None
+    """Tokens from which on an answer is punished (soft overlong punishment, Yu et al. 2025); None never does."""
+    overlong_end: int | None = None
+    """Tokens at which the punishment, growing linearly, reaches 1."""
+    kl: KLControlConfig | None = None
+    """Penalty in the reward for leaving the reference; that in the loss is ``optimizer.kl_coefficient``."""
+    whiten_rewards: bool = False
+    """Scale the rewards of tokens to unit standard deviation over the batch, without moving their mean."""
+    behaviour: str = "engine"
+    """Whose log-probabilities the ratio starts from: the "engine"'s, as they were sampled, or the "trainer"'s,
+    computed anew before the update at the cost of one more forward pass."""
+    schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)
+    optimizer: OptimizerConfig = field(default_factory=one_step)
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("advantage", ADVANTAGES),
+            ("scale", SCALES),
+            ("zero_variance", ("keep", "drop", "resample")),
+            ("truncated", ("keep", "mask")),
+            ("behaviour", ("engine", "trainer")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} {getattr(self, name)!r}: use one of {', '.join(map(repr, choices))}")
+        for name in ("prompts_per_step", "group_size", "max_resamples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
+        for name in ("gamma", "lam"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
+        self._check_groups()
+        self._check_lengths()
+        self._check_optimizer()
+        if self.whiten_rewards and self.advantage not in OF_TOKENS:
+            raise ValueError(
+                f"whiten_rewards with advantage {self.advantage!r}: only {' and '.join(map(repr, OF_TOKENS))} have "
+                "rewards of tokens; set it false"
+            )
+
+    def _check_groups(self) -> None:
+        if self.advantage in OF_TOKENS:
+            if self.zero_variance != "keep":
+                raise ValueError(
+                    f"zero_variance {self.zero_variance!r} with advantage {self.advantage!r}, which compares no "
+                    "answers to the same prompt: use 'keep'"
+                )
+        elif self.group_size < 2:
+            raise ValueError(
+                f"group_size {self.group_size} with advantage {self.advantage!r}: an answer is compared with others "
+                "to its prompt; use at least 2"
+            )
+        if self.scale != "group" and self.advantage != "group":
+            raise ValueError(f"scale {self.scale!r} is for advantage 'group', not {self.advantage!r}: leave it out")
+
+    def _check_lengths(self) -> None:
+        if self.missing_eos_penalty < 0.0:
+            raise ValueError(f"missing_eos_penalty {self.missing_eos_penalty}: is subtracted, so not negative")
+        if self.missing_eos_penalty and self.missing_eos_reward is not None:
+            raise ValueError("missing_eos_penalty and missing_eos_reward: use one of them")
+        if self.truncated == "mask" and (self.missing_eos_penalty or self.missing_eos_reward is not None):
+            raise ValueError("truncated 'mask' learns nothing from answers without an end: it needs no missing_eos_...")
+        start, end = self.overlong_start, self.overlong_end
+        if (start is None) != (end is None):
+            raise ValueError(f"overlong_start {start}, overlong_end {end}: give both or neither")
+        if start is not None and end is not None and not 0 <= start < end:
+            raise ValueError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
+
+    def _check_optimizer(self) -> None:
+        if self.optimizer.schedule == "adaptive" and self.schedule != LearningRateSchedule():
+            raise ValueError(
+                "schedule with optimizer.schedule 'adaptive', which steers the rate itself: use 'constant'"
+            )
+        sequences = self.prompts_per_step * self.group_size
+        if sequences % self.optimizer.minibatches:
+            raise ValueError(
+                f"optimizer.minibatches {self.optimizer.minibatches} does not divide the {sequences} sequences of "
+                f"prompts_per_step {self.prompts_per_step} times group_size {self.group_size}"
+            )
+        if self.advantage != "gae" and self.optimizer.critic is not None:
+            raise ValueError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")
+        if self.kl is not None and self.optimizer.kl_coefficient:
+            raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")

@@ -1,0 +1,37 @@
+"""What a policy says of a whole batch, in forward passes as small as the optimiser's."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..core.batch import Batch
+from ..core.optimizer import OptimizerConfig
+from ..core.policy import Evaluation
+
+
+@torch.no_grad()
+def evaluate(policy: nn.Module, batch: Batch, config: OptimizerConfig) -> Evaluation:
+    """Log-probabilities, entropies and values (B, L), in the precision that the policy is trained in."""
+    device = batch.actions.device
+    low = config.precision == "bfloat16"
+    found: dict[str, Tensor] = {}
+    rows = torch.arange(len(batch), device=device)
+    for part in _parts(policy, batch, config.chunk_size):
+        with torch.autocast(device.type, torch.bfloat16) if low else nullcontext():
+            new: Evaluation = policy.evaluate(batch[part])  # type: ignore[operator]
+        for name in ("log_probs", "entropy", "values"):
+            value = getattr(new, name)
+            if value is not None:
+                found.setdefault(name, value.new_zeros(batch.actions.shape))[rows[part]] = value
+    return Evaluation(**found)
+
+
+def _parts(policy: Any, batch: Batch, size: int) -> list[Tensor | slice]:
+    chunks = getattr(policy, "chunks", None)
+    if chunks is not None:
+        return list(chunks(batch, size))
+    return [slice(start, start + size) for start in range(0, len(batch), size)]

@@ -1,0 +1,49 @@
+"""What answers earn besides their reward: penalties of length and of leaving the reference."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..core import objective
+from ..core.advantage import normalise
+from .config import PolicyGradientConfig
+from .samples import Samples
+
+
+def shaped_rewards(samples: Samples, config: PolicyGradientConfig) -> Tensor:
+    """The reward of each sequence after what its length costs, shape (B,)."""
+    rewards = samples.rewards
+    if config.missing_eos_reward is not None:
+        rewards = torch.where(samples.finished, rewards, config.missing_eos_reward)
+    if config.missing_eos_penalty:
+        rewards = rewards - config.missing_eos_penalty * (~samples.finished).to(rewards.dtype)
+    if config.overlong_start is not None and config.overlong_end is not None:
+        rewards = rewards - overlong(samples.sizes, config.overlong_start, config.overlong_end)
+    return rewards
+
+
+def overlong(sizes: Tensor, start: int, end: int) -> Tensor:
+    """DAPO's soft punishment: 0 up to ``start`` tokens, 1 from ``end`` on, linear between (Yu et al. 2025)."""
+    return ((sizes - start) / (end - start)).clamp(0.0, 1.0)
+
+
+def kl_estimate(log_probs: Tensor, reference: Tensor, estimator: str) -> Tensor:
+    """KL(policy || reference) of each token, from samples of the policy."""
+    log_ratio = log_probs - reference
+    if estimator == "k1":
+        return log_ratio
+    return 0.5 * log_ratio.square() if estimator == "k2" else objective.kl_k3(-log_ratio)
+
+
+def token_rewards(rewards: Tensor, mask: Tensor, penalties: Tensor | None = None) -> Tensor:
+    """Rewards (B, L): each sequence's (B,) at its last chosen token, minus the ``penalties`` (B, L) of all of them."""
+    columns = torch.arange(mask.shape[1], device=mask.device)
+    last = (columns * mask.bool()).amax(1)
+    found = torch.zeros_like(mask) if penalties is None else -penalties * mask
+    return found + (columns == last[:, None]) * mask * rewards[:, None]
+
+
+def whitened(rewards: Tensor, mask: Tensor) -> Tensor:
+    """Unit standard deviation over the tokens, with the mean where it was."""
+    return (normalise(rewards, mask) + rewards[mask.bool()].mean()) * mask

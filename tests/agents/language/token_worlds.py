@@ -1,0 +1,83 @@
+"""A world of tokens without text: prompts by number, a plain sampling loop, and rewards that tokens decide."""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+STOP, WANTED = 1, 2
+
+
+@dataclass
+class TokenRollout:
+    tokens: torch.Tensor
+    lengths: torch.Tensor
+    mask: torch.Tensor
+    log_probs: torch.Tensor
+    groups: torch.Tensor
+    finished: torch.Tensor
+    rewards: torch.Tensor
+    parts: dict
+    version: int
+    timing: dict = field(default_factory=dict)
+
+
+class WantedToken:
+    """The reward is the share of the answer's ``limit`` places that hold the wanted token; token 1 ends an answer."""
+
+    temperature = 1.0
+
+    def __init__(self, model, *, seed=0, vocabulary=12, limit=6, own_weights=False):
+        self.model = copy.deepcopy(model) if own_weights else model
+        self.own_weights, self.vocabulary, self.limit = own_weights, vocabulary, limit
+        self.generator = torch.Generator().manual_seed(seed)
+        self.version = 0
+        self.calls = 0
+
+    @torch.no_grad()
+    def sample(self, num_prompts, group_size):
+        start = time.perf_counter()
+        self.calls += 1
+        self.model.eval()
+        width = 3
+        prompts = torch.randint(2, self.vocabulary, (num_prompts, width), generator=self.generator)
+        size = num_prompts * group_size
+        tokens = torch.zeros(size, width + self.limit, dtype=torch.long)
+        tokens[:, :width] = prompts.repeat_interleave(group_size, 0)
+        mask, log_probs = torch.zeros(2, size, width + self.limit)
+        alive = torch.ones(size, dtype=torch.bool)
+        for t in range(width, width + self.limit):
+            logits = self.model(input_ids=tokens[:, :t]).logits[:, -1].float() / self.temperature
+            drawn = torch.multinomial(logits.softmax(-1), 1, generator=self.generator)
+            said = logits.log_softmax(-1).gather(1, drawn)[:, 0]
+            tokens[alive, t], log_probs[alive, t], mask[alive, t] = drawn[alive, 0], said[alive], 1.0
+            alive &= drawn[:, 0] != STOP
+        rewards = ((tokens == WANTED) * mask).sum(1) / self.limit
+        return TokenRollout(
+            tokens=tokens,
+            lengths=width + mask.sum(1).long(),
+            mask=mask,
+            log_probs=log_probs,
+            groups=torch.arange(num_prompts).repeat_interleave(group_size),
+            finished=~alive,
+            rewards=rewards,
+            parts={"wanted": rewards},
+            version=self.version,
+            timing={"generation": time.perf_counter() - start},
+        )
+
+    def follow(self, parameters):
+        if self.own_weights:
+            self.model.load_state_dict(dict(parameters))
+        self.version += 1
+        return {}
+
+    def state_dict(self):
+        return {"generator": self.generator.get_state(), "version": self.version}
+
+    def load_state_dict(self, state):
+        self.generator.set_state(state["generator"])
+        self.version = state["version"]
