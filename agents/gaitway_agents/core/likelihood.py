@@ -1,0 +1,19 @@
+"""Maximum likelihood as a loss of the policy optimiser."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .batch import Batch
+from .policy import Evaluation
+
+
+class NegativeLogLikelihood:
+    """Of each decision, in nats: cross-entropy, behaviour cloning, supervised fine-tuning."""
+
+    statistics: tuple[str, ...] = ("loss", "entropy")
+
+    def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = -new.log_probs
+        return losses, torch.stack([losses.detach(), new.entropy.detach()])

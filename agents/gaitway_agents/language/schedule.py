@@ -1,0 +1,44 @@
+"""Learning rates that change over a training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+SHAPES = ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningRateSchedule:
+    """What the optimiser's rate is multiplied by: a linear warm-up to 1, then a fall to ``final`` by ``shape``."""
+
+    shape: str = "constant"
+    """"constant" stays at 1, "linear" and "cosine" (half a wave) fall to ``final`` at the end of the training."""
+    warmup: float = 0.0
+    """Share of the training over which the rate rises from 0."""
+    final: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise ValueError(f"schedule.shape {self.shape!r}: use one of {', '.join(map(repr, SHAPES))}")
+        if not 0.0 <= self.warmup < 1.0:
+            raise ValueError(f"schedule.warmup {self.warmup}: is a share of the training, at least 0 and below 1")
+        if not 0.0 <= self.final <= 1.0:
+            raise ValueError(f"schedule.final {self.final}: is a share of the learning rate, between 0 and 1")
+
+    @property
+    def changes(self) -> bool:
+        """Whether the factor depends on the progress, so that the training needs a length."""
+        return self.shape != "constant" or self.warmup > 0.0
+
+    def factor(self, progress: float) -> float:
+        """The factor when the share ``progress`` of the training is done; of an update, that at its middle."""
+        progress = min(max(progress, 0.0), 1.0)
+        if progress < self.warmup:
+            return progress / self.warmup
+        if self.shape == "constant":
+            return 1.0
+        left = (1.0 - progress) / (1.0 - self.warmup)
+        if self.shape == "cosine":
+            left = 0.5 - 0.5 * math.cos(math.pi * left)
+        return self.final + (1.0 - self.final) * left

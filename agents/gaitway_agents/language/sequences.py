@@ -1,0 +1,47 @@
+"""Token sequences of different lengths as one tensor, and the order in which a fixed set of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+PADDING = 0
+"""The token behind the end of a sequence: any will do, since lengths are known."""
+
+
+def pad(sequences: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens (B, L), lengths (B,) and masks (B, L) of sequences of tokens (L,) and masks (L,), padded on the right."""
+    lengths = torch.tensor([len(tokens) for tokens, _ in sequences])
+    width = int(lengths.max())
+    tokens = torch.full((len(sequences), width), PADDING)
+    mask = torch.zeros(len(sequences), width)
+    for row, (ids, kept) in enumerate(sequences):
+        tokens[row, : len(ids)] = ids
+        mask[row, : len(kept)] = kept
+    return tokens.to(device), lengths.to(device), mask.to(device)
+
+
+class EpochOrder:
+    """Numbers below ``length``, each once an epoch, in an order that seed and epoch alone decide."""
+
+    def __init__(self, length: int, seed: int):
+        if length < 1:
+            raise ValueError("there is nothing to learn from: the data has no rows")
+        self.length, self.seed = length, seed
+        self.position = 0
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
+
+    def take(self, count: int) -> list[int]:
+        """The next ``count`` numbers; an epoch's rest and the next one's start may come together."""
+        taken: list[int] = []
+        while len(taken) < count:
+            epoch, offset = divmod(self.position, self.length)
+            if epoch != self._epoch:
+                generator = torch.Generator().manual_seed((self.seed << 20) + epoch)
+                self._epoch, self._order = epoch, torch.randperm(self.length, generator=generator)
+            part = self._order[offset : offset + count - len(taken)].tolist()
+            taken += part
+            self.position += len(part)
+        return taken

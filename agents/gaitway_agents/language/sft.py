@@ -1,0 +1,61 @@
+"""Supervised fine-tuning: the likelihood of demonstrations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from ..core.batch import Batch
+from ..core.likelihood import NegativeLogLikelihood
+from ..core.optimizer import OptimizerConfig
+from ..models.causal_lm import CausalLMPolicy
+from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
+from .sequences import pad
+from .world import Demonstrations
+
+
+@dataclass(frozen=True, kw_only=True)
+class SFTConfig(FixedDataConfig):
+    """Settings of supervised fine-tuning. The loss is the mean over the tokens of a batch that are to be learnt."""
+
+    optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=2e-5))
+
+
+class SFTTrainer(FixedDataTrainer):
+    """Learns what the masks of ``demonstrations`` keep; ``model`` is a causal LM of transformers.
+
+    Examples of different length share forward passes without padding as the policy's ``chunks`` arranges it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        demonstrations: Demonstrations,
+        config: SFTConfig,
+        *,
+        seed: int,
+        total_steps: int | None = None,
+    ):
+        self.demonstrations = demonstrations
+        self.device = next(model.parameters()).device
+        super().__init__(
+            CausalLMPolicy(model),
+            len(demonstrations),
+            self._batch,
+            NegativeLogLikelihood(),
+            config,
+            seed=seed,
+            total_steps=total_steps,
+        )
+
+    def _batch(self, rows: list[int]) -> Batch:
+        examples = [self.demonstrations.tokens(row) for row in rows]
+        for row, (_, mask) in zip(rows, examples, strict=True):
+            if not mask[1:].any():
+                raise ValueError(f"demonstration {row} has no token to learn: its mask is empty")
+        tokens, lengths, mask = pad(examples, self.device)
+        mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it
+        none = torch.zeros(()).expand(mask.shape)
+        return Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)
