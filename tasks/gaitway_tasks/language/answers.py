@@ -17,9 +17,9 @@ FORMAT_PROMPT = (
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?")
 
 
-def with_tags(thought: str, answer: str) -> str:
-    """A complete answer in the form that :func:`has_format` wants."""
-    return f"{THINK} {thought} {END_THINK} {ANSWER} {answer} {END_ANSWER}"
+def with_tags(thought: str, answer: str, *, space: str = " ") -> str:
+    """A complete answer in the form that :func:`has_format` wants, its pieces separated by ``space``."""
+    return space.join((THINK, thought, END_THINK, ANSWER, answer, END_ANSWER))
 
 
 def has_format(text: str) -> bool:

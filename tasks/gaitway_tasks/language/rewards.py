@@ -17,7 +17,7 @@ def correctness(
     tags_only: bool = False,
     **columns: Any,
 ) -> list[float]:
-    """1 where the final answer (:func:`gaitway_tasks.language.answers.final_answer`) is the row's ``answer``, else 0."""
+    """1 where the final answer (:func:`~gaitway_tasks.language.answers.final_answer`) equals ``answer``, else 0."""
     found = [final_answer(completion, tags_only=tags_only) for completion in completions]
     asked = [index for index, text in enumerate(found) if text is not None]
     verdicts = equal([(str(found[index]), str(answer[index])) for index in asked])

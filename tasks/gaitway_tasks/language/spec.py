@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
+from .arithmetic import ArithmeticSource
 from .rows import Row, RowError, Rows
+from .sources import GSM8K, FileSource
 
-__all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "TextReward"]
+Source = ArithmeticSource | GSM8K | FileSource
+"""Where the rows of a task may come from; each is a :class:`Rows`."""
+
+__all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
 
 RewardFunction = Callable[..., Sequence[float | None]]
 """``func(prompts, completions, **columns)``, as TRL's: texts, and every further field of the rows as a list of that
@@ -30,8 +34,7 @@ class LanguageTask:
     """Prompts, and what answers are worth."""
 
     name: str
-    source: Any
-    """Settings of a source of rows (see :mod:`gaitway_tasks.language.sources`)."""
+    source: Source
     rewards: Mapping[str, TextReward] = field(default_factory=dict)
     system_prompt: str = ""
     """Said before every prompt that brings no system message of its own."""
@@ -45,17 +48,3 @@ class LanguageTask:
 
     def replace(self, **changes: Any) -> Self:
         return replace(self, **changes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileSource:
-    """Rows of a local ``.jsonl`` or ``.parquet`` file, or of a dataset of the Hugging Face hub by id."""
-
-    train: str | Path
-    test: str | Path | None = None
-    """None holds out ``holdout`` rows of the training file, the same whatever the seed."""
-    holdout: int = 200
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Which field of the file is which of ours: ``{"prompt": "question"}``."""
-    skip_bad_rows: bool = False
-    """Leave out rows that cannot be used, and count them, instead of refusing the file."""

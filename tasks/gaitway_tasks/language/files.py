@@ -1,0 +1,73 @@
+"""Records of local files: jsonl, gzipped or not, and parquet."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .rows import RowError
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+
+Record = Mapping[str, Any]
+
+
+def is_file_name(name: str | Path) -> bool:
+    """Whether a name is that of a file that :func:`read_records` reads."""
+    return str(name).endswith(SUFFIXES)
+
+
+def read_records(path: str | Path) -> Iterator[tuple[int, Record | RowError]]:
+    """Number, from 1, and record of each row of a file; an error in place of a row that cannot be read.
+
+    The number is that of the line in a jsonl file, where empty lines are left out. Raises :class:`RowError` for a file
+    that is not there or not what its name says.
+    """
+    path = Path(path)
+    if not is_file_name(path):
+        raise RowError(f"{path}: the name of a file of rows must end in one of {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise RowError(f"{path}: no such file")
+    return _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
+
+
+def _jsonl(path: Path) -> Iterator[tuple[int, Record | RowError]]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, _parse(path, number, line)
+        except (OSError, EOFError, zlib.error) as error:
+            raise RowError(f"{path}: not a whole gzip file ({error}): fetch or pack it again") from error
+
+
+def _parse(path: Path, number: int, line: bytes) -> Record | RowError:
+    try:
+        record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        return RowError(f"{path}, row {number}: not valid JSON ({error}): each line must be one JSON object")
+    if not isinstance(record, dict):
+        return RowError(f"{path}, row {number}: {type(record).__name__} instead of a JSON object with named fields")
+    return record
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, Record | RowError]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise RowError(f"{path}: reading parquet needs pyarrow: pip install 'gaitway[language]'") from error
+    try:
+        file = parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise RowError(f"{path}: not a parquet file ({error})") from error
+    number = 0
+    with file:
+        for batch in file.iter_batches():
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record

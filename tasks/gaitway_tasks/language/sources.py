@@ -1,0 +1,160 @@
+"""Sources of rows that lie in files or on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import hub
+from .fields import NEEDED, to_row
+from .files import Record, is_file_name, read_records
+from .rows import Row, RowError, check_split, epochs
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource:
+    """Rows of a local ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or of a dataset of the Hugging Face hub.
+
+    Field names of well-known data sets are understood (TRL's, GSM8K's, Alpaca's, chat ``messages``, Anthropic's HH
+    pairs); others are mapped by ``fields``.
+    """
+
+    train: str
+    """A file, or "owner/name" or "owner/name:split" on the hub."""
+    test: str | None = None
+    """None holds out rows of the training file, the same whatever the seed."""
+    subset: str | None = None
+    """The configuration of a dataset on the hub, such as "main"."""
+    holdout: int = 200
+    """Rows held out without ``test``, a tenth of all at most."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Which field of the file is which of ours: ``{"prompt": "question"}``."""
+    skip_bad_rows: bool = False
+    """Leave out rows that cannot be used, and count them, instead of refusing the file."""
+
+    def __post_init__(self) -> None:
+        for name in filter(None, (self.train, self.test)):
+            if not is_file_name(name) and not _HUB_ID.fullmatch(name):
+                raise ValueError(
+                    f"rows of {name!r}: name a file that ends in .jsonl, .jsonl.gz or .parquet, or owner/name on the "
+                    "hub"
+                )
+        if self.holdout < 0:
+            raise ValueError(f"holdout {self.holdout}: must not be negative")
+
+    def rows(self, split: str) -> list[Row]:
+        """All usable rows; raises :class:`RowError` for the first bad one unless ``skip_bad_rows``."""
+        return self.examine(split)[0]
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """The rows in shuffled epochs without end."""
+        return epochs(self.rows(split), seed)
+
+    def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
+        """Usable rows of a split, and an error for each row of its file that was skipped."""
+        check_split(split)
+        held_out = self.test is None
+        name = self.train if held_out or split == "train" else str(self.test)
+        rows, errors = _read(self._records(name, "train" if held_out else split), name, self.fields)
+        if errors and not (self.skip_bad_rows and rows):
+            more = f" (and {len(errors) - 1} more bad rows)" if len(errors) > 1 else ""
+            hint = "; skip_bad_rows=true leaves such rows out" if rows else ""
+            raise RowError(f"{errors[0]}{more}{hint}")
+        if not rows:
+            raise RowError(f"{name}: no rows")
+        return (self._hold_out(rows, split, name) if held_out else rows), errors
+
+    def _records(self, name: str, split: str) -> Iterable[tuple[int, Record | RowError]]:
+        if is_file_name(name):
+            return read_records(name)
+        dataset, _, named = name.partition(":")
+        return hub.load_records(dataset, named or split, self.subset)
+
+    def _hold_out(self, rows: list[Row], split: str, name: str) -> list[Row]:
+        count = min(self.holdout, max(1, len(rows) // 10))
+        if count == len(rows):
+            raise RowError(
+                f"{name}: one row cannot be both learnt from and held out: add rows, or set test or holdout=0"
+            )
+        held = set(random.Random("gaitway holdout").sample(range(len(rows)), count))
+        if split == "test" and not held:
+            raise RowError(f"{name}: no test rows with holdout=0: raise it, or set test to a file")
+        return [row for index, row in enumerate(rows) if (index in held) == (split == "test")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GSM8K:
+    """Grade-school word problems (Cobbe et al. 2021, https://github.com/openai/grade-school-math, MIT licence).
+
+    Rows have ``prompt``, ``answer`` and ``completion``, the data set's solution in the form of our answers.
+    """
+
+    data: str | None = None
+    """A folder with files of the splits, in the layout of the repository or of the hub; or one file, of which
+    ``holdout`` rows are held out; None: openai/gsm8k on the hub."""
+    holdout: int = 200
+
+    def rows(self, split: str) -> list[Row]:
+        """All rows; raises :class:`RowError` where the data cannot be found."""
+        return self.examine(split)[0]
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """The rows in shuffled epochs without end."""
+        return epochs(self.rows(split), seed)
+
+    def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
+        """Rows of a split, and errors of those skipped: none."""
+        check_split(split)
+        return self._files(split).examine(split)
+
+    def _files(self, split: str) -> FileSource:
+        if self.data is None:
+            return FileSource(train="openai/gsm8k", test="openai/gsm8k", subset="main")
+        if is_file_name(self.data):
+            return FileSource(train=self.data, holdout=self.holdout)
+        file = _find(Path(self.data), split)
+        return FileSource(train=file, test=file)
+
+
+def _find(folder: Path, split: str) -> str:
+    """The file of a split of GSM8K in a folder."""
+    patterns = [f"{split}.jsonl", f"{split}.jsonl.gz", f"{split}.parquet", f"{split}-*.parquet"]
+    places = ["", "main/", "data/", "grade_school_math/data/"]
+    for place in places:
+        for pattern in patterns:
+            found = sorted(folder.glob(place + pattern))
+            if found:
+                return str(found[0])
+    other = "; to hold out rows of the training file, name that file" if split == "test" else ""
+    state = "has no" if folder.is_dir() else "is no folder with a"
+    raise RowError(f"GSM8K: {folder} {state} {split}.jsonl or {split} parquet file{other}")
+
+
+def _read(
+    records: Iterable[tuple[int, Record | RowError]], name: str, fields: Mapping[str, str]
+) -> tuple[list[Row], list[RowError]]:
+    rows: list[Row] = []
+    errors: list[RowError] = []
+    needed: list[str] = []
+    for number, record in records:
+        where = f"{name}, row {number}"
+        try:
+            if isinstance(record, RowError):
+                raise record
+            row = to_row(record, fields, where)
+            missing = next((key for key in needed if key not in row), None)
+            if missing is not None:
+                raise RowError(
+                    f"{where}: no field {missing!r}, which the rows before it have: add it or leave the row out"
+                )
+        except RowError as error:
+            errors.append(error)
+            continue
+        needed = needed or [key for key in NEEDED if key in row]
+        rows.append(row)
+    return rows, errors
