@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from gaitway_tasks.language.spec import LanguageTask, Row, RowError
+from gaitway_tasks.language.rows import Row, RowError
+from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from .conversation import Conversation
@@ -20,7 +21,7 @@ class TextDemonstrations:
     """``prompt`` and ``completion`` of rows. Implements ``gaitway_agents.language.world.Demonstrations``."""
 
     def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
-        self._examples = [_example(row, row["completion"], task, conversation) for row in rows]
+        self._examples = [_example(i, row, "completion", task, conversation) for i, row in enumerate(rows)]
         if not self._examples:
             raise RowError(f"{task.name} has no demonstrations: its rows need a field 'completion'")
 
@@ -39,8 +40,8 @@ class TextPreferences:
 
     def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
         self._pairs = [
-            (_example(row, row["chosen"], task, conversation), _example(row, row["rejected"], task, conversation))
-            for row in rows
+            (_example(i, row, "chosen", task, conversation), _example(i, row, "rejected", task, conversation))
+            for i, row in enumerate(rows)
         ]
         self._margins = [float(row.get("margin", 0.0)) for row in rows]
         if not self._pairs:
@@ -56,13 +57,21 @@ class TextPreferences:
         return self._margins[index]
 
 
-def _example(row: Row, answer: Any, task: LanguageTask, conversation: Conversation) -> Example:
-    """A prompt and its answer, text or a list of messages whose last is the answer's."""
+def _example(number: int, row: Row, field: str, task: LanguageTask, conversation: Conversation) -> Example:
+    """A prompt and its answer: text, or a list of messages whose last is the answer's."""
+    where = f"row {number} of {task.name}"
+    if field not in row:
+        raise RowError(f"{where} has no field {field!r}: it has {', '.join(row)}")
+    answer: Any = row[field]
     text = answer if isinstance(answer, str) else answer[-1]["content"]
-    prompt, completion = prompt_tokens(row, task, conversation), conversation.answer(text)
+    try:
+        prompt = prompt_tokens(row, task, conversation)
+    except RowError as error:
+        raise RowError(f"{where}: {error}") from None
+    completion = conversation.answer(text)
     if len(completion) > task.max_completion_tokens:
         raise RowError(
-            f"the answer {text[:60]!r}... has {len(completion)} tokens, more than task.max_completion_tokens="
+            f"{where}: the answer {text[:60]!r}... has {len(completion)} tokens, more than task.max_completion_tokens="
             f"{task.max_completion_tokens}: raise that, or shorten or leave out such rows"
         )
     mask = torch.zeros(len(prompt) + len(completion))

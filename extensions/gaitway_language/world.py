@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 import torch
-from gaitway_tasks.language.spec import LanguageTask, Row, RowError
+from gaitway_tasks.language.rows import Row, RowError
+from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from .conversation import Conversation

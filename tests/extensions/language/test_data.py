@@ -1,0 +1,64 @@
+"""Demonstrations and preferences in tokens."""
+
+import pytest
+from gaitway_language.conversation import Conversation
+from gaitway_language.data import TextDemonstrations, TextPreferences
+from gaitway_language.tokenizer import build_tokenizer
+from gaitway_tasks.language.arithmetic import ArithmeticSource
+from gaitway_tasks.language.rows import RowError
+from gaitway_tasks.language.spec import LanguageTask
+
+TASK = LanguageTask(name="sums", source=ArithmeticSource(demonstrations=20, test_problems=5))
+
+
+@pytest.fixture(scope="module")
+def conversation():
+    return Conversation(build_tokenizer(TASK.source.vocabulary()))
+
+
+def test_only_the_answer_and_its_end_are_learnt(conversation):
+    rows = TASK.source.rows("train")
+    demonstrations = TextDemonstrations(rows, TASK, conversation)
+    assert len(demonstrations) == 20
+    tokens, mask = demonstrations.tokens(3)
+    answer = tokens[mask.bool()].tolist()
+    assert answer[-1] == conversation.end
+    assert conversation.decode(answer) == rows[3]["completion"]
+    assert tokens[~mask.bool()].tolist() == conversation.prompt(rows[3]["prompt"])
+
+
+def test_the_generators_words_are_all_known(conversation):
+    unknown = conversation.tokenizer.unk_token_id
+    texts = [text for row in TASK.source.rows("train") for text in (row["prompt"], row["completion"])]
+    assert all(unknown not in conversation.encode(text) for text in texts)
+    assert all(len(conversation.encode(text)) == len(text.split()) for text in texts)  # a word is a token
+
+
+def test_pairs_share_their_prompt(conversation):
+    row = {"prompt": "how many apples ?", "chosen": "7", "rejected": [{"role": "assistant", "content": "9"}]}
+    preferences = TextPreferences([row, row | {"margin": 2.5}], TASK, conversation)
+    (chosen, _), (rejected, _) = preferences.pair(0)
+    assert chosen[:-2].tolist() == rejected[:-2].tolist() == conversation.prompt(row["prompt"])
+    assert [conversation.decode(t[-2:].tolist()) for t in (chosen, rejected)] == ["7", "9"]
+    assert [preferences.margin(i) for i in (0, 1)] == [0.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "how many ?"}, r"row 1 of sums has no field 'completion': it has prompt"),
+        ({"prompt": "how many ? " * 300, "completion": "7"}, r"row 1 of sums: .*max_prompt_tokens=512: raise that"),
+        ({"prompt": "how many ?", "completion": "7 " * 600}, r"row 1 of sums: .*602 tokens.*max_completion_tokens=512"),
+    ],
+)
+def test_a_row_that_cannot_be_learnt_is_named(conversation, row, message):
+    good = {"prompt": "how many ?", "completion": "7"}
+    with pytest.raises(RowError, match=message):
+        TextDemonstrations([good, row], TASK, conversation)
+
+
+def test_nothing_to_learn_from_is_refused(conversation):
+    with pytest.raises(RowError, match="no demonstrations"):
+        TextDemonstrations([], TASK, conversation)
+    with pytest.raises(RowError, match="no preferences"):
+        TextPreferences([], TASK, conversation)
