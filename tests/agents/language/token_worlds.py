@@ -81,3 +81,11 @@ class WantedToken:
     def load_state_dict(self, state):
         self.generator.set_state(state["generator"])
         self.version = state["version"]
+
+
+def wanted_token(seed=0, **settings):
+    """The world of a process of its own."""
+    from .tiny_models import tiny_lm
+
+    torch.set_num_threads(1)
+    return WantedToken(tiny_lm(vocab_size=12), seed=seed, own_weights=True, **settings)
