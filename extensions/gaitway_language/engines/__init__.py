@@ -1,0 +1,1 @@
+"""Engines: what continues prompts. Each implements :class:`gaitway_language.rollout.Engine`."""

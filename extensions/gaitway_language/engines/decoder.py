@@ -1,0 +1,103 @@
+"""What the transformers engine asks of a model: to read prompts once, then go on a token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+
+class Session(Protocol):
+    """A batch of B sequences under way; rows leave it when they are done."""
+
+    logits: Tensor
+    """Of the next token of each row, shape (B, V)."""
+
+    def step(self, tokens: Tensor) -> None:
+        """Append a token to each row, shape (B,)."""
+        ...
+
+    def keep(self, alive: Tensor) -> Tensor:
+        """Drop the rows where ``alive`` (B,) is False; return which of the old rows the new ones were, shape (B',)."""
+        ...
+
+
+class Decoder(Protocol):
+    def load(self, parameters: Mapping[str, Tensor]) -> None:
+        """Take new weights, named as in the model's ``state_dict``."""
+        ...
+
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int) -> Session:
+        """Read prompts (U, S), padded on the left, and continue the u-th ``counts[u]`` times, ``room`` tokens each."""
+        ...
+
+    def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Of every next token of sequences (B, L) padded on the left, shape (B, L, V)."""
+        ...
+
+
+class ModuleDecoder:
+    """Any causal LM of transformers, through its own ``forward`` and a cache of transformers."""
+
+    def __init__(self, model: nn.Module):
+        self.model: Any = model
+
+    def load(self, parameters: Mapping[str, Tensor]) -> None:
+        _complete(parameters, own := self.model.state_dict())
+        with torch.no_grad():
+            for name, tensor in own.items():
+                if name in parameters:
+                    tensor.copy_(parameters[name])
+
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int) -> Session:
+        return _ModuleSession(self.model, tokens, lengths, counts)
+
+    def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        found: Tensor = self.model(tokens, **_places(tokens.shape[1], lengths), use_cache=False).logits
+        return found
+
+
+class _ModuleSession:
+    def __init__(self, model: Any, tokens: Tensor, lengths: Tensor, counts: Tensor):
+        self.model = model
+        self.cache = DynamicCache(config=model.config)
+        self.width, self.lengths = tokens.shape[1], lengths.repeat_interleave(counts)
+        output = model(
+            tokens, **_places(self.width, lengths), past_key_values=self.cache, use_cache=True, logits_to_keep=1
+        )
+        rows = torch.arange(len(counts), device=tokens.device).repeat_interleave(counts)
+        self.cache.batch_select_indices(rows)
+        self.logits: Tensor = output.logits[rows, -1]
+
+    def step(self, tokens: Tensor) -> None:
+        self.width += 1
+        self.lengths = self.lengths + 1
+        places = _places(self.width, self.lengths)
+        places["position_ids"] = places["position_ids"][:, -1:]
+        output = self.model(tokens[:, None], **places, past_key_values=self.cache, use_cache=True)
+        self.logits = output.logits[:, -1]
+
+    def keep(self, alive: Tensor) -> Tensor:
+        rows = alive.nonzero()[:, 0]
+        self.cache.batch_select_indices(rows)
+        self.lengths, self.logits = self.lengths[rows], self.logits[rows]
+        return rows
+
+
+def _places(width: int, lengths: Tensor) -> dict[str, Tensor]:
+    """Attention mask and positions, shape (B, L) each, of sequences padded on the left to a width."""
+    positions = torch.arange(width, device=lengths.device) - (width - lengths)[:, None]
+    return {"attention_mask": (positions >= 0).long(), "position_ids": positions.clamp(min=0)}
+
+
+def _complete(parameters: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse weights of which some are missing: the model would be part old, part new."""
+    given = {own[name].data_ptr() for name in parameters if name in own}
+    if missing := [name for name, tensor in own.items() if name not in parameters and tensor.data_ptr() not in given]:
+        raise ValueError(
+            f"new weights without {', '.join(missing[:3])}{' ...' * (len(missing) > 3)}: give all of the model's "
+            "state_dict, with adapters merged into the weights under them"
+        )

@@ -1,0 +1,167 @@
+"""Generation in this process, with no other library than torch and transformers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..rollout import Completion, Sampling
+from .decoder import Decoder, ModuleDecoder
+from .draw import draw, keys, uniform
+from .llama import LlamaDecoder, understood
+
+LOGITS = 2**22
+"""Logits that are in memory at a time when sequences are scored."""
+
+
+class TransformersEngine:
+    """Continues prompts with ``model``, a causal LM of transformers.
+
+    It has a copy of the weights in ``dtype`` (None: the model's) that changes with ``update`` only. ``copied=False``
+    uses the model itself: no memory, always its newest weights, and so not for generation beside learning.
+    Each distinct prompt is read once, however often it is to be continued, and sequences that have ended leave the
+    batch of at most ``batch_size``. What is drawn for a prompt does not depend on the others.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        pad_token: int,
+        dtype: torch.dtype | None = None,
+        batch_size: int = 256,
+        copied: bool = True,
+    ):
+        if not copied and dtype is not None:
+            raise ValueError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")
+        base: Any = model
+        self.pad_token, self.batch_size, self.copied = pad_token, batch_size, copied
+        self.vocabulary = int(base.get_input_embeddings().num_embeddings)
+        self.positions: int | None = getattr(base.config, "max_position_embeddings", None)
+        self.device = next(model.parameters()).device
+        self._live = None if copied else model
+        self.decoder = self._decoder(model, dtype)
+
+    def _decoder(self, model: Any, dtype: torch.dtype | None) -> Decoder:
+        if not self.copied:
+            return ModuleDecoder(model)
+        if hasattr(model, "merge_and_unload"):
+            model = copy.deepcopy(model).merge_and_unload()
+        if understood(model):
+            return LlamaDecoder(model, dtype or model.dtype)
+        return ModuleDecoder(copy.deepcopy(model).to(dtype or model.dtype).eval().requires_grad_(False))
+
+    @torch.inference_mode()
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
+        self._check(prompts, sampling)
+        random = keys(prompts, sampling.seed)
+        # Rows that share a prompt become neighbours, and batches hold prompts of about the same length.
+        order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), tuple(prompts[i])))
+        found: dict[int, Completion] = {}
+        with self._evaluating():
+            for first in range(0, len(order), self.batch_size):
+                rows = order[first : first + self.batch_size]
+                found |= zip(rows, self._batch([prompts[i] for i in rows], random[rows], sampling), strict=True)
+        return [found[i] for i in range(len(prompts))]
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Without dropout, where the model is the one that learns."""
+        training = self._live is not None and self._live.training
+        if self._live is not None:
+            self._live.eval()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.train(training)
+
+    def _check(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> None:
+        for row, prompt in enumerate(prompts):
+            if not prompt:
+                raise ValueError(f"prompt {row} has no tokens: there is nothing to continue")
+            if not 0 <= min(prompt) <= max(prompt) < self.vocabulary:
+                raise ValueError(
+                    f"prompt {row} has a token outside the model's vocabulary of {self.vocabulary}: its tokeniser is "
+                    "another model's"
+                )
+            if self.positions is not None and len(prompt) + sampling.max_tokens > self.positions:
+                raise ValueError(
+                    f"prompt {row} has {len(prompt)} tokens and max_tokens is {sampling.max_tokens}, but the model "
+                    f"sees {self.positions} at most: shorten the prompt or lower max_tokens"
+                )
+
+    def _batch(self, prompts: Sequence[Sequence[int]], random: Tensor, sampling: Sampling) -> list[Completion]:
+        device = self.device
+        distinct: dict[tuple[int, ...], int] = {}
+        for prompt in map(tuple, prompts):
+            distinct[prompt] = distinct.get(prompt, 0) + 1
+        counts = torch.tensor(list(distinct.values()), device=device)
+        tokens, lengths = padded(list(distinct), self.pad_token, device)
+        session = self.decoder.start(tokens, lengths, counts, sampling.max_tokens)
+        stops = torch.tensor(sampling.stop_tokens, dtype=torch.int64, device=device)
+        rows, random = torch.arange(len(prompts), device=device), random.to(device)
+        alive = torch.ones(len(prompts), dtype=torch.bool, device=device)
+        drawn = torch.full((sampling.max_tokens, len(prompts)), self.pad_token, device=device)
+        log_probs = torch.zeros((sampling.max_tokens, len(prompts)), device=device)
+        # Asking a GPU whether rows have ended waits for it: there, not at every token.
+        patience = 1 if device.type == "cpu" else 8
+        for position in range(sampling.max_tokens):
+            chosen, said = draw(session.logits, uniform(random, position), sampling)
+            drawn[position, rows], log_probs[position, rows] = chosen, said
+            alive &= ~torch.isin(chosen, stops)
+            if position + 1 == sampling.max_tokens:
+                break
+            if position % patience == 0 and not bool(alive.all()):
+                if not bool(alive.any()):
+                    break
+                kept = session.keep(alive)
+                rows, random, alive, chosen = rows[kept], random[kept], alive[kept], chosen[kept]
+            session.step(chosen)
+        return _completions(drawn.T.cpu(), log_probs.T.cpu(), stops.cpu())
+
+    @torch.inference_mode()
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
+        found = []
+        step = max(1, LOGITS // (max(map(len, sequences), default=1) * self.vocabulary))
+        with self._evaluating():
+            for first in range(0, len(sequences), step):
+                part = sequences[first : first + step]
+                tokens, lengths = padded(part, self.pad_token, self.device)
+                said = self.decoder.logits(tokens, lengths)[:, :-1].float().log_softmax(-1)
+                chosen = said.gather(2, tokens[:, 1:, None])[..., 0].cpu()
+                found += [row[len(row) - len(s) + 1 :].tolist() for row, s in zip(chosen, part, strict=True)]
+        return found
+
+    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Copy new weights; of the model itself (``copied=False``) there is nothing to copy."""
+        if self.copied:
+            self.decoder.load(dict(parameters))
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def padded(sequences: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Sequences as one tensor (B, L), padded on the left, and their lengths (B,)."""
+    width = max(map(len, sequences))
+    rows = [[pad] * (width - len(sequence)) + list(sequence) for sequence in sequences]
+    return torch.tensor(rows, device=device), torch.tensor([len(s) for s in sequences], device=device)
+
+
+def _completions(drawn: Tensor, log_probs: Tensor, stops: Tensor) -> list[Completion]:
+    """Each row of tokens (B, T) up to and with its first stop token."""
+    ends = torch.isin(drawn, stops)
+    finished = ends.any(1).tolist()
+    lengths = torch.where(ends.any(1), ends.int().argmax(1) + 1, drawn.shape[1]).tolist()
+    return [
+        Completion(tokens=tokens[:length], log_probs=said[:length], finished=done)
+        for tokens, said, length, done in zip(drawn.tolist(), log_probs.tolist(), lengths, finished, strict=True)
+    ]
