@@ -216,7 +216,10 @@ class PolicyOptimizer:
         """What the sum of a minibatch's aggregated losses is divided by; the mean one of distributed processes."""
         if self.config.aggregation == "decision":
             return count
-        return float(len(batch)) * (self.config.horizon or 1)
+        rows: Tensor | float = float(len(batch))
+        if distributed.size() > 1:
+            rows = distributed.mean_(torch.tensor(rows, device=batch.actions.device))
+        return rows * (self.config.horizon or 1)
 
     def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
         """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
