@@ -17,7 +17,7 @@ from ..core.group_advantage import (
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
 )
-from ..core.objective import kl_k3, masked_mean
+from ..core.objective import kl_estimate, kl_k3, masked_mean
 from ..core.optimizer import PolicyOptimizer
 from ..core.token_advantage import token_gae
 from ..models.causal_lm import CausalLMPolicy
@@ -27,7 +27,7 @@ from .evaluation import evaluate
 from .kl_control import KLController
 from .samples import Samples, join
 from .schedule import LearningRateSchedule
-from .shaping import kl_estimate, shaped_rewards, token_rewards, whitened
+from .shaping import shaped_rewards, token_rewards, whitened
 from .weights import load_trainable_state, trainable_state
 from .world import Rollout, TokenWorld
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core import objective
 from ..core.advantage import normalise
 from .config import PolicyGradientConfig
 from .samples import Samples
@@ -26,14 +25,6 @@ def shaped_rewards(samples: Samples, config: PolicyGradientConfig) -> Tensor:
 def overlong(sizes: Tensor, start: int, end: int) -> Tensor:
     """DAPO's soft punishment: 0 up to ``start`` tokens, 1 from ``end`` on, linear between (Yu et al. 2025)."""
     return ((sizes - start) / (end - start)).clamp(0.0, 1.0)
-
-
-def kl_estimate(log_probs: Tensor, reference: Tensor, estimator: str) -> Tensor:
-    """KL(policy || reference) of each token, from samples of the policy."""
-    log_ratio = log_probs - reference
-    if estimator == "k1":
-        return log_ratio
-    return 0.5 * log_ratio.square() if estimator == "k2" else objective.kl_k3(-log_ratio)
 
 
 def token_rewards(rewards: Tensor, mask: Tensor, penalties: Tensor | None = None) -> Tensor:
