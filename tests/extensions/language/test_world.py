@@ -1,0 +1,130 @@
+"""The text world: prompts in order, answers with their rewards in tensors, and an engine that follows."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+import torch
+from gaitway_agents.language.world import TokenWorld
+from gaitway_language.conversation import Conversation
+from gaitway_language.engines.transformers import TransformersEngine
+from gaitway_language.rollout import Sampling
+from gaitway_language.tokenizer import build_tokenizer
+from gaitway_language.world import TextWorld
+from gaitway_tasks.language.rows import RowError
+from gaitway_tasks.language.score import score
+from gaitway_tasks.language.spec import TextReward
+from gaitway_tasks.language.tasks import get_language_task
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+TASK = get_language_task("arithmetic")
+
+
+def even(prompts, completions, **columns):
+    """A reward with an opinion on every second completion only."""
+    return [float(len(text)) if i % 2 == 0 else None for i, text in enumerate(completions)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return build_tokenizer(TASK.source.vocabulary())
+
+
+def make_model(tokenizer):
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, tie_word_embeddings=True,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return Qwen2ForCausalLM(config)
+
+
+def make_world(tokenizer, seed=0, task=TASK, model=None, **sampling) -> TokenWorld:
+    conversation = Conversation(tokenizer)
+    return TextWorld(
+        task,
+        conversation,
+        TransformersEngine(model or make_model(tokenizer), pad_token=tokenizer.pad_token_id),
+        Sampling(**{"max_tokens": 12, "stop_tokens": (conversation.end,), **sampling}),
+        functools.partial(score, task),
+        seed=seed,
+    )
+
+
+def equal(a, b) -> bool:
+    return all(torch.equal(getattr(a, n), getattr(b, n)) for n in ("tokens", "mask", "log_probs", "rewards"))
+
+
+def test_a_rollout_is_what_it_says(tokenizer):
+    world = make_world(tokenizer)
+    rollout = world.sample(3, 4)
+    assert rollout.groups.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert len({rollout.prompts[i] for i in (0, 4, 8)}) == 3
+    for i, prompt in enumerate(rollout.prompts):
+        length, chosen = int(rollout.lengths[i]), rollout.mask[i].bool()
+        head = world.conversation.prompt(prompt)
+        assert rollout.tokens[i, : len(head)].tolist() == head
+        assert not chosen[: len(head)].any() and chosen[len(head) : length].all() and not chosen[length:].any()
+        assert (rollout.tokens[i, length:] == tokenizer.pad_token_id).all()
+        assert bool(rollout.finished[i]) == (int(rollout.tokens[i, length - 1]) == tokenizer.eos_token_id)
+        assert world.conversation.decode(rollout.tokens[i, len(head) : length].tolist()) == rollout.completions[i]
+    assert (rollout.log_probs[rollout.mask == 0] == 0).all() and (rollout.log_probs[rollout.mask == 1] < 0).all()
+    totals, parts = score(TASK, rollout.prompts, rollout.completions, rollout.rows)
+    assert rollout.rewards.tolist() == pytest.approx(totals)
+    assert set(rollout.parts) == set(parts) == set(TASK.rewards)
+
+
+def test_log_probs_are_the_models_at_the_temperature(tokenizer):
+    world = make_world(tokenizer, temperature=0.7)
+    rollout = world.sample(2, 2)
+    logits = make_model(tokenizer)(rollout.tokens).logits.float() / world.temperature
+    expected = torch.zeros_like(rollout.log_probs)
+    expected[:, 1:] = logits.log_softmax(-1)[:, :-1].gather(2, rollout.tokens[:, 1:, None])[..., 0]
+    torch.testing.assert_close(rollout.log_probs, expected.detach() * rollout.mask, atol=1e-5, rtol=1e-5)
+
+
+def test_worlds_of_one_seed_are_equal_and_of_two_are_not(tokenizer):
+    first, same, other = (make_world(tokenizer, seed) for seed in (0, 0, 1))
+    one, two = first.sample(2, 3), first.sample(2, 3)
+    assert equal(one, same.sample(2, 3)) and equal(two, same.sample(2, 3))
+    assert one.prompts != two.prompts and one.prompts != other.sample(2, 3).prompts
+
+
+def test_a_restored_world_goes_on_where_it_was(tokenizer):
+    world = make_world(tokenizer)
+    world.sample(3, 2)
+    world.follow(make_model(tokenizer).state_dict().items())
+    state, restored = world.state_dict(), make_world(tokenizer)
+    restored.load_state_dict(state)
+    again, expected = restored.sample(2, 2), world.sample(2, 2)
+    assert equal(again, expected) and again.version == expected.version == 1
+    assert again.prompts == expected.prompts
+
+
+def test_the_engine_follows(tokenizer):
+    model = make_model(tokenizer)
+    world = make_world(tokenizer, model=model)
+    before = world.sample(2, 2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    world.follow(model.state_dict().items())
+    after = world.sample(2, 2)
+    assert (before.version, after.version) == (0, 1)
+    sequence = after.tokens[0, : after.lengths[0]].tolist()
+    fresh = TransformersEngine(model, pad_token=0)
+    assert world.engine.score([sequence])[0] == pytest.approx(fresh.score([sequence])[0], abs=1e-5)
+
+
+def test_a_reward_may_have_no_opinion(tokenizer):
+    task = TASK.replace(rewards={**TASK.rewards, "even": TextReward(func=even, weight=2.0)})
+    rollout = make_world(tokenizer, task=task).sample(1, 4)
+    assert rollout.parts["even"].isnan().tolist() == [False, True, False, True]
+    assert not rollout.rewards.isnan().any()
+    assert rollout.rewards[0] >= 2.0 * rollout.parts["even"][0]
+
+
+def test_a_prompt_that_is_too_long_is_refused(tokenizer):
+    world = make_world(tokenizer, task=replace(TASK, max_prompt_tokens=5))
+    with pytest.raises(RowError, match=r"tokens, more than task\.max_prompt_tokens=5: raise that"):
+        world.sample(1, 1)
