@@ -14,11 +14,14 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from bigram import Bigram, sequences
 from box_spaces import box, boxes
 from gaitway_agents.core import distributed
 from gaitway_agents.core.advantage import normalise
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.critic import CriticConfig
+from gaitway_agents.core.group_advantage import group_relative, reinforce_plus_plus
+from gaitway_agents.core.losses import AGGREGATIONS
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.normalizer import RunningNormalizer
@@ -121,6 +124,64 @@ def test_minibatches_keep_the_processes_together(found):
     assert all(torch.equal(first["policy"][name], value) for name, value in second["policy"].items())
 
 
+SIZES = (9, 14)
+"""Sequences in each of the processes."""
+
+
+def token_config(aggregation: str) -> OptimizerConfig:
+    return replace(
+        ONE_STEP,
+        aggregation=aggregation,
+        horizon=7 if aggregation == "constant" else None,
+        ratio="sequence",
+        chunk_size=5,
+        normalize_advantages="none",
+        schedule="constant",
+    )
+
+
+def token_update(rank: int, aggregation: str) -> Tensor:
+    policy = Bigram(0)
+    batch = sequences(SIZES[rank], 7, rank, policy)
+    PolicyOptimizer(policy, token_config(aggregation), torch.Generator().manual_seed(rank)).update(batch)
+    return policy.logits.detach()
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_sequences_of_both_processes_weigh_what_they_weigh_in_one(found, aggregation):
+    policy = Bigram(0)
+    batch = concatenate([sequences(SIZES[rank], 7, rank, policy) for rank in range(PROCESSES)])
+    PolicyOptimizer(policy, token_config(aggregation), torch.Generator().manual_seed(0)).update(batch)
+    first, second = found[aggregation]
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first, policy.logits.detach(), rtol=0.0, atol=1e-6)
+    assert (first - Bigram(0).logits).abs().max() > 1e-3
+
+
+REWARDS = torch.tensor([[1.0, 2.0, 0.0, 0.0], [5.0, 3.0, 9.0, 1.0]])
+GROUPS = torch.tensor([0, 0, 1, 1])
+EQUAL = torch.full((17, 1), 0.1)
+
+
+def advantages_of(rank: int) -> dict[str, Tensor]:
+    mask = torch.ones(4, 1)
+    return {
+        "batch": group_relative(REWARDS[rank], GROUPS, "batch"),
+        "reinforce++": reinforce_plus_plus(REWARDS[rank][:, None], mask)[:, 0],
+        "equal": reinforce_plus_plus(EQUAL, torch.ones(17, 1)),
+        "equal here, not there": reinforce_plus_plus(EQUAL + rank, torch.ones(17, 1)),
+    }
+
+
+def test_advantages_are_scaled_by_the_deviation_in_all_processes(found):
+    both = {name: torch.cat([part[name] for part in found["advantages"]]) for name in advantages_of(0)}
+    groups = torch.cat([GROUPS, GROUPS + 2])
+    torch.testing.assert_close(both["batch"], group_relative(REWARDS.flatten(), groups, "batch"))
+    torch.testing.assert_close(both["reinforce++"], reinforce_plus_plus(REWARDS.view(8, 1), torch.ones(8, 1))[:, 0])
+    assert torch.equal(both["equal"], torch.zeros(34, 1))
+    assert both["equal here, not there"].sign().tolist() == [[-1.0]] * 17 + [[1.0]] * 17
+
+
 PARTS = [100.0 + 3.0 * torch.randn(60, 3, generator=torch.Generator().manual_seed(n)) for n in range(2)]
 
 
@@ -195,6 +256,8 @@ def test_trainers_of_two_processes_stay_one_policy_and_explore_apart(found):
 JOBS: dict[str, Callable[[int], Any]] = {
     **{case: partial(update, config=config, masked=masked) for case, (config, masked) in CASES.items()},
     SHUFFLED: partial(update, config=replace(ONE_STEP, minibatches=4), masked=False),
+    **{aggregation: partial(token_update, aggregation=aggregation) for aggregation in AGGREGATIONS},
+    "advantages": advantages_of,
     "statistics": statistics_of,
     "trainers": train,
 }
