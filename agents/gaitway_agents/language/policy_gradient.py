@@ -21,23 +21,21 @@ from ..core.objective import kl_estimate, kl_k3, masked_mean
 from ..core.optimizer import PolicyOptimizer
 from ..core.token_advantage import token_gae
 from ..models.causal_lm import CausalLMPolicy
-from ..trainer import Episode
 from .config import OF_TOKENS, PolicyGradientConfig
 from .evaluation import evaluate
 from .kl_control import KLController
-from .samples import Samples, join
-from .schedule import LearningRateSchedule
+from .samples import Samples, join, statistics_of
+from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
-from .weights import load_trainable_state, trainable_state
-from .world import Rollout, TokenWorld
+from .world import TokenWorld
 
 
-class PolicyGradientTrainer:
+class PolicyGradientTrainer(SamplingTrainer):
     """``iterate()`` samples answers, learns from them and lets the world's engine follow.
 
-    ``model`` is what :class:`gaitway_agents.models.causal_lm.CausalLMPolicy` takes; what it says is what is learnt
-    from, so it stays without dropout. ``steps`` counts sampled sequences. The ``critic`` is that of the policy, for
-    advantage "gae"; the ``reference``, which a KL penalty needs, has ``log_probs(tokens, lengths, mask)``.
+    ``model`` is what :class:`gaitway_agents.models.causal_lm.CausalLMPolicy` takes. The ``critic`` is that of the
+    policy, for advantage "gae"; the ``reference`` is what a KL penalty is measured from. ``steps`` counts sampled
+    sequences, those included that dynamic sampling leaves out.
     """
 
     def __init__(
@@ -48,86 +46,52 @@ class PolicyGradientTrainer:
         *,
         seed: int,
         total_steps: int | None = None,
-        reference: Any = None,
+        reference: LogProbs | None = None,
         critic: nn.Module | None = None,
     ):
-        if config.schedule != LearningRateSchedule() and not total_steps:
-            raise ValueError(f"schedule {config.schedule.shape!r} needs total_steps: how long the training is")
         if (config.advantage == "gae") != (critic is not None):
             raise ValueError(f"advantage {config.advantage!r} with critic {critic}: 'gae' needs one, others none")
-        self.config, self.world, self.total_steps = config, world, total_steps
-        self.policy = CausalLMPolicy(model, temperature=world.temperature)
-        self.policy.eval()
-        self.reference = reference
-        if reference is None and (config.kl is not None or config.optimizer.kl_coefficient):
+        if reference is None and config.needs_reference:
             raise ValueError("a KL penalty needs the reference that it is measured from")
-        self.generator = torch.Generator().manual_seed(seed)
-        self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator)
+        policy = CausalLMPolicy(model, temperature=world.temperature)
+        optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
+        super().__init__(policy, optimizer, world, config.schedule, total_steps)
+        self.config, self.reference = config, reference
         self.controller = None if config.kl is None else KLController(config.kl)
-        self.steps = 0
-        self.version = 0
-        """How often the world was told of new weights, itself counting."""
-        self.last_rollout: Rollout | None = None
-        """What was sampled last, for people to read."""
-        self._follows = False
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.policy.parameters()).device
-
-    # ---- one iteration ---------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
-        """One batch of sampled sequences and one update. Returns metrics, with seconds under ``time/``."""
-        start = time.perf_counter()
-        if not self._follows:
-            self._follow()
-        before = self.steps
+        """One batch of sampled sequences and one update. Returns metrics, with seconds under ``time/``.
+
+        Where dynamic sampling finds fewer sequences than the optimiser has minibatches, nothing is learnt.
+        """
+        start, before = time.perf_counter(), self.steps
         samples, metrics = self._sample()
         sampled = time.perf_counter()
         batch = self._prepare(samples, metrics)
         if len(batch) >= self.config.optimizer.minibatches:
-            self._anneal(self.steps - before)
+            self.anneal(self.steps - before)
             metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}
-            metrics |= {f"learn/{name}": value for name, value in self._follow().items()}
+            metrics |= self.follow()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(samples.lengths.sum()) / (end - sampled)
-        return metrics | {"time/learning": end - sampled, "time/total": end - start}
+        return metrics | {"time/sampling": sampled - start, "time/learning": end - sampled, "time/total": end - start}
 
     def _sample(self) -> tuple[Samples, dict[str, float]]:
-        """Sequences to learn from, and metrics of all that were sampled for them."""
+        """Sequences to learn from, with shaped rewards, and metrics of all that were sampled for them."""
         cfg = self.config
         seen: list[Samples] = []
         kept: list[Samples] = []
-        missing, tokens, seconds = cfg.prompts_per_step, 0.0, {"generation": 0.0, "reward": 0.0}
-        stale = 0
-        for _ in range(1 + cfg.max_resamples if cfg.zero_variance == "resample" else 1):
-            rollout = self.world.sample(cfg.prompts_per_step, cfg.group_size)
-            samples = Samples.of(rollout, self.device)
-            samples = samples.replace(rewards=shaped_rewards(samples, cfg))
-            self.last_rollout = rollout
-            self.steps += len(samples)
-            stale = max(stale, self.version - rollout.version)
-            for name, value in rollout.timing.items():
-                seconds[name] = seconds.get(name, 0.0) + value
-            tokens += float(samples.mask.sum())
+        missing = cfg.prompts_per_step
+        while missing > 0 and len(seen) <= (cfg.max_resamples if cfg.zero_variance == "resample" else 0):
+            samples = self.draw(cfg.prompts_per_step, cfg.group_size)
             seen.append(samples)
+            samples = samples.replace(rewards=shaped_rewards(samples, cfg))
             if cfg.zero_variance != "keep":
                 signal = has_signal(samples.rewards, samples.groups)
                 samples = samples.rows(signal.nonzero().flatten()[: missing * cfg.group_size])
-            if len(samples):
-                kept.append(samples)
+            kept.append(samples)
             missing -= len(samples) // cfg.group_size
-            if missing <= 0:
-                break
-        everything = join(seen)
-        metrics = _statistics(everything)
-        metrics["rollout/staleness"] = float(stale)
-        if seconds["generation"]:
-            metrics["rollout/tokens_per_s"] = tokens / seconds["generation"]
-        metrics |= {f"time/{name}": value for name, value in seconds.items()}
-        none = torch.zeros(0, dtype=torch.long, device=self.device)
-        return join(kept) if kept else everything.rows(none), metrics
+        return join(kept), statistics_of(join(seen))
 
     @torch.no_grad()
     def _prepare(self, samples: Samples, metrics: dict[str, float]) -> Batch:
@@ -195,56 +159,10 @@ class PolicyGradientTrainer:
             advantages = group_relative(earned, samples.groups, cfg.scale)
         return batch.replace(advantages=advantages[:, None] * mask)
 
-    def _follow(self) -> dict[str, float]:
-        """Let the engine have the policy's weights."""
-        found = dict(self.world.follow(self.policy.model.state_dict().items()))
-        self._follows = True
-        self.version += 1
-        return found
-
-    def _anneal(self, sampled: int) -> None:
-        if self.config.optimizer.schedule == "constant":
-            progress = (self.steps - 0.5 * sampled) / self.total_steps if self.total_steps else 0.0
-            self.optimizer.learning_rate = self.config.optimizer.learning_rate * self.config.schedule.factor(progress)
-
-    # ---- policies and checkpoints ----------------------------------------------------------------------------------
-
-    def pop_episodes(self) -> list[Episode]:
-        return []
-
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the training depends on."""
-        return {
-            "policy": trainable_state(self.policy),
-            "optimizer": self.optimizer.state_dict(),
-            "generator": self.generator.get_state(),
-            "controller": None if self.controller is None else self.controller.state_dict(),
-            "world": self.world.state_dict(),
-            "version": self.version,
-            "steps": self.steps,
-        }
-
-    def load_policy(self, state: dict[str, Any]) -> None:
-        load_trainable_state(self.policy, state["policy"])
-        self._follows = False
+        return super().state_dict() | {"controller": None if self.controller is None else self.controller.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.load_policy(state)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.generator.set_state(state["generator"])
+        super().load_state_dict(state)
         if self.controller is not None:
             self.controller.load_state_dict(state["controller"])
-        self._follow()
-        self.world.load_state_dict(state["world"])
-        self.version, self.steps = state["version"], state["steps"]
-
-
-def _statistics(samples: Samples) -> dict[str, float]:
-    """What was sampled, in numbers."""
-    found = {
-        "rollout/reward": float(samples.rewards.mean()),
-        "rollout/length": float(samples.sizes.mean()),
-        "rollout/finished": float(samples.finished.float().mean()),
-        "learn/used_groups": float(has_signal(samples.rewards, samples.groups).float().mean()),
-    }
-    return found | {f"rollout/reward/{name}": float(part.float().mean()) for name, part in samples.parts.items()}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from ..core.group_advantage import has_signal
 from .world import Rollout
 
 
@@ -25,12 +26,15 @@ class Samples:
     finished: Tensor
     rewards: Tensor
     parts: Mapping[str, Tensor]
+    timing: Mapping[str, float] = field(default_factory=dict)
+    staleness: int = 0
+    """Updates since the weights that the oldest of them were sampled with."""
 
     @classmethod
-    def of(cls, rollout: Rollout, device: torch.device) -> Self:
-        found = {field.name: getattr(rollout, field.name) for field in dataclasses.fields(cls)}
-        found["parts"] = {name: part.to(device) for name, part in rollout.parts.items()}
-        return cls(**{name: value if name == "parts" else value.to(device) for name, value in found.items()})
+    def of(cls, rollout: Rollout, device: torch.device, staleness: int = 0) -> Self:
+        found = {name: getattr(rollout, name).to(device) for name in TENSORS}
+        parts = {name: part.to(device) for name, part in rollout.parts.items()}
+        return cls(**found, parts=parts, timing=rollout.timing, staleness=staleness)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -48,9 +52,11 @@ class Samples:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Samples:
-        names = [field.name for field in dataclasses.fields(self) if field.name != "parts"]
-        parts = {name: function(part) for name, part in self.parts.items()}
-        return Samples(**{name: function(getattr(self, name)) for name in names}, parts=parts)
+        found = {name: function(getattr(self, name)) for name in TENSORS}
+        return dataclasses.replace(self, **found, parts={name: function(part) for name, part in self.parts.items()})
+
+
+TENSORS = ("tokens", "lengths", "mask", "log_probs", "groups", "finished", "rewards")
 
 
 def join(samples: Sequence[Samples]) -> Samples:
@@ -66,10 +72,30 @@ def join(samples: Sequence[Samples]) -> Samples:
     groups, count = [], 0
     for part in samples:
         groups.append(part.groups + count)
-        count += int(part.groups.max()) + 1
+        count += int(part.groups.max()) + 1 if len(part) else 0
     parts = {name: torch.cat([part.parts[name] for part in samples]) for name in samples[0].parts}
-    return Samples(**found, groups=torch.cat(groups), parts=parts)
+    timing: dict[str, float] = {}
+    for name, seconds in (item for part in samples for item in part.timing.items()):
+        timing[name] = timing.get(name, 0.0) + seconds
+    staleness = max(part.staleness for part in samples)
+    return Samples(**found, groups=torch.cat(groups), parts=parts, timing=timing, staleness=staleness)
 
 
 def _widen(value: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(value, (0, width - value.shape[1]))
+
+
+def statistics_of(samples: Samples) -> dict[str, float]:
+    """What was sampled, in numbers for the log."""
+    found = {
+        "rollout/reward": float(samples.rewards.mean()),
+        "rollout/length": float(samples.sizes.mean()),
+        "rollout/finished": float(samples.finished.float().mean()),
+        "rollout/staleness": float(samples.staleness),
+        "learn/used_groups": float(has_signal(samples.rewards, samples.groups).float().mean()),
+    }
+    found |= {f"rollout/reward/{name}": float(part.float().mean()) for name, part in samples.parts.items()}
+    seconds = samples.timing.get("generation", 0.0)
+    if seconds:
+        found["rollout/tokens_per_s"] = float(samples.mask.sum()) / seconds
+    return found | {f"time/{name}": value for name, value in samples.timing.items()}

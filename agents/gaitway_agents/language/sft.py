@@ -38,6 +38,9 @@ class SFTTrainer(FixedDataTrainer):
         seed: int,
         total_steps: int | None = None,
     ):
+        for row in range(len(demonstrations)):
+            if not demonstrations.tokens(row)[1][1:].any():
+                raise ValueError(f"demonstration {row} has no token to learn: its mask is empty")
         self.demonstrations = demonstrations
         self.device = next(model.parameters()).device
         super().__init__(
@@ -52,9 +55,6 @@ class SFTTrainer(FixedDataTrainer):
 
     def _batch(self, rows: list[int]) -> Batch:
         examples = [self.demonstrations.tokens(row) for row in rows]
-        for row, (_, mask) in zip(rows, examples, strict=True):
-            if not mask[1:].any():
-                raise ValueError(f"demonstration {row} has no token to learn: its mask is empty")
         tokens, lengths, mask = pad(examples, self.device)
         mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it
         none = torch.zeros(()).expand(mask.shape)

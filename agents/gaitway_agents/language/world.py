@@ -115,3 +115,17 @@ class Preferences(Protocol):
     def margin(self, index: int) -> float:
         """By how much the chosen answer is better, in the unit of the reward; 0 if nobody said."""
         ...
+
+
+class Feedback(Protocol):
+    """A fixed set of tokenised single answers that somebody liked or did not, addressed by number."""
+
+    def __len__(self) -> int: ...
+
+    def tokens(self, index: int) -> tuple[Tensor, Tensor]:
+        """Tokens (L,) of a prompt and its answer, and the mask (L,) that is 1 on the answer."""
+        ...
+
+    def desirable(self, index: int) -> bool:
+        """Whether the answer was liked."""
+        ...

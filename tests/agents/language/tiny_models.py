@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -47,3 +48,45 @@ class Copies:
         size = int(torch.randint(2, 6, (), generator=generator))
         word = torch.randint(2, VOCABULARY, (size,), generator=generator)
         return torch.cat((word, torch.tensor([1]), word)), (torch.arange(2 * size + 1) > size).float()
+
+
+@dataclass
+class HigherWins:
+    """``count`` pairs of four-token answers to random two-token prompts: more tokens of the upper half are better."""
+
+    count: int
+    seed: int = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def pair(self, index: int):
+        generator = torch.Generator().manual_seed(1000 * self.seed + index)
+        prompt = torch.randint(2, VOCABULARY, (2,), generator=generator)
+        sizes = torch.randint(3, 6, (2,), generator=generator).tolist()
+        answers = [torch.randint(2, VOCABULARY, (size,), generator=generator) for size in sizes]
+        answers.sort(key=self.worth, reverse=True)
+        return tuple(
+            (torch.cat((prompt, answer)), torch.cat((torch.zeros(2), torch.ones(len(answer))))) for answer in answers
+        )
+
+    @staticmethod
+    def worth(answer) -> float:
+        return float((answer >= VOCABULARY // 2).float().mean())
+
+    def margin(self, index: int) -> float:
+        (chosen, _), (rejected, _) = self.pair(index)
+        return self.worth(chosen[2:]) - self.worth(rejected[2:])
+
+
+class Frozen:
+    """A reference: a copy of a model as it was."""
+
+    def __init__(self, model):
+        from gaitway_agents.models.causal_lm import CausalLMPolicy
+
+        self.policy = CausalLMPolicy(copy.deepcopy(model))
+
+    @torch.no_grad()
+    def log_probs(self, tokens, lengths, mask):
+        return self.policy.log_probs(tokens, lengths, mask)[0]

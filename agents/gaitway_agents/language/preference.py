@@ -1,0 +1,160 @@
+"""Learning a policy from preferences without a reward model: DPO and its kin, and KTO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..core.batch import Batch
+from ..core.optimizer import OptimizerConfig
+from ..core.preference import PreferenceLossConfig, preference_loss
+from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
+from .pairs import Example, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
+from .sequences import pad
+from .world import Feedback, Preferences
+
+
+class LogProbs(Protocol):
+    """A policy that does not learn."""
+
+    def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
+        """Log-probability of each masked token after those before it, shape (B, L); 0 elsewhere."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferenceConfig(FixedDataConfig, PreferenceLossConfig):
+    """Settings of learning from fixed preferences."""
+
+    optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-6))
+
+    def __post_init__(self) -> None:
+        FixedDataConfig.__post_init__(self)
+        PreferenceLossConfig.__post_init__(self)
+        if self.loss == "kto" and self.batch_size < 2:
+            raise ValueError("batch_size 1: 'kto' compares each prompt with the next one's answer; take at least 2")
+
+
+class PreferenceTrainer(FixedDataTrainer):
+    """Learns from pairs, or, with loss "kto", from single answers, which a pair is two of.
+
+    ``model`` is a causal LM of transformers; it stays without dropout. Each example's log-probability under the
+    ``reference`` is computed once and kept. SimPO has no reference.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        preferences: Preferences | Feedback,
+        config: PreferenceConfig,
+        *,
+        seed: int,
+        total_steps: int | None = None,
+        reference: LogProbs | None = None,
+    ):
+        if config.needs_reference != (reference is not None):
+            raise ValueError(f"loss {config.loss!r} with reference {reference}: only 'simpo' has none")
+        policy = SequencePolicy(model)
+        policy.eval()
+        self.reference, self.device = reference, next(model.parameters()).device
+        self.feedback: Feedback | None = None
+        if config.loss == "kto":
+            self.feedback = _feedback(preferences)
+            rows, answers = len(self.feedback), 1
+            batch_of = self._batch_of_answers
+        else:
+            self.pairs = _pairs(preferences, config.loss)
+            rows, answers = len(self.pairs), 2
+            batch_of = self._batch_of_pairs
+        self._known = torch.full((rows, answers), torch.nan)
+        super().__init__(policy, rows, batch_of, preference_loss(config), config, seed=seed, total_steps=total_steps)
+
+    # ---- batches ---------------------------------------------------------------------------------------------------
+
+    def _batch_of_pairs(self, rows: list[int]) -> Batch:
+        batch = batch_of_pairs([self.pairs.pair(row) for row in rows], self.device)
+        return batch if self.reference is None else batch.replace(reference=self._reference(rows, batch))
+
+    def _batch_of_answers(self, rows: list[int]) -> Batch:
+        assert self.feedback is not None
+        examples = [self.feedback.tokens(row) for row in rows]
+        batch = pairs_of(*pad(examples, self.device))
+        desirable = torch.tensor([float(self.feedback.desirable(row)) for row in rows], device=self.device)
+        baseline = self._divergence(examples).expand(len(rows))
+        observations = batch.observations | {"desirable": desirable, "baseline": baseline}
+        return batch.replace(observations=observations, reference=self._reference(rows, batch)[:, 0])
+
+    @torch.no_grad()
+    def _divergence(self, examples: Sequence[Example]) -> Tensor:
+        """KTO's estimate of KL(policy || reference), at least 0: answers of other prompts stand in for samples."""
+        following = [*examples[1:], examples[0]]
+        batch = pairs_of(*pad([_crossed(a, b) for a, b in zip(examples, following, strict=True)], self.device))
+        policy: Any = self.policy
+        return (policy.evaluate(batch).log_probs - self._sums(batch)).mean().clamp(min=0.0)
+
+    def _reference(self, rows: list[int], batch: Batch) -> Tensor:
+        """The reference's log-probabilities of the answers of these rows, shape (rows, answers)."""
+        if torch.isnan(self._known[rows]).any():
+            self._known[rows] = self._sums(batch).view(len(rows), -1).cpu()
+        return self._known[rows].to(self.device)
+
+    def _sums(self, batch: Batch) -> Tensor:
+        """The reference's log-probabilities of whole answers, in the shape of the batch's lengths."""
+        assert self.reference is not None
+        lengths, mask = batch.observations["lengths"], batch.observations["mask"]
+        found = self.reference.log_probs(batch.actions.flatten(0, -2), lengths.flatten(), mask.flatten(0, -2))
+        return found.sum(-1).view(lengths.shape).detach()
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        # Kept, because the same example between other ones differs in the last digit.
+        return super().state_dict() | {"reference": self._known}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._known = state["reference"].clone()
+
+
+class Unpaired:
+    """Pairs as single answers, chosen ones desirable."""
+
+    def __init__(self, preferences: Preferences):
+        self.preferences = preferences
+
+    def __len__(self) -> int:
+        return 2 * len(self.preferences)
+
+    def tokens(self, index: int) -> Example:
+        return self.preferences.pair(index // 2)[index % 2]
+
+    def desirable(self, index: int) -> bool:
+        return index % 2 == 0
+
+
+def _pairs(preferences: Preferences | Feedback, loss: str) -> Preferences:
+    if not hasattr(preferences, "pair"):
+        raise ValueError(f"loss {loss!r} needs pairs of answers, chosen and rejected; single ones are for 'kto'")
+    check_pairs(preferences)
+    return preferences
+
+
+def _feedback(preferences: Preferences | Feedback) -> Feedback:
+    if hasattr(preferences, "pair"):
+        check_pairs(preferences)
+        return Unpaired(preferences)
+    for row in range(len(preferences)):
+        if not preferences.tokens(row)[1][1:].any():
+            raise ValueError(f"answer {row} is empty: its mask keeps no token")
+    return preferences
+
+
+def _crossed(example: Example, other: Example) -> Example:
+    """The prompt of one example and the answer of another."""
+    (tokens, mask), (foreign, kept) = example, other
+    begin, start = int(mask.bool().int().argmax()), int(kept.bool().int().argmax())
+    return torch.cat((tokens[:begin], foreign[start:])), torch.cat((torch.zeros(begin), kept[start:]))

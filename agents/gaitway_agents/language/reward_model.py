@@ -1,0 +1,124 @@
+"""Training a reward model on pairs of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from ..core.batch import Batch
+from ..core.optimizer import OptimizerConfig
+from ..core.policy import Evaluation
+from ..core.preference import RankingLoss
+from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
+from .pairs import batch_of_pairs, check_pairs
+from .world import Preferences
+
+
+class Scorer(Protocol):
+    """A module with a scalar head, such as :class:`gaitway_agents.models.reward_model.RewardModel`."""
+
+    def score(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """What each answer is worth, from tokens (B, L) padded on the right and lengths (B,); shape (B,)."""
+        ...
+
+    def normalise(self, scores: Tensor) -> None:
+        """Shift and scale what ``score`` says so that answers with these scores (N,) have mean 0 and deviation 1."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardModelConfig(FixedDataConfig):
+    """Settings of a Bradley-Terry reward model."""
+
+    use_margin: bool = False
+    """Ask for as large a difference between scores as the pair's margin says (Llama 2, Touvron et al. 2023)."""
+    centring: float = 0.0
+    """Weight of the squared sum of a pair's scores, which keeps them near 0 (Eisenstein et al. 2023: 0.01)."""
+    normalise_on: int = 1000
+    """At the end of the training, scores of the answers of so many pairs get mean 0 and standard deviation 1, since
+    policies that learn from them start where those answers come from; 0 leaves scores as they are."""
+    optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-5))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.centring >= 0.0:
+            raise ValueError(f"centring {self.centring}: must not be negative")
+        if self.normalise_on < 0:
+            raise ValueError(f"normalise_on {self.normalise_on}: must not be negative; 0 leaves scores as they are")
+
+
+class RankingPolicy(nn.Module):
+    """A reward model as what chooses the better of two answers."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def evaluate(self, batch: Batch) -> Evaluation:
+        """Scores (P, 2), and the log-probability (P,) that the first answer of each pair is chosen."""
+        scorer: Any = self.model
+        lengths = batch.observations["lengths"]
+        scores = scorer.score(batch.actions.flatten(0, 1), lengths.flatten()).float().view(lengths.shape)
+        log_probs = logsigmoid(scores[:, 0] - scores[:, 1])
+        return Evaluation(log_probs=log_probs, entropy=torch.zeros_like(log_probs), values=scores)
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        return [[parameter for parameter in self.parameters() if parameter.requires_grad]]
+
+
+class RewardModelTrainer(FixedDataTrainer):
+    """Learns which of two answers is chosen; ``model`` is a :class:`Scorer` and stays without dropout."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        preferences: Preferences,
+        config: RewardModelConfig,
+        *,
+        seed: int,
+        total_steps: int | None = None,
+    ):
+        check_pairs(preferences)
+        if config.use_margin and not any(preferences.margin(row) for row in range(len(preferences))):
+            raise ValueError("use_margin: no pair has a margin; add a field 'margin' to the rows, or leave it out")
+        self.preferences, self.settings = preferences, config
+        self.device = next(model.parameters()).device
+        policy = RankingPolicy(model)
+        policy.eval()
+        loss = RankingLoss(use_margin=config.use_margin, centring=config.centring)
+        super().__init__(policy, len(preferences), self._batch, loss, config, seed=seed, total_steps=total_steps)
+
+    def iterate(self) -> dict[str, float]:
+        metrics = super().iterate()
+        if self.settings.normalise_on and self.total_steps is not None and self.steps >= self.total_steps:
+            rows = range(min(self.settings.normalise_on, len(self.preferences)))
+            scorer: Any = self.policy.model
+            scorer.normalise(self.scores(self.preferences, rows).flatten())
+        return metrics
+
+    @torch.no_grad()
+    def scores(self, preferences: Preferences, rows: Sequence[int] | None = None) -> Tensor:
+        """Scores of chosen and rejected answers of other pairs, or some of them, shape (P, 2), on the CPU."""
+        rows = range(len(preferences)) if rows is None else rows
+        policy: Any = self.policy
+        found = []
+        for start in range(0, len(rows), self.config.batch_size):
+            part = rows[start : start + self.config.batch_size]
+            values = policy.evaluate(batch_of_pairs([preferences.pair(row) for row in part], self.device)).values
+            found.append(values.cpu())
+        return torch.cat(found)
+
+    def accuracy(self, preferences: Preferences) -> float:
+        """Share of pairs whose chosen answer has the higher score; equal scores count half."""
+        chosen, rejected = self.scores(preferences).unbind(1)
+        return float((chosen > rejected).float().mean() + 0.5 * (chosen == rejected).float().mean())
+
+    def _batch(self, rows: list[int]) -> Batch:
+        batch = batch_of_pairs([self.preferences.pair(row) for row in rows], self.device)
+        margin = torch.tensor([self.preferences.margin(row) for row in rows], device=self.device)
+        return batch.replace(observations=batch.observations | {"margin": margin})
