@@ -1,0 +1,182 @@
+"""Runs Python programs that nobody has read."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import confine
+
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_SYSTEM = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/usr/share/zoneinfo",
+    "/dev/urandom",
+    "/dev/null",
+)
+
+
+class SandboxError(RuntimeError):
+    """Programs cannot be confined on this machine, so none is run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a program may use."""
+
+    cpu: float = 5.0
+    """Processor time [s], rounded up to whole seconds."""
+    wall: float = 15.0
+    """Time until it is stopped whatever it does [s]."""
+    memory: int = 1 << 29
+    """Address space [bytes]; the interpreter itself takes some 30 MB of it."""
+    output: int = 1 << 16
+    """What it may say on each of its two streams [bytes]; more ends it."""
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "wall", "memory", "output"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended."""
+
+    stdout: str
+    stderr: str
+    ended: str
+    """"finished", "failed" (an exception or an exit code), "time", "memory" or "output"."""
+
+
+def run_python(program: str, *, stdin: str = "", limits: Limits | None = None) -> Outcome:
+    """Run a program in an interpreter of its own, confined as :mod:`~gaitway_tasks.language.confine` says.
+
+    It sees the standard library and the installed packages, its own empty folder, no environment variables and no
+    network; it can write nothing but its two streams. On a kernel without Landlock (before 5.13) it can read the
+    user's files; :func:`confinement` tells. Raises :class:`SandboxError` where it cannot be confined.
+    """
+    return _run(program, stdin, limits or Limits())[0]
+
+
+@functools.cache
+def confinement() -> str:
+    """What programs are confined in here: "files and calls", or "calls" alone; raises :class:`SandboxError`."""
+    return _run("", "", Limits())[1]
+
+
+def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
+    options = {
+        "cpu": max(1, int(-(-limits.cpu // 1))),
+        "memory": int(limits.memory),
+        "packages": sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
+        "readable": [*_SYSTEM, *{sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib")}],
+    }
+    with tempfile.TemporaryDirectory(prefix="gaitway-sandbox-") as folder:
+        Path(folder, "program.py").write_text(program, "utf-8", errors="replace")
+        reading, writing = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", confine.__file__, json.dumps(options), str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=_ENVIRONMENT,
+                pass_fds=(writing,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(writing)
+        try:
+            streams, stopped = _converse(process, stdin.encode("utf-8", "replace"), limits)
+        finally:
+            _kill(process)
+            report = _drain(reading)
+    if report.startswith("error ") or not report:
+        said = streams[1].decode("utf-8", "replace").strip().splitlines()
+        raise SandboxError(
+            report.removeprefix("error ") or f"a confined program does not start: {said[-1:] or stopped}"
+        )
+    stdout, stderr = (stream[: limits.output].decode("utf-8", "replace") for stream in streams)
+    return Outcome(stdout, stderr, stopped or _ending(process.returncode, stderr)), report
+
+
+def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> tuple[list[bytes], str]:
+    """Feed a program and hear it out: its two streams, and "time" or "output" if that was too much."""
+    deadline = time.monotonic() + limits.wall
+    streams = [b"", b""]
+    with selectors.DefaultSelector() as selector:
+        assert process.stdin and process.stdout and process.stderr
+        selector.register(process.stdout, selectors.EVENT_READ, 0)
+        selector.register(process.stderr, selectors.EVENT_READ, 1)
+        os.set_blocking(process.stdin.fileno(), False)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        while len(selector.get_map()) > (process.stdin in {key.fileobj for key in selector.get_map().values()}):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return streams, "time"
+            for key, _ in selector.select(left):
+                if key.fileobj is process.stdin:
+                    said = _feed(process, said)
+                    if not said:
+                        selector.unregister(process.stdin)
+                        process.stdin.close()
+                    continue
+                chunk = os.read(key.fd, 1 << 16)
+                streams[key.data] += chunk
+                if len(streams[key.data]) > limits.output:
+                    return streams, "output"
+                if not chunk:
+                    selector.unregister(key.fileobj)
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return streams, "time"
+    return streams, ""
+
+
+def _feed(process: subprocess.Popen[bytes], said: bytes) -> bytes:
+    """What is left to say after saying what the program takes now; nothing to one that has stopped listening."""
+    assert process.stdin
+    try:
+        return said[os.write(process.stdin.fileno(), said[: 1 << 12]) :]
+    except BrokenPipeError:
+        return b""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            stream.close()
+
+
+def _drain(pipe: int) -> str:
+    with os.fdopen(pipe, "rb") as file:
+        return file.read().decode("utf-8", "replace")
+
+
+def _ending(code: int, stderr: str) -> str:
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "time"
+    if code and stderr.rstrip().rpartition("\n")[2].startswith("MemoryError"):
+        return "memory"
+    return "failed" if code else "finished"
