@@ -1,4 +1,4 @@
-"""Requests to describe a few things, a writer of little care, and a judge whose taste has to be learnt from examples."""
+"""Requests to describe a few things, a writer of little care, and a judge whose taste only examples tell."""
 
 from __future__ import annotations
 
