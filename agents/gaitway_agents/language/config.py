@@ -79,6 +79,11 @@ class PolicyGradientConfig:
                 "rewards of tokens; set it false"
             )
 
+    @property
+    def needs_reference(self) -> bool:
+        """Whether leaving the reference costs something."""
+        return self.kl is not None or self.optimizer.kl_coefficient > 0.0
+
     def _check_groups(self) -> None:
         if self.advantage in OF_TOKENS:
             if self.zero_variance != "keep":
@@ -108,7 +113,7 @@ class PolicyGradientConfig:
             raise ValueError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
 
     def _check_optimizer(self) -> None:
-        if self.optimizer.schedule == "adaptive" and self.schedule != LearningRateSchedule():
+        if self.optimizer.schedule == "adaptive" and self.schedule.changes:
             raise ValueError(
                 "schedule with optimizer.schedule 'adaptive', which steers the rate itself: use 'constant'"
             )

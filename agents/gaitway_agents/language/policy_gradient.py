@@ -27,7 +27,7 @@ from .kl_control import KLController
 from .samples import Samples, join, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
-from .world import TokenWorld
+from .world import LogProbs, TokenWorld
 
 
 class PolicyGradientTrainer(SamplingTrainer):
@@ -91,7 +91,10 @@ class PolicyGradientTrainer(SamplingTrainer):
                 samples = samples.rows(signal.nonzero().flatten()[: missing * cfg.group_size])
             kept.append(samples)
             missing -= len(samples) // cfg.group_size
-        return join(kept), statistics_of(join(seen))
+        everything = join(seen)
+        metrics = statistics_of(everything)
+        signal = has_signal(shaped_rewards(everything, cfg), everything.groups)
+        return join(kept), metrics | {"learn/used_groups": float(signal.float().mean())}
 
     @torch.no_grad()
     def _prepare(self, samples: Samples, metrics: dict[str, float]) -> Batch:

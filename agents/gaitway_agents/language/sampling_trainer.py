@@ -1,0 +1,113 @@
+"""What agents share that learn from their own answers: the world that samples, its engine that follows, checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..core.finite import NonFiniteError
+from ..core.optimizer import PolicyOptimizer
+from ..models.causal_lm import CausalLMPolicy
+from ..trainer import Episode
+from .samples import Samples
+from .schedule import LearningRateSchedule
+from .weights import load_trainable_state, trainable_state
+from .world import Rollout, TokenWorld
+
+
+class SamplingTrainer:
+    """Keeps ``world`` and ``policy`` together; ``iterate()`` is the agent's. ``steps`` counts sampled sequences.
+
+    What the policy says is what is learnt from, so it stays without dropout.
+    """
+
+    def __init__(
+        self,
+        policy: CausalLMPolicy,
+        optimizer: PolicyOptimizer,
+        world: TokenWorld,
+        schedule: LearningRateSchedule,
+        total_steps: int | None,
+    ):
+        if schedule.changes and not total_steps:
+            raise ValueError(f"schedule {schedule.shape!r} needs total_steps: how long the training is")
+        self.policy, self.optimizer, self.world = policy, optimizer, world
+        self.schedule, self.total_steps = schedule, total_steps
+        self.policy.eval()
+        self.steps = 0
+        self.version = 0
+        """How often the world was told of new weights, itself counting."""
+        self.last_rollout: Rollout | None = None
+        """What was sampled last, for people to read."""
+        self._follows = False
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.policy.parameters()).device
+
+    def pop_episodes(self) -> list[Episode]:
+        return []
+
+    # ---- sampling and following ------------------------------------------------------------------------------------
+
+    def draw(self, num_prompts: int, group_size: int) -> Samples:
+        """Answers of the engine, which has the policy's weights, or those of as many updates ago as it works ahead."""
+        if not self._follows:
+            self.follow()
+        self.last_rollout = rollout = self.world.sample(num_prompts, group_size)
+        samples = Samples.of(rollout, self.device, staleness=self.version - rollout.version)
+        self.steps += len(samples)
+        _check(samples)
+        return samples
+
+    def follow(self) -> dict[str, float]:
+        """Let the engine have the policy's weights; numbers for the log."""
+        found = self.world.follow(self.policy.model.state_dict().items())
+        self._follows = True
+        self.version += 1
+        return {f"learn/{name}": value for name, value in found.items()}
+
+    def anneal(self, sampled: int) -> None:
+        """Set the rate for an update after ``sampled`` further sequences, to that of the middle between."""
+        progress = (self.steps - 0.5 * sampled) / self.total_steps if self.total_steps else 0.0
+        if self.optimizer.config.schedule == "constant":
+            self.optimizer.learning_rate = self.optimizer.config.learning_rate * self.schedule.factor(progress)
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the training depends on."""
+        assert self.optimizer.generator is not None
+        return {
+            "policy": trainable_state(self.policy),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.optimizer.generator.get_state(),
+            "world": self.world.state_dict(),
+            "version": self.version,
+            "steps": self.steps,
+        }
+
+    def load_policy(self, state: dict[str, Any]) -> None:
+        load_trainable_state(self.policy, state["policy"])
+        self._follows = False
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert self.optimizer.generator is not None
+        self.load_policy(state)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.generator.set_state(state["generator"])
+        self.follow()
+        self.world.load_state_dict(state["world"])
+        self.version, self.steps = state["version"], state["steps"]
+
+
+def _check(samples: Samples) -> None:
+    """Refuse numbers that would harm the model, or pass for answers without a signal."""
+    named = {f"part {name!r} of the reward": part for name, part in samples.parts.items()}
+    named |= {"the reward": samples.rewards, "the engine's log-probability": samples.log_probs}
+    for name, value in named.items():
+        bad = ~torch.isfinite(value.flatten(1) if value.dim() > 1 else value[:, None]).all(1)
+        if bad.any():
+            row = int(bad.nonzero()[0])
+            raise NonFiniteError(f"{name} of sampled sequence {row} is not a finite number")

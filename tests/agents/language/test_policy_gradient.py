@@ -1,0 +1,204 @@
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from gaitway_agents.core.finite import NonFiniteError
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.fixed_data import one_step
+from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
+from gaitway_agents.language.schedule import LearningRateSchedule
+
+from .tiny_models import tiny_lm
+from .token_worlds import WantedToken
+
+QUICK = PolicyGradientConfig(prompts_per_step=4, group_size=4, optimizer=one_step(learning_rate=3e-3))
+
+
+def trainer(config=QUICK, *, seed=0, total_steps=None, model=None, world=WantedToken, **settings):
+    model = tiny_lm(vocab_size=12) if model is None else model
+    return PolicyGradientTrainer(model, world(model, seed=seed), config, seed=seed, total_steps=total_steps, **settings)
+
+
+def parameters(learner):
+    return torch.cat([p.detach().flatten() for p in learner.policy.model.parameters()])
+
+
+class Unanimous(WantedToken):
+    """Answers to every second prompt all earn the same."""
+
+    def sample(self, num_prompts, group_size):
+        rollout = super().sample(num_prompts, group_size)
+        rollout.rewards = torch.where(rollout.groups % 2 == 0, rollout.rewards, 1.0 / 3.0)
+        return rollout
+
+
+def test_the_ratio_starts_at_one_and_metrics_are_those_of_the_sample():
+    learner = trainer()
+    metrics = learner.iterate()
+    rollout = learner.last_rollout
+    assert metrics["learn/kl"] == pytest.approx(0.0, abs=1e-6) and metrics["learn/clip_fraction"] == 0.0
+    assert metrics["rollout/reward"] == pytest.approx(float(rollout.rewards.mean()))
+    assert metrics["rollout/length"] == pytest.approx(float(rollout.mask.sum(1).mean()))
+    assert metrics["rollout/finished"] == pytest.approx(float(rollout.finished.float().mean()))
+    assert metrics["rollout/staleness"] == 0.0 and learner.steps == 16
+
+
+def test_log_probabilities_of_the_trainer_give_the_update_of_an_exact_engine():
+    one, two = trainer(), trainer(replace(QUICK, behaviour="trainer"))
+    for learner in (one, two):
+        metrics = [learner.iterate() for _ in range(3)]
+    torch.testing.assert_close(parameters(one), parameters(two), rtol=0, atol=1e-4)
+    assert metrics[-1]["learn/mismatch_kl"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_several_minibatches_and_epochs_move_away_from_the_behaviour():
+    metrics = trainer(replace(QUICK, optimizer=one_step(learning_rate=1e-2, minibatches=4, epochs=2))).iterate()
+    assert metrics["learn/minibatches"] == 8 and metrics["learn/kl"] > 1e-3
+
+
+def test_prompts_whose_answers_all_earn_the_same_teach_nothing():
+    learner = trainer(world=Unanimous)
+    samples, _ = learner._sample()
+    batch = learner._prepare(samples, {})
+    unanimous = samples.groups % 2 == 1
+    assert not batch.advantages[unanimous].any() and batch.advantages[~unanimous].any()
+
+
+def test_dropped_prompts_leave_the_update_of_the_others():
+    """With means over tokens the kept prompts have more weight, by as much as there are fewer tokens."""
+    keep, drop = trainer(world=Unanimous), trainer(replace(QUICK, zero_variance="drop"), world=Unanimous)
+    batches = []
+    for learner in (keep, drop):
+        samples, metrics = learner._sample()
+        batches.append(learner._prepare(samples, metrics))
+        assert metrics["learn/used_groups"] == 0.5
+    used = (torch.arange(16) // 4) % 2 == 0
+    assert len(batches[1]) == 8 and torch.equal(batches[1].advantages, batches[0].advantages[used])
+    share = float(batches[1].mask.sum() / batches[0].mask.sum())
+    gradients = []
+    for learner, batch in zip((keep, drop), batches, strict=True):
+        learner.optimizer.update(batch)
+        gradients.append(learner.optimizer.flat.flat.grad.clone())
+    whole = one_step(learning_rate=3e-3).max_grad_norm
+    assert gradients[0].norm() <= whole and gradients[1].norm() <= whole + 1e-6
+    direction = torch.nn.functional.cosine_similarity(gradients[0], gradients[1], dim=0)
+    assert float(direction) == pytest.approx(1.0, abs=1e-5) and 0.3 < share < 0.7
+
+
+def test_dynamic_sampling_fills_the_batch_with_prompts_that_teach():
+    learner = trainer(replace(QUICK, zero_variance="resample"), world=Unanimous)
+    samples, metrics = learner._sample()
+    assert len(samples) == 16 and learner.world.calls == 2 and learner.steps == 32
+    spread = samples.rewards.view(4, 4)
+    assert (spread.amax(1) > spread.amin(1)).all() and metrics["learn/used_groups"] == 0.5
+
+
+class Hopeless(WantedToken):
+    def sample(self, num_prompts, group_size):
+        rollout = super().sample(num_prompts, group_size)
+        rollout.rewards = torch.zeros_like(rollout.rewards)
+        return rollout
+
+
+@pytest.mark.parametrize("how", ["drop", "resample"])
+def test_without_a_prompt_that_teaches_the_model_stays(how):
+    learner = trainer(replace(QUICK, zero_variance=how, max_resamples=2), world=Hopeless)
+    before = parameters(learner)
+    metrics = learner.iterate()
+    assert torch.equal(parameters(learner), before) and metrics["learn/used_groups"] == 0.0
+    assert learner.world.calls == (3 if how == "resample" else 1)
+
+
+def test_truncated_answers_may_be_left_out_of_the_loss():
+    learner = trainer(replace(QUICK, truncated="mask"))
+    samples, _ = learner._sample()
+    batch = learner._prepare(samples, {})
+    assert 0 < int(samples.finished.sum()) < len(samples)
+    assert torch.equal(batch.mask.bool().any(1), samples.finished)
+
+
+def test_a_model_with_dropout_learns_without_it():
+    model = tiny_lm(vocab_size=12, attention_dropout=0.5).train()
+    assert trainer(replace(QUICK, behaviour="trainer"), model=model).iterate()["learn/kl"] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_rate_follows_the_schedule():
+    config = replace(QUICK, schedule=LearningRateSchedule(shape="linear"))
+    learner = trainer(config, total_steps=64)
+    rates = [learner.iterate()["learn/learning_rate"] / 3e-3 for _ in range(4)]
+    assert rates == pytest.approx([0.875, 0.625, 0.375, 0.125])
+    with pytest.raises(ValueError, match="total_steps"):
+        trainer(config)
+
+
+class Broken(WantedToken):
+    def sample(self, num_prompts, group_size):
+        rollout = super().sample(num_prompts, group_size)
+        rollout.rewards[3] = math.nan
+        return rollout
+
+
+def test_a_reward_that_is_no_number_ends_the_training_before_the_model_is_harmed():
+    learner = trainer(world=Broken)
+    before = parameters(learner)
+    with pytest.raises(NonFiniteError, match="the reward of sampled sequence 3"):
+        learner.iterate()
+    assert torch.equal(parameters(learner), before)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(QUICK, schedule=LearningRateSchedule(shape="cosine", warmup=0.2)),
+        replace(QUICK, zero_variance="resample", optimizer=one_step(learning_rate=3e-3, minibatches=2)),
+    ],
+    ids=["cosine", "resampling"],
+)
+def test_a_training_goes_on_bit_for_bit(config):
+    whole = trainer(config, total_steps=160)
+    for _ in range(3):
+        whole.iterate()
+    state = copy.deepcopy(whole.state_dict())
+    resumed = trainer(config, total_steps=160, seed=0)
+    resumed.load_state_dict(state)
+    for _ in range(3):
+        mine, theirs = whole.iterate(), resumed.iterate()
+        for name in mine:
+            assert name.startswith("time/") or name.endswith("tokens_per_s") or mine[name] == theirs[name], name
+    assert torch.equal(parameters(whole), parameters(resumed))
+
+
+def test_a_policy_can_be_taken_without_the_rest():
+    learner, other = trainer(), trainer(seed=1)
+    learner.iterate()
+    other.load_policy(learner.state_dict())
+    assert torch.equal(parameters(learner), parameters(other)) and other.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"advantage": "best"}, "advantage 'best': use one of 'group'"),
+        ({"scale": "max"}, "scale 'max'"),
+        ({"zero_variance": "hide"}, "zero_variance 'hide'"),
+        ({"truncated": "drop"}, "truncated 'drop'"),
+        ({"behaviour": "both"}, "behaviour 'both'"),
+        ({"prompts_per_step": 0}, "prompts_per_step 0"),
+        ({"gamma": 1.5}, "gamma 1.5"),
+        ({"group_size": 1}, "group_size 1 with advantage 'group'"),
+        ({"advantage": "gae", "zero_variance": "drop"}, "zero_variance 'drop' with advantage 'gae'"),
+        ({"advantage": "leave_one_out", "scale": "none"}, "scale 'none' is for advantage 'group'"),
+        ({"whiten_rewards": True}, "whiten_rewards with advantage 'group'"),
+        ({"missing_eos_penalty": -1.0}, "missing_eos_penalty -1.0"),
+        ({"missing_eos_penalty": 1.0, "missing_eos_reward": 0.0}, "use one of them"),
+        ({"missing_eos_penalty": 1.0, "truncated": "mask"}, "truncated 'mask'"),
+        ({"overlong_start": 3}, "give both or neither"),
+        ({"overlong_start": 3, "overlong_end": 3}, "must lie below"),
+        ({"optimizer": one_step(minibatches=3)}, "optimizer.minibatches 3 does not divide the 16"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        replace(QUICK, **settings)
