@@ -75,4 +75,4 @@ def _search(probs: Tensor, numbers: Tensor) -> Tensor:
     heights = probs.cumsum(-1)
     found = torch.searchsorted(heights, (numbers * heights[:, -1])[:, None], right=True)[:, 0]
     last = torch.searchsorted(heights, heights[:, -1:].contiguous())[:, 0]
-    return torch.minimum(found, last)
+    return torch.minimum(found, last).clamp(max=probs.shape[1] - 1)

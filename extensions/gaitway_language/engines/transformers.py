@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from ..rollout import Completion, Sampling
 from .decoder import Decoder, ModuleDecoder
 from .draw import draw, keys, uniform
+from .limits import check_prompts
 from .llama import LlamaDecoder, understood
+from .merged import merged
 
 LOGITS = 2**22
 """Logits that are in memory at a time when sequences are scored."""
@@ -50,16 +52,15 @@ class TransformersEngine:
     def _decoder(self, model: Any, dtype: torch.dtype | None) -> Decoder:
         if not self.copied:
             return ModuleDecoder(model)
-        if hasattr(model, "merge_and_unload"):
-            model = copy.deepcopy(model).merge_and_unload()
-        if understood(model):
-            return LlamaDecoder(model, dtype or model.dtype)
-        return ModuleDecoder(copy.deepcopy(model).to(dtype or model.dtype).eval().requires_grad_(False))
+        plain, dtype = merged(model), dtype or model.dtype
+        if understood(plain):
+            return LlamaDecoder(plain, dtype)
+        return ModuleDecoder(copy.deepcopy(plain).to(dtype).eval().requires_grad_(False))
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
-        self._check(prompts, sampling)
+        check_prompts(prompts, sampling.max_tokens, vocabulary=self.vocabulary, positions=self.positions)
         random = keys(prompts, sampling.seed)
         # Rows that share a prompt become neighbours, and batches hold prompts of about the same length.
         order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), tuple(prompts[i])))
@@ -81,21 +82,6 @@ class TransformersEngine:
         finally:
             if self._live is not None:
                 self._live.train(training)
-
-    def _check(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> None:
-        for row, prompt in enumerate(prompts):
-            if not prompt:
-                raise ValueError(f"prompt {row} has no tokens: there is nothing to continue")
-            if not 0 <= min(prompt) <= max(prompt) < self.vocabulary:
-                raise ValueError(
-                    f"prompt {row} has a token outside the model's vocabulary of {self.vocabulary}: its tokeniser is "
-                    "another model's"
-                )
-            if self.positions is not None and len(prompt) + sampling.max_tokens > self.positions:
-                raise ValueError(
-                    f"prompt {row} has {len(prompt)} tokens and max_tokens is {sampling.max_tokens}, but the model "
-                    f"sees {self.positions} at most: shorten the prompt or lower max_tokens"
-                )
 
     def _batch(self, prompts: Sequence[Sequence[int]], random: Tensor, sampling: Sampling) -> list[Completion]:
         device = self.device
@@ -124,11 +110,16 @@ class TransformersEngine:
                 kept = session.keep(alive)
                 rows, random, alive, chosen = rows[kept], random[kept], alive[kept], chosen[kept]
             session.step(chosen)
+        if not bool(log_probs.isfinite().all()):
+            raise FloatingPointError(
+                "the model's logits are not finite: its training has diverged, or dtype cannot hold its activations"
+            )
         return _completions(drawn.T.cpu(), log_probs.T.cpu(), stops.cpu())
 
     @torch.inference_mode()
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
+        check_prompts(sequences, 0, vocabulary=self.vocabulary, positions=self.positions)
         found = []
         step = max(1, LOGITS // (max(map(len, sequences), default=1) * self.vocabulary))
         with self._evaluating():

@@ -88,7 +88,8 @@ def test_score_is_that_of_the_model(name):
 
 def test_greedy_is_generate_of_transformers():
     model = make()
-    for prompt, completion in zip(PROMPTS, engine(model).generate(PROMPTS, Sampling(max_tokens=8, temperature=0.0))):
+    found = engine(model).generate(PROMPTS, Sampling(max_tokens=8, temperature=0.0))
+    for prompt, completion in zip(PROMPTS, found, strict=True):
         tokens = torch.tensor([prompt])
         theirs = model.generate(tokens, max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=0)
         assert theirs[0, len(prompt) :].tolist() == completion.tokens
@@ -168,7 +169,7 @@ def test_a_copy_keeps_its_weights_until_told(name):
 def test_update_with_half_of_the_weights_is_refused(name):
     model = make(name)
     parameters = list(model.state_dict().items())
-    with pytest.raises(ValueError, match="new weights without .*state_dict"):
+    with pytest.raises(ValueError, match="new weights without"):
         engine(model).update(parameters[: len(parameters) // 2])
 
 

@@ -1,0 +1,163 @@
+"""Generation with vLLM in this process, beside the model that learns (Kwon et al. 2023)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..rollout import Completion, Sampling
+from .limits import check_prompts
+from .merged import merged
+
+QUIET = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""Settings of vLLM's that hold unless the user has set others."""
+
+
+class VLLMEngine:
+    """Continues prompts with vLLM, on the GPU that ``gpu_memory`` is a share of, or with vLLM's CPU build.
+
+    It begins with the weights of ``model``, a causal LM of transformers, and follows with ``update``. Equal calls draw
+    equal tokens: what was cached of earlier calls is forgotten, since it would change the order of the draws.
+    With top_p or top_k, log-probabilities are those after the cut; vLLM says no others at a temperature.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        dtype: torch.dtype | None = None,
+        batch_size: int = 256,
+        gpu_memory: float = 0.3,
+        **settings: Any,
+    ):
+        """``settings`` go to ``vllm.LLM``. ImportError where there is no vLLM."""
+        base: Any = model
+        vllm, on_cpu = _vllm()
+        self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False)
+        self.vocabulary = int(base.get_input_embeddings().num_embeddings)
+        positions = getattr(base.config, "max_position_embeddings", None)
+        where: dict[str, Any] = {"enforce_eager": True} if on_cpu else {"gpu_memory_utilization": gpu_memory}
+        with tempfile.TemporaryDirectory() as folder:
+            base.config.save_pretrained(folder)
+            self.llm = vllm.LLM(
+                **{
+                    "model": folder,
+                    "load_format": "dummy",
+                    "skip_tokenizer_init": True,
+                    "generation_config": "vllm",
+                    "dtype": str(dtype or base.dtype).removeprefix("torch."),
+                    "max_model_len": positions,
+                    "max_num_seqs": batch_size,
+                    "logprobs_mode": "processed_logprobs",
+                    "disable_log_stats": True,
+                    **where,
+                    **settings,
+                }
+            )
+        self.positions: int = self.llm.llm_engine.model_config.max_model_len
+        self.update(merged(model).state_dict().items())
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
+        check_prompts(prompts, sampling.max_tokens, vocabulary=self.vocabulary, positions=self.positions)
+        settings = self._sampling(
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            stop_token_ids=list(sampling.stop_tokens),
+            logprobs=0,
+        )
+        self.llm.reset_prefix_cache()
+        with _seeded(sampling.seed):
+            outputs = self._ask(prompts, settings)
+        return [_completion(output.outputs[0]) for output in outputs]
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
+        check_prompts(sequences, 1, vocabulary=self.vocabulary, positions=self.positions)
+        outputs = self._ask(sequences, self._sampling(max_tokens=1, prompt_logprobs=0))
+        return [
+            [said[token].logprob for said, token in zip(output.prompt_logprobs[1:], sequence[1:], strict=True)]
+            for output, sequence in zip(outputs, sequences, strict=True)
+        ]
+
+    def _ask(self, prompts: Sequence[Sequence[int]], settings: Any) -> Any:
+        return self.llm.generate([{"prompt_token_ids": list(p)} for p in prompts], settings, use_tqdm=False)
+
+    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
+        self.llm.apply_model(partial(_load, parameters=list(parameters)))
+        self.llm.reset_prefix_cache()
+
+    def close(self) -> None:
+        """Give back vLLM's memory; the engine is of no use afterwards."""
+        if "llm" in self.__dict__:
+            self.llm.llm_engine.engine_core.shutdown()
+            del self.llm
+
+
+def _load(model: Any, parameters: Iterable[tuple[str, Tensor]]) -> None:
+    with torch.no_grad():
+        model.load_weights((name, tensor.detach()) for name, tensor in parameters)
+
+
+def _completion(output: Any) -> Completion:
+    tokens = list(output.token_ids)
+    return Completion(
+        tokens=tokens,
+        log_probs=[said[token].logprob for said, token in zip(output.logprobs, tokens, strict=True)],
+        finished=output.finish_reason == "stop",
+    )
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Torch's random numbers from ``seed``, and afterwards as if nothing had been drawn.
+
+    A seed for each request would draw row by row, and vLLM's CPU build cannot take one back from a partial prompt.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def _vllm() -> tuple[Any, bool]:
+    """The library, and whether it runs on the CPU; there it is kept from packing weights away."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    # The engine's own process could take no weights without copying them through a pipe.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    try:
+        import vllm
+    except ImportError as error:
+        raise ImportError(
+            f"rollout 'vllm' needs vLLM ({error}): pip install 'gaitway[vllm]' on a GPU machine; "
+            "docs/language_engines.md says how on a CPU. rollout 'transformers' needs nothing"
+        ) from error
+    from vllm.platforms import current_platform
+
+    on_cpu = bool(current_platform.is_cpu())
+    if on_cpu:
+        from vllm.model_executor.layers import utils
+
+        # It packs each weight for its matrix product, out of reach of load_weights. With tied embeddings new weights
+        # would then be taken without an error, and the old ones used.
+        utils.dispatch_cpu_unquantized_gemm = _unpacked
+    return vllm, on_cpu
+
+
+def _unpacked(layer: Any, remove_weight: bool) -> None:
+    layer.cpu_linear = torch.nn.functional.linear
