@@ -120,7 +120,8 @@ class ArithmeticSource:
     def _calculate(self, rng: random.Random, level: int) -> list[_Step]:
         low, high = self.operand
         for _ in range(1000):
-            total, steps = rng.randint(low, min(high, self.max_total)), []
+            steps: list[_Step] = []
+            total = rng.randint(low, min(high, self.max_total))
             while len(steps) < level:
                 possible = self._possible(total)
                 if not possible:

@@ -69,7 +69,7 @@ def _writing() -> int:
 
 
 def _filter(machine: str) -> list[tuple[int, int, int, int]]:
-    """The seccomp filter in instructions of the classic Berkeley packet filter: code, jumps if true and false, operand."""
+    """The filter as instructions of the classic Berkeley packet filter: code, jumps if true and false, operand."""
     number, architecture = 0, 4
 
     def low(argument: int) -> int:

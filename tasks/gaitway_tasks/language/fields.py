@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .answers import MAX_ANSWER_CHARS, with_tags
-from .rows import Row, RowError
+from .rows import FieldError, Row, RowError
 
-NEEDED = ("prompt", "answer", "completion", "chosen", "rejected", "label")
+NEEDED = ("prompt", "answer", "tests", "completion", "chosen", "rejected", "label")
 """Fields that, once the first row has them, every row must have."""
 
 ALIASES = {
@@ -35,13 +35,15 @@ def to_row(record: Mapping[str, Any], fields: Mapping[str, str], where: str) -> 
     _split_gsm8k(row)
     if row.get("prompt") is None:
         names = ", ".join(map(repr, record)) or "none"
-        raise RowError(f"{where}: no prompt among its fields ({names}): map one, as in fields.prompt=question")
+        raise FieldError(f"{where}: no prompt among its fields ({names}): map one, as in fields.prompt=question")
     row["prompt"] = _prompt(row["prompt"], where)
     for name in ("completion", "chosen", "rejected"):
         if name in row:
             row[name] = _text(row[name], name, where)
     if "answer" in row:
         row["answer"] = _answer(row["answer"], where)
+    if "tests" in row:
+        row["tests"] = _tests(row["tests"], where)
     if "chosen" in row and row["chosen"] == row.get("rejected"):
         raise RowError(f"{where}: 'chosen' and 'rejected' are equal, which is no preference: leave the row out")
     if "label" in row and not (isinstance(row["label"], bool | int) and row["label"] in (0, 1)):
@@ -55,7 +57,7 @@ def _renamed(record: Mapping[str, Any], fields: Mapping[str, str], where: str) -
     row = {name: value for name, value in record.items() if value is not None}
     for ours, theirs in fields.items():
         if theirs not in row:
-            raise RowError(
+            raise FieldError(
                 f"{where}: no field {theirs!r}, which fields.{ours} names; it has {', '.join(map(repr, row))}"
             )
         row[ours] = record[theirs]
@@ -160,3 +162,20 @@ def _answer(value: Any, where: str) -> str:
             f"result alone, at most {MAX_ANSWER_CHARS} characters; name the field that holds it with fields.answer"
         )
     return answer
+
+
+def _tests(value: Any, where: str) -> list[Any]:
+    """Tests of a program: statements, or what it reads and must print."""
+    tests = [value] if isinstance(value, str) else value
+    usable = isinstance(tests, Sequence) and tests and all(_is_test(test) for test in tests)
+    if not usable:
+        raise RowError(
+            f"{where}: 'tests' must be a list of Python statements, or of mappings with 'input' and 'output' as text"
+        )
+    return list(tests)
+
+
+def _is_test(test: Any) -> bool:
+    if isinstance(test, Mapping):
+        return isinstance(test.get("input"), str) and isinstance(test.get("output"), str)
+    return isinstance(test, str) and bool(test.strip())

@@ -20,6 +20,10 @@ class RowError(ValueError):
     """A row lacks what the task needs; the message names file, row number, field and the fix."""
 
 
+class FieldError(RowError):
+    """A record whose fields are not those that they should be, by name."""
+
+
 class Rows(Protocol):
     """Where examples come from. Equal settings give equal rows, whoever asks and whenever."""
 

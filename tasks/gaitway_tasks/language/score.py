@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .rows import Row
 from .spec import LanguageTask, TextReward
 
 
 class RewardError(RuntimeError):
-    """A reward that failed; the message names it, and the row if one is to blame."""
+    """A reward that failed; the message names it and what it did."""
 
 
 def score(
@@ -19,50 +22,87 @@ def score(
     """Totals of completions and the parts before their weights, lists of len(completions).
 
     A reward without an opinion on a completion (None) is not a number in the parts and adds nothing to the total.
-    Raises :class:`RewardError` if one raises, or does not return a number or None for each completion.
+    Raises :class:`RewardError` if one raises, does not end in its ``time_limit``, or does not return a finite number
+    or None for each completion.
     """
-    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
-    columns.pop("prompt", None)
-    columns.pop("completion", None)
+    fields = dict.fromkeys(name for row in rows for name in row if name not in ("prompt", "completion"))
+    columns = {name: [row.get(name) for row in rows] for name in fields}
     parts = {
-        name: _part(task.name, name, reward, prompts, completions, columns) for name, reward in task.rewards.items()
+        name: _part(f"reward {name!r} of task {task.name}", reward, prompts, completions, columns)
+        for name, reward in task.rewards.items()
     }
     totals = [
-        sum(task.rewards[name].weight * part[i] for name, part in parts.items() if not math.isnan(part[i]))
+        sum((task.rewards[name].weight * part[i] for name, part in parts.items() if not math.isnan(part[i])), 0.0)
         for i in range(len(completions))
     ]
     return totals, parts
 
 
 def _part(
-    task: str,
-    name: str,
+    what: str,
     reward: TextReward,
     prompts: Sequence[str],
     completions: Sequence[str],
     columns: Mapping[str, Sequence[object]],
 ) -> list[float]:
+    given = {**columns, **reward.params, "prompts": list(prompts), "completions": list(completions)}
+    values = _within_limit(what, reward, _accepted(reward, given))
     try:
-        values = list(reward.func(list(prompts), list(completions), **{**columns, **reward.params}))
-    except Exception as error:
-        raise RewardError(f"reward {name!r} of task {task} raised {type(error).__name__}: {error}") from error
+        values = list(values)
+    except TypeError:
+        raise RewardError(
+            f"{what} returned {values!r}: it must return one number, or None, for each completion"
+        ) from None
     if len(values) != len(completions):
         raise RewardError(
-            f"reward {name!r} of task {task} returned {len(values)} values for {len(completions)} completions: it must "
-            "return one number, or None, for each"
+            f"{what} returned {len(values)} values for {len(completions)} completions: it must return one number, or "
+            "None, for each"
         )
-    for i, value in enumerate(values):
-        if value is not None and not (_is_number(value) and math.isfinite(value)):
-            raise RewardError(
-                f"reward {name!r} of task {task} returned {value!r} for completion {i} "
-                f"({completions[i][:60]!r}): it must be a finite number, or None for no opinion"
-            )
-    return [math.nan if value is None else float(value) for value in values]
+    return [
+        math.nan if value is None else _number(value, f"{what} returned {value!r} for {completions[i][:60]!r}")
+        for i, value in enumerate(values)
+    ]
 
 
-def _is_number(value: object) -> bool:
+def _accepted(reward: TextReward, given: Mapping[str, object]) -> Mapping[str, object]:
+    """What the function takes: all of it, or, without ``**columns``, what it names."""
     try:
-        float(value)  # type: ignore[arg-type]
+        taken = inspect.signature(reward.func).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return given
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken):
+        return given
+    return {parameter.name: given[parameter.name] for parameter in taken if parameter.name in given}
+
+
+def _within_limit(what: str, reward: TextReward, given: Mapping[str, object]) -> Any:
+    """What the function returns, in a thread that is given up once it has run for too long."""
+    found: list[Any] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(reward.func(**given))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name=what, daemon=True)
+    thread.start()
+    thread.join(reward.time_limit)
+    if thread.is_alive():
+        raise RewardError(
+            f"{what} has not returned after {reward.time_limit:g} s: look for what it waits for, or raise time_limit"
+        )
+    if failed:
+        raise RewardError(f"{what} raised {type(failed[0]).__name__}: {failed[0]}") from failed[0]
+    return found[0]
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
-        return False
-    return not isinstance(value, str)
+        number = math.nan
+    if not math.isfinite(number):
+        raise RewardError(f"{what}: it must be a finite number, or None for no opinion")
+    return number

@@ -69,6 +69,16 @@ class FileSource:
             raise RowError(f"{name}: no rows")
         return (self._hold_out(rows, split, name) if held_out else rows), errors
 
+    def first(self) -> Row:
+        """The first usable row of the training file; raises :class:`RowError` for the first row if there is none."""
+        first_error = None
+        for number, record in self._records(self.train, "train"):
+            try:
+                return _row(record, self.fields, f"{self.train}, row {number}")
+            except RowError as error:
+                first_error = first_error or error
+        raise first_error or RowError(f"{self.train}: no rows")
+
     def _records(self, name: str, split: str) -> Iterable[tuple[int, Record | RowError]]:
         if is_file_name(name):
             return read_records(name)
@@ -110,7 +120,12 @@ class GSM8K:
     def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
         """Rows of a split, and errors of those skipped: none."""
         check_split(split)
-        return self._files(split).examine(split)
+        try:
+            return self._files(split).examine(split)
+        except RowError as error:
+            if self.data is None:
+                raise RowError(f"{error}, by setting task.source.data to a folder or file of GSM8K's") from error
+            raise
 
     def _files(self, split: str) -> FileSource:
         if self.data is None:
@@ -135,6 +150,12 @@ def _find(folder: Path, split: str) -> str:
     raise RowError(f"GSM8K: {folder} {state} {split}.jsonl or {split} parquet file{other}")
 
 
+def _row(record: Record | RowError, fields: Mapping[str, str], where: str) -> Row:
+    if isinstance(record, RowError):
+        raise record
+    return to_row(record, fields, where)
+
+
 def _read(
     records: Iterable[tuple[int, Record | RowError]], name: str, fields: Mapping[str, str]
 ) -> tuple[list[Row], list[RowError]]:
@@ -144,9 +165,7 @@ def _read(
     for number, record in records:
         where = f"{name}, row {number}"
         try:
-            if isinstance(record, RowError):
-                raise record
-            row = to_row(record, fields, where)
+            row = _row(record, fields, where)
             missing = next((key for key in needed if key not in row), None)
             if missing is not None:
                 raise RowError(

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from .arithmetic import ArithmeticSource
+from .descriptions import DescriptionSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 
-Source = ArithmeticSource | GSM8K | FileSource
+Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource
 """Where the rows of a task may come from; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
 
 RewardFunction = Callable[..., Sequence[float | None]]
-"""``func(prompts, completions, **columns)``, as TRL's: texts, and every further field of the rows as a list of that
-name; returns a number for each completion, None where it has no opinion."""
+"""``func(prompts, completions, **columns)``, called by name as TRL does: texts, and every further field of the rows as
+a list of that name (of those that the function names, if it has no ``**columns``); returns a number for each
+completion, None where it has no opinion. It runs in a thread of its own, where torch's gradient mode is the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,8 @@ class TextReward:
     func: RewardFunction
     weight: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
+    time_limit: float = 600.0
+    """Longest time for the completions of one call [s]; one that takes longer is an error."""
 
 
 @dataclass(frozen=True, kw_only=True)

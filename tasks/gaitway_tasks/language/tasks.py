@@ -1,17 +1,25 @@
-"""Language tasks by name."""
+"""Language tasks by name, and those of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from ..registry import UnknownNameError
+from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
+from .descriptions import DescriptionSource, judge
+from .files import is_file_name
+from .programs import code
 from .rewards import correctness, format_reward
-from .spec import LanguageTask, TextReward
+from .rows import SPLITS, FieldError, RowError
+from .sources import GSM8K, FileSource
+from .spec import LanguageTask, Source, TextReward
 
 
 def arithmetic() -> LanguageTask:
-    """Word problems of two or three steps, few of them with a demonstration."""
+    """Word problems of two or three steps; few have a demonstration, all have an answer."""
     return LanguageTask(
         name="arithmetic",
         source=ArithmeticSource(),
@@ -24,7 +32,34 @@ def arithmetic() -> LanguageTask:
     )
 
 
-_TASKS: dict[str, Callable[[], LanguageTask]] = {"arithmetic": arithmetic}
+def descriptions() -> LanguageTask:
+    """Requests to describe things, and the taste of a judge that preferences tell of."""
+    return LanguageTask(
+        name="descriptions",
+        source=DescriptionSource(),
+        rewards={"judge": TextReward(func=judge)},
+        max_prompt_tokens=24,
+        max_completion_tokens=40,
+    )
+
+
+def gsm8k() -> LanguageTask:
+    """Grade-school word problems, answered with reasoning and result between tags."""
+    return LanguageTask(
+        name="gsm8k",
+        source=GSM8K(),
+        rewards={"correctness": TextReward(func=correctness), "format": TextReward(func=format_reward, weight=0.2)},
+        system_prompt=FORMAT_PROMPT,
+        max_prompt_tokens=512,
+        max_completion_tokens=512,
+    )
+
+
+_TASKS: dict[str, Callable[[], LanguageTask]] = {
+    "arithmetic": arithmetic,
+    "descriptions": descriptions,
+    "gsm8k": gsm8k,
+}
 
 
 def language_task_names() -> list[str]:
@@ -33,7 +68,87 @@ def language_task_names() -> list[str]:
 
 
 def get_language_task(name: str) -> LanguageTask:
-    """The task of that name; :class:`UnknownNameError` for an unknown one."""
-    if name not in _TASKS:
-        raise UnknownNameError("language task", name, _TASKS)
-    return _TASKS[name]()
+    """The task of that name, or of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
+
+    Raises :class:`UnknownNameError` for an unknown name, ``RowError`` for a file that cannot be used.
+    """
+    if name in _TASKS:
+        return _TASKS[name]()
+    if is_file_name(name):
+        return file_task(name)
+    raise UnknownNameError("language task", name, [*_TASKS, "a file of rows (.jsonl, .jsonl.gz, .parquet)"])
+
+
+def file_task(path: str | Path) -> LanguageTask:
+    """The task of a file: rows with ``answer`` are rewarded for it, rows with ``tests`` for programs that pass them.
+
+    Others have no reward of their own: they are demonstrations, preferences, or prompts for a reward model. A file
+    named ``...train...`` is tested on the one beside it named ``...test...``, if there is one.
+    """
+    path = Path(path)
+    beside = path.with_name(path.name.replace("train", "test"))
+    source = FileSource(train=str(path), test=str(beside) if beside != path and beside.is_file() else None)
+    try:
+        row = source.first()
+    except FieldError:  # fields that are yet to be mapped; check_task tells of those that then are missing
+        row = {"prompt": "", "answer": ""}
+    rewards = {}
+    if "tests" in row:
+        rewards["code"] = TextReward(func=code)
+    elif "answer" in row:
+        rewards["correctness"] = TextReward(func=correctness)
+        rewards["format"] = TextReward(func=format_reward, weight=0.2)
+    in_tags = "correctness" in rewards and ("completion" not in row or has_format(row["completion"]))
+    return LanguageTask(
+        name=path.name.partition(".")[0],
+        source=source,
+        rewards=rewards,
+        system_prompt=FORMAT_PROMPT if in_tags else "",
+        max_prompt_tokens=1024,
+        max_completion_tokens=1024,
+    )
+
+
+def offers(source: Source) -> frozenset[str]:
+    """Names of the fields that a source's rows have, found without reading all of them."""
+    if isinstance(source, GSM8K):
+        return frozenset({"prompt", "answer", "completion"})
+    if isinstance(source, FileSource):
+        return frozenset(source.first())
+    return frozenset(next(source.stream("train", 0)))
+
+
+def check_task(task: LanguageTask, needs: Iterable[str] = ()) -> dict[str, int]:
+    """Read every row of a task and count: "train", "test" and "skipped".
+
+    Raises ``RowError`` for a bad row, and where the rows lack a field of ``needs`` or one that a reward asks for.
+    """
+    counts, skipped = {}, set()
+    for split in SPLITS:
+        if isinstance(task.source, FileSource | GSM8K):
+            rows, errors = task.source.examine(split)
+            skipped |= {str(error) for error in errors}  # both splits may be of one file
+        else:
+            rows = task.source.rows(split)
+        counts[split] = len(rows)
+    fields = offers(task.source)
+    asked = [(field, "this kind of learning") for field in needs]
+    asked += [(field, f"its reward {name!r}") for name, reward in task.rewards.items() for field in _required(reward)]
+    for field, by in asked:
+        if field not in fields:
+            raise RowError(
+                f"task {task.name} has no field {field!r}, which {by} needs: its rows have "
+                f"{', '.join(sorted(fields))}. If another field holds it, set task.source.fields.{field} to its name"
+            )
+    return {**counts, "skipped": len(skipped)}
+
+
+def _required(reward: TextReward) -> list[str]:
+    """Columns without which a reward cannot be called."""
+    return [
+        parameter.name
+        for parameter in inspect.signature(reward.func).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.name not in ("prompts", "completions", *reward.params)
+    ]

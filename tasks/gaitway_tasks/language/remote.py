@@ -1,0 +1,161 @@
+"""Rewards that somebody else computes: a server that speaks JSON over HTTP, or a function named on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import json
+import os
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from .spec import RewardFunction, TextReward
+
+_MAX_BODY = 1 << 28
+
+
+class RemoteRewardError(RuntimeError):
+    """A server that gives no rewards; the message names its address and what it did instead."""
+
+
+def remote_reward(
+    prompts: Sequence[str],
+    completions: Sequence[str],
+    *,
+    url: str,
+    timeout: float = 120.0,
+    retries: int = 3,
+    batch: int = 64,
+    **columns: Sequence[Any],
+) -> list[float | None]:
+    """Scores from the server at ``url``.
+
+    It gets ``{"prompts": [...], "completions": [...], "columns": {name: [...]}}`` of at most ``batch`` completions by
+    POST, and answers ``{"scores": [...]}``, a number or null for each. A request that fails to arrive, gets no answer
+    within ``timeout`` [s] or meets an error of the server's (5xx) is sent ``retries`` more times, after 1, 2, 4, ... s.
+    """
+    scores: list[float | None] = []
+    for start in range(0, len(completions), batch):
+        part = slice(start, start + batch)
+        body = {
+            "prompts": list(prompts[part]),
+            "completions": list(completions[part]),
+            "columns": {name: list(values[part]) for name, values in columns.items()},
+        }
+        found = _ask(url, json.dumps(body).encode(), timeout, retries)
+        if len(found) != len(completions[part]):
+            raise RemoteRewardError(f"{url} returned {len(found)} scores for {len(completions[part])} completions")
+        scores += found
+    return scores
+
+
+def load_reward(where: str) -> TextReward:
+    """The reward at ``http://host:port`` or ``module:function``; ``ValueError`` names what is wrong with it.
+
+    Modules are also looked for in the current folder.
+    """
+    if where.startswith(("http://", "https://")):
+        if not urllib.parse.urlsplit(where).hostname:
+            raise ValueError(f"reward {where!r}: no host in it, use http://host:port")
+        return TextReward(func=remote_reward, params={"url": where})
+    module, colon, name = where.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
+        raise ValueError(f"reward {where!r}: use http://host:port or module:function")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        func = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ValueError(f"reward {where!r}: {error}") from error
+    except AttributeError:
+        raise ValueError(f"reward {where!r}: {module} has no {name!r}") from None
+    if not callable(func):
+        raise ValueError(f"reward {where!r}: {name} is no function")
+    return TextReward(func=func)
+
+
+@contextmanager
+def serve_reward(func: RewardFunction, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve a reward function to :func:`remote_reward` while the context lasts; yields its address.
+
+    Port 0 takes a free one. What the function raises is answered with status 500 and the reason.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status = 200
+            answer: dict[str, Any]
+            try:
+                length = int(self.headers.get("Content-Length", 0))
+                if length > _MAX_BODY:
+                    raise ValueError(f"a request of {length} bytes is too long")
+                asked = json.loads(self.rfile.read(length))
+                scores = func(prompts=asked["prompts"], completions=asked["completions"], **asked.get("columns", {}))
+                answer = {"scores": [None if score is None else float(score) for score in scores]}
+            except Exception as error:
+                status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing of requests that went well."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _ask(url: str, body: bytes, timeout: float, retries: int) -> list[float | None]:
+    for attempt in range(retries + 1):
+        if attempt:
+            time.sleep(2.0 ** (attempt - 1))
+        try:
+            return _post(url, body, timeout)
+        except urllib.error.HTTPError as error:
+            problem = f"status {error.code}: {error.read(200).decode('utf-8', 'replace')}"
+            if error.code < 500:
+                break
+        except OSError as error:  # not reached, cut off, or too slow
+            problem = str(getattr(error, "reason", "") or error or type(error).__name__)
+    raise RemoteRewardError(f"no rewards from {url} ({problem}): is the server running, and its address right?")
+
+
+def _post(url: str, body: bytes, timeout: float) -> list[float | None]:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    proxies: dict[str, str] | None = {} if _is_local(url) else None
+    with urllib.request.build_opener(urllib.request.ProxyHandler(proxies)).open(request, timeout=timeout) as response:
+        answer = response.read(_MAX_BODY)
+    try:
+        scores: list[float | None] = json.loads(answer)["scores"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise RemoteRewardError(f"{url} answered {answer[:80]!r} instead of a JSON object with 'scores'") from error
+    if not isinstance(scores, list):
+        raise RemoteRewardError(f"{url} answered scores that are no list: {answer[:80]!r}")
+    return scores
+
+
+def _is_local(url: str) -> bool:
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
