@@ -1,0 +1,137 @@
+"""A server around an engine, for generation on other GPUs or another machine than learning.
+
+    python -m gaitway_language.engines.serve --model Qwen/Qwen2.5-1.5B-Instruct --port 8000
+
+It answers one request at a time, from one trainer. Whoever reaches the port can use it and replace its weights: it
+listens on this machine only unless told otherwise, and then belongs on a private network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..rollout import Engine, Sampling
+from .stream import tensors_of
+
+CHUNK = 2**20
+SHARED = Path("/dev/shm")
+
+
+class EngineServer(HTTPServer):
+    """``engine`` over HTTP at ``address``, (host, port); port 0 takes a free one, ``server_port`` says which."""
+
+    def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
+        super().__init__(address, _Handler)
+        self.engine = engine
+        self.about = {
+            "engine": type(engine).__name__,
+            "vocabulary": vocabulary,
+            "dtype": str(dtype).removeprefix("torch."),
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: EngineServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(self.path == "/about", lambda: self.server.about)
+
+    def do_POST(self) -> None:
+        action = {"/generate": self._generate, "/score": self._score, "/update": self._update}.get(self.path)
+        self._answer(action is not None, action or dict)
+
+    def _generate(self) -> Any:
+        request = json.loads(self._body())
+        settings = request["sampling"]
+        sampling = Sampling(**settings | {"stop_tokens": tuple(settings["stop_tokens"])})
+        return [asdict(completion) for completion in self.server.engine.generate(request["prompts"], sampling)]
+
+    def _score(self) -> Any:
+        return self.server.engine.score(json.loads(self._body())["sequences"])
+
+    def _update(self) -> Any:
+        left = int(self.headers["Content-Length"])
+        with tempfile.NamedTemporaryFile(dir=SHARED if SHARED.is_dir() else None, suffix=".safetensors") as file:
+            while left and (part := self.rfile.read(min(left, CHUNK))):
+                file.write(part)
+                left -= len(part)
+            if left:
+                raise ConnectionError(f"{left} bytes of the new weights did not arrive")
+            file.flush()
+            return dict(self.server.engine.update(tensors_of(Path(file.name))) or {})
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def _answer(self, known: bool, action: Callable[[], Any]) -> None:
+        """What the action returns; 400 for what the asker got wrong, 500 for what went wrong here."""
+        try:
+            status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
+        except ValueError as error:
+            status, found = 400, {"error": str(error)}
+        except Exception as error:
+            status, found = 500, {"error": f"{type(error).__name__}: {error}"}
+        text = json.dumps(found).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        if status != 200:  # part of the request may not have been read
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing at every request."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m gaitway_language.engines.serve", description=__doc__)
+    parser.add_argument("--model", required=True, help="folder in Hugging Face's form, or a model of its hub by id")
+    parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    parser.add_argument("--batch-size", type=int, default=256, help="sequences that are continued at once")
+    parser.add_argument("--gpu-memory", type=float, default=0.9, help="share of the GPU's memory that vLLM takes")
+    asked = parser.parse_args(arguments)
+    dtype: torch.dtype = getattr(torch, asked.dtype)
+
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(asked.model, dtype=dtype)
+    engine: Engine
+    if asked.engine == "vllm":
+        from .vllm import VLLMEngine
+
+        engine = VLLMEngine(model, dtype=dtype, batch_size=asked.batch_size, gpu_memory=asked.gpu_memory)
+    else:
+        from .transformers import TransformersEngine
+
+        model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+        pad = getattr(model.config, "pad_token_id", None) or 0
+        engine = TransformersEngine(model, pad_token=pad, batch_size=asked.batch_size)
+    vocabulary = int(model.get_input_embeddings().num_embeddings)
+    del model
+    server = EngineServer(engine, (asked.host, asked.port), vocabulary=vocabulary, dtype=dtype)
+    print(f"{asked.model} answers at http://{asked.host}:{server.server_port}", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+        engine.close()
+
+
+if __name__ == "__main__":
+    main()

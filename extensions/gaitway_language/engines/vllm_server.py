@@ -1,0 +1,79 @@
+"""The client of an engine in another process: see :mod:`gaitway_language.engines.serve`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+from torch import Tensor, nn
+
+from ..rollout import Completion, Sampling
+from .merged import merged
+from .stream import WeightStream
+
+
+class VLLMServerEngine:
+    """Continues prompts through the server at ``address``, which gets the weights of ``model`` now and at each update.
+
+    Weights travel in the request, in the server's dtype. ``timeout`` [s] is how long an answer may take.
+    """
+
+    def __init__(self, model: nn.Module, address: str, *, timeout: float = 1800.0):
+        base: Any = model
+        self.address, self.timeout = address.rstrip("/"), timeout
+        about = self._ask("GET", "/about", timeout=10.0)
+        vocabulary = int(base.get_input_embeddings().num_embeddings)
+        if about["vocabulary"] != vocabulary:
+            raise ValueError(
+                f"the server {self.address} has a model with {about['vocabulary']} tokens, the one that learns has "
+                f"{vocabulary}: start it with the same --model"
+            )
+        self.dtype: torch.dtype = getattr(torch, about["dtype"])
+        self.update(merged(model).state_dict().items())
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        found = self._ask("POST", "/generate", {"prompts": [list(p) for p in prompts], "sampling": asdict(sampling)})
+        return [Completion(**completion) for completion in found]
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        found: list[list[float]] = self._ask("POST", "/score", {"sequences": [list(s) for s in sequences]})
+        return found
+
+    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+        found: Mapping[str, float] = self._ask("POST", "/update", WeightStream(parameters, self.dtype))
+        return found
+
+    def close(self) -> None:
+        """The server stays: it is whoever started it who ends it."""
+
+    def _ask(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
+        """The server's answer; ValueError for what it calls our mistake, RuntimeError for its own."""
+        url = urlsplit(self.address)
+        kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        connection = kind(url.hostname or "", url.port, timeout=timeout or self.timeout)
+        data: bytes | Iterator[Any] | None = None
+        headers = {}
+        if isinstance(body, WeightStream):
+            data, headers = iter(body), {"Content-Length": str(len(body))}
+        elif body is not None:
+            data = json.dumps(body).encode()
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            status, found = response.status, json.loads(response.read())
+        except (OSError, HTTPException, json.JSONDecodeError) as error:
+            raise ConnectionError(
+                f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with python -m "
+                "gaitway_language.engines.serve --model ..., or mend language.server"
+            ) from error
+        finally:
+            connection.close()
+        if status != 200:
+            kind_of = ValueError if status == 400 else RuntimeError
+            raise kind_of(f"the server {self.address} says: {found['error']}")
+        return found

@@ -1,0 +1,159 @@
+"""An engine in another process: the same answers over the wire, weights that arrive, and mistakes by their name."""
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import torch
+from gaitway_language.engines.make import make_engine
+from gaitway_language.engines.serve import EngineServer
+from gaitway_language.engines.stream import WeightStream, tensors_of
+from gaitway_language.engines.transformers import TransformersEngine
+from gaitway_language.engines.vllm_server import VLLMServerEngine
+from gaitway_language.options import LanguageOptions, TinyModel
+from gaitway_language.rollout import Sampling
+from gaitway_language.sync import EngineOutOfStepError
+from safetensors.torch import load_file
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+ROOT = Path(__file__).parents[3]
+PROMPTS = [[5, 9, 11], [7, 8], [5, 9, 11]]
+SAMPLING = Sampling(max_tokens=12, stop_tokens=(2, 6), seed=3, top_k=20, temperature=0.8)
+
+
+def make(seed=0, vocabulary=37):
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+        initializer_range=0.2,
+    )
+    return Qwen2ForCausalLM(config).eval()
+
+
+@pytest.fixture
+def served():
+    """A server in a thread, around a model with weights of its own, and its address."""
+    engine = TransformersEngine(make(1), pad_token=0)
+    server = EngineServer(engine, ("127.0.0.1", 0), vocabulary=37, dtype=torch.float32)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", engine
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def test_answers_are_those_of_an_engine_in_this_process(served):
+    model = make()
+    here, there = TransformersEngine(model, pad_token=0), VLLMServerEngine(model, served[0])
+    assert there.generate(PROMPTS, SAMPLING) == here.generate(PROMPTS, SAMPLING)
+    assert there.score(PROMPTS) == here.score(PROMPTS)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+    for engine in (here, there):
+        engine.update(model.state_dict().items())
+    assert there.generate(PROMPTS, SAMPLING) == here.generate(PROMPTS, SAMPLING)
+    there.close()
+
+
+def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):
+    address, engine = served
+    options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address)
+    model = make()
+    one = make_engine(options, model, type("Tokenizer", (), {"pad_token_id": 0}), PROMPTS)
+    assert one.update(model.state_dict().items())["rollout/sync_gap"] < 1e-5
+    engine.update = lambda parameters: None
+    with torch.no_grad():
+        model.lm_head.weight.mul_(2.0)
+    with pytest.raises(EngineOutOfStepError):
+        one.update(model.state_dict().items())
+
+
+def test_the_stream_is_a_safetensors_file(tmp_path):
+    model = make()
+    for dtype in (torch.float32, torch.bfloat16):
+        stream = WeightStream(model.state_dict().items(), dtype)
+        file = tmp_path / "weights.safetensors"
+        file.write_bytes(b"".join(stream))
+        assert file.stat().st_size == len(stream)
+        loaded = load_file(file)
+        assert set(loaded) == set(model.state_dict()) - {"lm_head.weight"}  # tied
+        for name, tensor in loaded.items():
+            assert tensor.dtype == dtype
+            assert torch.equal(tensor, model.state_dict()[name].to(dtype))
+        assert dict(tensors_of(file)).keys() == loaded.keys()
+
+
+def test_mistakes_come_back_by_their_name(served):
+    one = VLLMServerEngine(make(), served[0])
+    with pytest.raises(ValueError, match="says: prompt 0 has a token outside the model's vocabulary of 37"):
+        one.generate([[99]], SAMPLING)
+    with pytest.raises(ValueError, match="says: new weights without"):
+        one.update([("model.norm.weight", torch.ones(32))])
+    with pytest.raises(ValueError, match="the one that learns has 41: start it with the same --model"):
+        VLLMServerEngine(make(vocabulary=41), served[0])
+    assert one.score([[5, 9]])  # and the server goes on
+
+
+def test_a_server_that_fails_says_so(served):
+    address, engine = served
+    one = VLLMServerEngine(make(), address)
+
+    def fail(*_):
+        raise MemoryError("no memory left")
+
+    engine.score = fail
+    with pytest.raises(RuntimeError, match="says: MemoryError: no memory left"):
+        one.score([[5, 9]])
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{address}/nothing", timeout=10)
+    with pytest.raises(RuntimeError, match="says: TypeError"):
+        one._ask("POST", "/generate", {"prompts": [[5]], "sampling": {"stop_tokens": [], "heat": 1}})
+
+
+def test_no_server():
+    with pytest.raises(ConnectionError, match=r"start it with python -m gaitway_language.engines.serve"):
+        VLLMServerEngine(make(), "http://127.0.0.1:9")
+
+
+def test_what_answers_is_no_engine_server(served, tmp_path):
+    command = [sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONUNBUFFERED": "1"}) as process:
+        try:
+            port = process.stdout.readline().split("port ")[1].split()[0]
+            with pytest.raises(ConnectionError, match="does not answer"):
+                VLLMServerEngine(make(), f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+
+
+def test_the_command_serves_a_folder(tmp_path):
+    model = make()
+    model.save_pretrained(tmp_path)
+    command = [sys.executable, "-m", "gaitway_language.engines.serve", "--model", str(tmp_path), "--port", "0"]
+    path = ":".join(str(ROOT / folder) for folder in ("extensions", "tasks"))
+    environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": ""}
+    with subprocess.Popen(
+        [*command, "--engine", "transformers", "--dtype", "float32"], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            address = process.stdout.readline().split()[-1]
+            with urllib.request.urlopen(f"{address}/about", timeout=30) as answer:
+                assert json.load(answer) == {"engine": "TransformersEngine", "vocabulary": 37, "dtype": "float32"}
+            one = VLLMServerEngine(model, address)
+            assert one.generate(PROMPTS, SAMPLING) == TransformersEngine(model, pad_token=0).generate(PROMPTS, SAMPLING)
+        finally:
+            process.terminate()
