@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,44 +11,77 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
+from .sequences import hidden_states, merged_weights, token_chunks, without_dropout
+from .token_critic import TokenCritic
 
-LOGITS = 2**22
-"""Logits that are in memory at a time."""
+LOGITS = {"cpu": 2**24, "cuda": 2**27}
+"""Logits that are in memory at a time, by kind of device: 64 MiB of them, and 512 MiB."""
+ENTROPY = ("none", "statistic", "gradient")
 
 
 class CausalLMPolicy(nn.Module):
     """``model`` is a causal LM of transformers (``get_decoder()``, ``get_output_embeddings()``), adapters included.
 
     Rows of its batches are sequences: ``observations["lengths"]`` (B,), ``actions`` (B, L) and ``mask`` (B, L), as
-    described in :mod:`gaitway_agents.language.world`.
+    described in :mod:`gaitway_agents.language.world`. A minibatch's forward passes have at most
+    ``OptimizerConfig.chunk_size`` *tokens*, padding included.
+
+    The ``critic`` says what each token's values are. ``entropy`` is left out ("none", it is 0 then), a "statistic", or
+    has a "gradient", for losses that hold it. The model is without dropout unless ``dropout``: sampled tokens are
+    learnt from by comparing what the policy says of them now and then.
     """
 
-    def __init__(self, model: nn.Module, *, temperature: float = 1.0):
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        temperature: float = 1.0,
+        critic: TokenCritic | None = None,
+        entropy: str = "statistic",
+        dropout: bool = False,
+    ):
         super().__init__()
-        self.model, self.temperature = model, temperature
-
-    def hidden(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Last hidden states, shape (B, L, D)."""
-        seen = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        base: Any = self.model
-        decoder = base.get_decoder()
-        states: Tensor = decoder(input_ids=tokens, attention_mask=seen.long(), use_cache=False).last_hidden_state
-        return states
+        if entropy not in ENTROPY:
+            raise ValueError(f"entropy {entropy!r}: use one of {', '.join(map(repr, ENTROPY))}")
+        if not temperature > 0.0:
+            raise ValueError(f"temperature {temperature}: must be positive")
+        self.model, self.critic = model, critic
+        self.temperature, self.entropy, self.dropout = temperature, entropy, dropout
+        if not dropout:
+            without_dropout(model)
+        check_head(model)
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """Log-probabilities and entropies, shape (B, L), of the tokens that ``batch.mask`` keeps; 0 elsewhere."""
         assert batch.mask is not None
         lengths = batch.observations["lengths"]
-        log_probs, entropy = self.log_probs(batch.actions, lengths, batch.mask)
-        return Evaluation(log_probs=log_probs, entropy=entropy)
+        width = int(lengths.max())
+        tokens = batch.actions[:, :width]
+        states = self.hidden(tokens, lengths)
+        log_probs, entropy = self._chosen(states, batch.actions, batch.mask)
+        values = None
+        if self.critic is not None:
+            found = self.critic.values(tokens, lengths, states)
+            values = nn.functional.pad(found, (0, batch.actions.shape[1] - width))
+        return Evaluation(log_probs=log_probs, entropy=entropy, values=values)
+
+    def chunks(self, batch: Batch, size: int) -> list[Tensor]:
+        """The rows of each forward pass, of at most ``size`` tokens."""
+        return token_chunks(batch, size)
+
+    def hidden(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Last hidden states, shape (B, L, D)."""
+        dropout = self.dropout and self.training and torch.is_grad_enabled()
+        return hidden_states(self.model, tokens, lengths, dropout=dropout)
 
     def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each masked token after those before it, and the entropy there, shape (B, L) each."""
-        width = int(lengths.max())
+        return self._chosen(self.hidden(tokens[:, : int(lengths.max())], lengths), tokens, mask)
+
+    def _chosen(self, states: Tensor, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        width = states.shape[1]
         chosen = mask[:, 1:width].bool()
-        states = self.hidden(tokens[:, :width], lengths)[:, :-1][chosen]
-        targets = tokens[:, 1:width][chosen]
-        found, spread = self._of(states, targets)
+        found, spread = self._of(states[:, :-1][chosen], tokens[:, 1:width][chosen])
         result = found.new_zeros((2, *tokens.shape))
         where = torch.zeros_like(mask, dtype=torch.bool)
         where[:, 1:width] = chosen
@@ -55,25 +89,76 @@ class CausalLMPolicy(nn.Module):
 
     def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """The same of states (M, D) and targets (M,), a slice of logits at a time."""
-        base: Any = self.model
-        head = base.get_output_embeddings()
-        rows = max(1, LOGITS // head.weight.shape[0])
+        head = output_layer(self.model)
+        settings = (head, self.temperature, self.entropy)
+        rows = max(1, LOGITS.get(states.device.type, 2**24) // _vocabulary(self.model))
         if len(states) <= rows:
-            return _log_probs(states, targets, head, self.temperature)
+            return _log_probs(states, targets, *settings)
         parts = [
-            checkpoint(_log_probs, s, t, head, self.temperature, use_reentrant=False)
+            checkpoint(_log_probs, s, t, *settings, use_reentrant=False)
             for s, t in zip(states.split(rows), targets.split(rows), strict=True)
         ]
         found, spread = zip(*parts, strict=True)
         return torch.cat(found), torch.cat(spread)
 
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """The model's weights for an engine: as in its ``state_dict``, adapters merged."""
+        return merged_weights(self.model)
+
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [[parameter for parameter in self.parameters() if parameter.requires_grad]]
+        """The model's parameters that learn and, if there is one, the critic's."""
+        modules = [self.model] if self.critic is None else [self.model, self.critic]
+        return [[parameter for parameter in module.parameters() if parameter.requires_grad] for module in modules]
 
 
-def _log_probs(states: Tensor, targets: Tensor, head: nn.Module, temperature: float) -> tuple[Tensor, Tensor]:
-    logits = head(states).float() / temperature
-    normalised = logits.log_softmax(-1)
-    with torch.no_grad():
-        entropy = -(normalised.exp() * normalised).sum(-1)
-    return normalised.gather(1, targets[:, None])[:, 0], entropy
+def output_layer(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What makes logits (M, V) of states (M, D), with what Gemma, Cohere and Granite do to theirs."""
+    net: Any = model
+    head, config = net.get_output_embeddings(), net.config.get_text_config()
+    cap = getattr(config, "final_logit_softcapping", None)
+    scale = getattr(config, "logit_scale", None) or 1.0 / (getattr(config, "logits_scaling", None) or 1.0)
+    if cap is None and scale == 1.0:
+        return head  # type: ignore[no-any-return]
+    if cap is None:
+        return lambda states: head(states) * scale
+    return lambda states: cap * torch.tanh(head(states) * scale / cap)
+
+
+@torch.no_grad()
+def check_head(model: nn.Module) -> None:
+    """Refuse a model whose logits are not what :func:`output_layer` makes of :func:`hidden_states`."""
+    net: Any = model
+    lengths = torch.tensor([6, 4], device=next(model.parameters()).device)
+    tokens = torch.arange(12, device=lengths.device).view(2, 6) % _vocabulary(model)
+    # Flash attention computes in bfloat16 only.
+    flash = str(net.config._attn_implementation).startswith("flash_attention")
+    with torch.autocast(tokens.device.type, torch.bfloat16, enabled=flash):
+        ours = output_layer(model)(hidden_states(model, tokens, lengths)).float()
+        theirs = [
+            net(row[None, :length], use_cache=False).logits[0].float()
+            for row, length in zip(tokens, (6, 4), strict=True)
+        ]
+    low = flash or next(model.parameters()).dtype != torch.float32
+    for row, other in zip(ours, theirs, strict=True):
+        gap = float((row[: len(other)] - other).abs().max())
+        if not gap <= (0.05 if low else 1e-3) * float(other.abs().max()):
+            raise ValueError(
+                f"{type(model).__name__}: its logits are not its output layer's of its decoder's last states, but up "
+                f"to {gap:.3g} apart: models that do more there, or that need a mask of padding, are not supported"
+            )
+
+
+def _vocabulary(model: nn.Module) -> int:
+    net: Any = model
+    return int(net.get_output_embeddings().weight.shape[0])
+
+
+def _log_probs(
+    states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor], temperature: float, entropy: str
+) -> tuple[Tensor, Tensor]:
+    normalised = (head(states).float() / temperature).log_softmax(-1)
+    found = normalised.gather(1, targets[:, None])[:, 0]
+    if entropy == "none":
+        return found, torch.zeros_like(found)
+    with torch.set_grad_enabled(entropy == "gradient" and torch.is_grad_enabled()):
+        return found, -(normalised.exp() * normalised).sum(-1)

@@ -1,0 +1,53 @@
+"""Values of the tokens of a sequence: the critic of PPO from human feedback."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from .reward_model import RewardModel
+from .sequences import hidden_states, without_dropout
+
+
+class TokenCritic(nn.Module):
+    """A linear head, 0 at first, on the states of a decoder that reads the tokens.
+
+    The decoder is a copy of that of ``model``, a model of transformers, to be trained apart from it; ``shared`` uses
+    the policy's own decoder instead, which then learns from the values too.
+    """
+
+    def __init__(self, model: nn.Module, *, shared: bool = False):
+        super().__init__()
+        net: Any = model
+        self.backbone: nn.Module | None = None
+        if not shared:
+            self.backbone = copy.deepcopy(net.get_decoder())
+            without_dropout(self.backbone)
+        like = next(model.parameters())
+        self.head = nn.Linear(net.config.get_text_config().hidden_size, 1, device=like.device)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @classmethod
+    def of(cls, reward_model: RewardModel) -> Self:
+        """A critic that says of every prefix what the reward model says of it (Ziegler et al. 2019 start there)."""
+        critic = cls(reward_model.model)
+        net: Any = reward_model.model
+        with torch.no_grad():
+            critic.head.weight.copy_(net.score.weight / reward_model.std)
+            critic.head.bias.copy_(-reward_model.mean / reward_model.std)
+        return critic
+
+    def values(self, tokens: Tensor, lengths: Tensor, states: Tensor | None = None) -> Tensor:
+        """What is expected before each token is chosen, shape (B, L); 0 for the first.
+
+        ``states`` (B, L, D) are those of the policy's decoder, for a critic that shares it.
+        """
+        if self.backbone is not None:
+            states = hidden_states(self.backbone, tokens, lengths)
+        assert states is not None, "a critic that shares the policy's decoder needs its states"
+        before = self.head(states[:, :-1].to(self.head.weight.dtype)).squeeze(-1).float()
+        return nn.functional.pad(before, (1, 0))

@@ -1,0 +1,176 @@
+"""Models: known ones from a folder or the hub, small ones built from nothing, their adapters, and back to a folder."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .options import LanguageOptions, LoraOptions, TinyModel
+
+STATISTICS = ("reward_mean", "reward_std")
+"""What a reward model's scores are shifted and scaled by, in its ``config.json``."""
+
+
+class ModelError(ValueError):
+    """A model that cannot be had, or not used; the message names it and the fix."""
+
+
+def load_model(
+    options: LanguageOptions, tokenizer: Any, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> nn.Module:
+    """The causal LM that ``options`` name, with its adapters, ready to learn.
+
+    What learns is float32; weights under adapters have ``options.dtype``. ``seed`` is for models and adapters made
+    from nothing. Raises :class:`ModelError`.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if options.tiny is not None:
+        model = build_model(options.tiny, tokenizer, seed, attention=options.attention)
+    else:
+        model = _pretrained(AutoModelForCausalLM, options.model, options)
+        _check_vocabulary(model, tokenizer, options.model)
+    return _prepared(model, options, tokenizer, seed).to(device)
+
+
+def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str = "sdpa") -> nn.Module:
+    """A model in Qwen2's architecture with tied embeddings and random weights, for the tokens of ``tokenizer``."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=sizes.hidden_size,
+        intermediate_size=sizes.intermediate_size,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.heads,
+        max_position_embeddings=sizes.max_positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        attn_implementation=attention,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen2ForCausalLM(config)
+
+
+def load_reward_model(
+    options: LanguageOptions, tokenizer: Any, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> tuple[nn.Module, float, float]:
+    """A sequence classification model with one label, and the mean and deviation that its scores are normalised by.
+
+    ``options.model`` is a reward model or a causal LM, whose head is then new.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    if options.tiny is not None:
+        model: Any = _with_head(build_model(options.tiny, tokenizer, seed, attention=options.attention), seed)
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = _pretrained(AutoModelForSequenceClassification, options.model, options, num_labels=1)
+        _check_vocabulary(model, tokenizer, options.model)
+    mean, std = (float(getattr(model.config, name, default)) for name, default in zip(STATISTICS, (0, 1), strict=True))
+    return _prepared(model, options, tokenizer, seed).to(device), mean, std
+
+
+def _with_head(model: Any, seed: int) -> nn.Module:
+    """A sequence classification model on the decoder of a causal LM."""
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(model.config)
+    config.num_labels = 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made: Any = AutoModelForSequenceClassification.from_config(config)
+    made.get_decoder().load_state_dict(model.get_decoder().state_dict())
+    return made  # type: ignore[no-any-return]
+
+
+def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Module:
+    """``model`` with adapters of peft, in float32, which alone learn; their product is 0 at first.
+
+    The head of a reward model learns too.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    if options.targets:
+        names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+        if missing := set(options.targets) - names:
+            raise ModelError(f"lora.targets {sorted(missing)}: no linear layer has this name; it has {sorted(names)}")
+    config = LoraConfig(
+        r=options.rank,
+        lora_alpha=options.alpha,
+        lora_dropout=options.dropout,
+        target_modules=list(options.targets) or "all-linear",
+        exclude_modules=["score"],
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        adapted: Any = get_peft_model(model, config)  # type: ignore[arg-type]
+    head = getattr(adapted.get_base_model(), "score", None)
+    if head is not None:
+        head.float().requires_grad_(True)
+    return adapted  # type: ignore[no-any-return]
+
+
+def save_model(model: nn.Module, tokenizer: Any, folder: Path) -> None:
+    """Write a plain folder in Hugging Face's form: config, safetensors with adapters merged, tokeniser."""
+    net: Any = model
+    if hasattr(net, "merge_and_unload"):
+        net = copy.deepcopy(net).merge_and_unload()
+    net.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: Any, folder: Path) -> None:
+    """The same of a sequence classification model; its scores are (head - mean) / std, as its config says."""
+    net: Any = model
+    net.config.update(dict(zip(STATISTICS, (float(mean), float(std)), strict=True)))
+    save_model(model, tokenizer, folder)
+
+
+def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any) -> Any:
+    low = options.lora is not None and options.dtype == "bfloat16"
+    try:
+        model, found = kind.from_pretrained(
+            name,
+            dtype=torch.bfloat16 if low else torch.float32,
+            attn_implementation=options.attention,
+            output_loading_info=True,
+            **settings,
+        )
+    except (OSError, ValueError, ImportError) as error:
+        raise ModelError(
+            f"model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form "
+            "(config.json, safetensors and tokeniser), a run's folder, or a model's id on the hub and a network"
+        ) from error
+    missing = sorted(set(found["missing_keys"]) - {"score.weight"})
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks weights: {', '.join(missing[:3])}{' ...' * (len(missing) > 3)}; its files are "
+            "incomplete or not of a language model"
+        )
+    return model
+
+
+def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"model {name!r} knows {rows} tokens and its tokeniser {len(tokenizer)}: the tokeniser belongs to another "
+            "model, or had tokens added to it; use the one that came with the model"
+        )
+
+
+def _prepared(model: Any, options: LanguageOptions, tokenizer: Any, seed: int) -> nn.Module:
+    for config in (model.config, getattr(model, "generation_config", None)):
+        if config is not None:
+            config.pad_token_id, config.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+    if options.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model if options.lora is None else add_lora(model, options.lora, seed=seed)

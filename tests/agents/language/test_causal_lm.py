@@ -1,0 +1,279 @@
+"""Log-probabilities, entropies and gradients of tokens against a plain forward pass of transformers."""
+
+import copy
+
+import pytest
+import torch
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.models import causal_lm
+from gaitway_agents.models.causal_lm import CausalLMPolicy
+from gaitway_agents.models.sequences import hidden_states, merged_weights, packed_states, token_chunks
+
+from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
+
+LENGTHS = torch.tensor([12, 7, 5, 9])
+
+
+def sequences(lengths=LENGTHS, width=14, seed=0):
+    """Tokens, lengths and mask of rows of which all but three tokens were chosen, and one in their middle was not."""
+    tokens = torch.randint(1, VOCABULARY, (len(lengths), width), generator=torch.Generator().manual_seed(seed))
+    at = torch.arange(width)
+    return tokens, lengths, ((at >= 3) & (at != 4) & (at < lengths[:, None])).float()
+
+
+def plain(model, tokens, lengths, mask, temperature=1.0):
+    """The same row by row, from all logits of sequences that have no padding."""
+    log_probs, entropy = torch.zeros(mask.shape), torch.zeros(mask.shape)
+    for row, length in enumerate(lengths.tolist()):
+        logits = model(input_ids=tokens[row : row + 1, :length]).logits[0, :-1].float() / temperature
+        said = logits.log_softmax(-1)
+        log_probs[row, 1:length] = said.gather(1, tokens[row, 1:length, None])[:, 0]
+        entropy[row, 1:length] = -(said.exp() * said).sum(-1)
+    return log_probs * mask, entropy * mask
+
+
+def batch_of(tokens, lengths, mask):
+    none = torch.zeros_like(mask)
+    return Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)
+
+
+def adapted(model, noise=0.1):
+    """The model with LoRA whose product is not 0."""
+    from peft import LoraConfig, get_peft_model
+
+    found = get_peft_model(model, LoraConfig(r=4, lora_alpha=8.0, target_modules="all-linear"))
+    generator = torch.Generator().manual_seed(1)
+    for name, parameter in found.named_parameters():
+        if "lora" in name:
+            parameter.data.normal_(0.0, noise, generator=generator)
+    return found
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_equals_a_plain_forward_pass(attention, temperature):
+    model = tiny_lm(attn_implementation=attention)
+    policy = CausalLMPolicy(model, temperature=temperature)
+    with torch.no_grad():
+        found = policy.evaluate(batch_of(*sequences()))
+        log_probs, entropy = plain(model, *sequences(), temperature)
+    assert log_probs.abs().sum() > 10.0
+    torch.testing.assert_close(found.log_probs, log_probs, atol=1e-6, rtol=0.0)
+    torch.testing.assert_close(found.entropy, entropy, atol=2e-6, rtol=0.0)
+
+
+def gradients(model, log_probs, entropy):
+    model.zero_grad()
+    weights = torch.randn(log_probs.shape, generator=torch.Generator().manual_seed(2))
+    ((log_probs + 0.3 * entropy) * weights).sum().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
+
+
+@pytest.mark.parametrize("slices", [False, True])
+def test_gradient_equals_that_of_all_logits(slices, monkeypatch):
+    if slices:
+        monkeypatch.setitem(causal_lm.LOGITS, "cpu", 4 * VOCABULARY)
+    model = tiny_lm()
+    ours = gradients(model, *CausalLMPolicy(model, entropy="gradient").log_probs(*sequences()))
+    naive = gradients(model, *plain(model, *sequences()))
+    for name, value in naive.items():
+        torch.testing.assert_close(ours[name], value, atol=2e-6, rtol=1e-5)
+
+
+def test_entropy_is_a_statistic_unless_asked():
+    model = tiny_lm()
+    log_probs, entropy = CausalLMPolicy(model).log_probs(*sequences())
+    assert entropy.sum() > 0.0 and not entropy.requires_grad
+    same, none = CausalLMPolicy(model, entropy="none").log_probs(*sequences())
+    assert torch.equal(same, log_probs) and not none.any()
+    with pytest.raises(ValueError, match="entropy 'maybe'"):
+        CausalLMPolicy(model, entropy="maybe")
+
+
+def largest(build, monkeypatch, limit):
+    """The most elements that any tensor saved for the backward pass, or made by the head, has."""
+    monkeypatch.setitem(causal_lm.LOGITS, "cpu", limit)
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
+        build().sum().backward()
+    return max(sizes)
+
+
+def test_never_holds_all_logits(monkeypatch):
+    model = tiny_lm(vocab_size=4096)
+    policy = CausalLMPolicy(model)
+    tokens, lengths, mask = sequences(torch.full((32,), 14))
+
+    def build():
+        return policy.log_probs(tokens, lengths, mask)[0]
+
+    chosen = int(mask.sum()) * 4096
+    assert largest(build, monkeypatch, 2**24) >= chosen
+    assert largest(build, monkeypatch, 16 * 4096) < chosen / 2  # the model's own weights are the largest then
+
+
+@pytest.mark.parametrize("name", ["gemma2", "cohere", "granite", "gpt2", "qwen3", "llama"])
+def test_other_architectures(name):
+    import transformers as hf
+
+    sizes = {
+        "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+    config = {
+        "gemma2": lambda: hf.Gemma2Config(**sizes, head_dim=8, final_logit_softcapping=0.2),
+        "cohere": lambda: hf.CohereConfig(**sizes, logit_scale=3.0),
+        "granite": lambda: hf.GraniteConfig(**sizes, logits_scaling=0.1),
+        "gpt2": lambda: hf.GPT2Config(
+            vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2
+        ),
+        "qwen3": lambda: hf.Qwen3Config(**sizes, head_dim=8),
+        "llama": lambda: hf.LlamaConfig(**sizes),
+    }[name]()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = hf.AutoModelForCausalLM.from_config(config)
+    policy = CausalLMPolicy(model)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            policy.log_probs(*sequences())[0], plain(model.eval(), *sequences())[0], atol=2e-6, rtol=0.0
+        )
+
+
+def test_refuses_a_model_whose_logits_come_from_elsewhere():
+    model = tiny_lm()
+    inner = model.forward
+    model.forward = lambda *args, **kwargs: shifted(inner(*args, **kwargs))
+
+    def shifted(output):
+        output.logits = output.logits * 1.5
+        return output
+
+    with pytest.raises(ValueError, match="not its output layer's of its decoder's last states"):
+        CausalLMPolicy(model)
+
+
+def test_rows_in_one_line_do_not_see_one_another():
+    model = tiny_lm().eval()
+    tokens, lengths, _ = sequences()
+    seen = torch.arange(tokens.shape[1]) < lengths[:, None]
+    with torch.no_grad():
+        apart = hidden_states(model, tokens, lengths)
+        packed = packed_states(model.get_decoder(), tokens, lengths)
+    torch.testing.assert_close(packed[seen], apart[seen], atol=2e-6, rtol=0.0)
+    assert not packed[~seen].any()
+
+
+def test_forward_passes_hold_so_many_tokens():
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(2, 15, (50,), generator=generator)
+    parts = token_chunks(batch_of(*sequences(lengths)), 40)
+    assert torch.cat(parts).sort().values.tolist() == list(range(50))
+    padded = [len(part) * int(lengths[part].max()) for part in parts]
+    assert max(padded) <= 40
+    assert sum(padded) < 1.15 * int(lengths.sum())
+    assert [len(part) for part in token_chunks(batch_of(*sequences(lengths)), 3)] == [1] * int((lengths > 1).sum())
+    pairs = Batch(
+        observations={"lengths": torch.tensor([[9, 4], [10, 10], [3, 2]])},
+        actions=torch.zeros(3, 2, 10),
+        log_probs=torch.zeros(3),
+        advantages=torch.zeros(3),
+    )
+    assert [part.tolist() for part in token_chunks(pairs, 20)] == [[1], [0], [2]]
+    assert [part.tolist() for part in token_chunks(pairs, 40)] == [[1, 0], [2]]
+
+
+def update(model, **settings):
+    """The weights after two steps of a policy gradient, and the statistics."""
+    policy = CausalLMPolicy(model)
+    batch = batch_of(*sequences(torch.tensor([14, 3, 9, 5, 4, 8, 11, 13])))
+    with torch.no_grad():
+        log_probs = policy.evaluate(batch).log_probs
+    signs = torch.tensor([1.0, -1.0]).repeat(4)[:, None]
+    batch = batch.replace(log_probs=log_probs, advantages=signs * batch.mask)
+    usual = {
+        "epochs": 2, "minibatches": 1, "learning_rate": 1e-3, "schedule": "constant", "entropy_coefficient": 0.0,
+        "normalize_advantages": "none",
+    }  # fmt: skip
+    optimizer = PolicyOptimizer(policy, OptimizerConfig(**(usual | settings)))
+    statistics = optimizer.update(batch)
+    return {name: value.clone() for name, value in model.state_dict().items()}, statistics
+
+
+@pytest.mark.parametrize("settings", [{"chunk_size": 20}, {"chunk_size": 20, "workers": 2}])
+@pytest.mark.parametrize("lora", [False, True])
+def test_updates_do_not_depend_on_how_they_are_cut_up(settings, lora):
+    start = tiny_lm()
+    make = adapted if lora else (lambda model: model)
+    whole, _ = update(make(copy.deepcopy(start)))
+    parts, _ = update(make(copy.deepcopy(start)), **settings)
+    moved = 0.0
+    for name, value in make(copy.deepcopy(start)).state_dict().items():
+        torch.testing.assert_close(parts[name], whole[name], atol=2e-5, rtol=0.0)
+        moved += float((whole[name] - value).abs().sum())
+        assert not lora or "lora" in name or torch.equal(whole[name], value), name
+    assert moved > 0.1
+
+
+def test_tied_embeddings_stay_tied():
+    model = tiny_lm()
+    update(model)
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+
+
+def test_low_precision_learns_the_same_way():
+    start = tiny_lm()
+    full, _ = update(copy.deepcopy(start))
+    low, _ = update(copy.deepcopy(start), precision="bfloat16")
+    first = torch.cat([(full[name] - value).flatten() for name, value in start.state_dict().items()])
+    second = torch.cat([(low[name] - value).flatten() for name, value in start.state_dict().items()])
+    assert all(value.dtype == torch.float32 for value in low.values())
+    assert torch.nn.functional.cosine_similarity(first, second, dim=0) > 0.9
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_activations_computed_anew_are_the_same(lora):
+    ours, again = (adapted(tiny_lm()) if lora else tiny_lm() for _ in range(2))
+    again.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    expected = gradients(ours, *CausalLMPolicy(ours, entropy="gradient").log_probs(*sequences()))
+    saved = []
+    policy = CausalLMPolicy(again, entropy="gradient")
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+        found = policy.log_probs(*sequences())
+    checkpointed = len(saved)
+    for name, value in gradients(again, *found).items():
+        torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=1e-5)
+    saved.clear()
+    again.gradient_checkpointing_disable()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+        policy.log_probs(*sequences())
+    assert checkpointed < 0.6 * len(saved)
+
+
+def test_no_dropout_unless_asked():
+    model = tiny_lm(attention_dropout=0.5)
+    model.train()
+    policy = CausalLMPolicy(model, dropout=True)
+    policy.train()
+    first, second = (policy.log_probs(*sequences())[0] for _ in range(2))
+    assert not torch.equal(first, second)
+    policy = CausalLMPolicy(model)
+    policy.train()
+    first, second = (policy.log_probs(*sequences())[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_an_engine_gets_adapters_merged():
+    model = tiny_lm()
+    names = list(model.state_dict())
+    policy = CausalLMPolicy(adapted(copy.deepcopy(model)))
+    weights = dict(policy.named_weights())
+    assert list(weights) == names
+    with torch.no_grad():
+        expected = policy.log_probs(*sequences())[0]
+        model.load_state_dict(weights)
+        assert (expected - CausalLMPolicy(tiny_lm()).log_probs(*sequences())[0]).abs().max() > 0.01
+        torch.testing.assert_close(CausalLMPolicy(model).log_probs(*sequences())[0], expected, atol=1e-5, rtol=0.0)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in merged_weights(model))
