@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+
+import torch
 
 from ..core.group_advantage import SCALES
 from ..core.optimizer import OptimizerConfig
+from .corrections import importance_weights
+from .entropy_control import EntropyControlConfig
 from .fixed_data import one_step
 from .kl_control import KLControlConfig
 from .schedule import LearningRateSchedule
@@ -13,6 +17,25 @@ from .schedule import LearningRateSchedule
 ADVANTAGES = ("group", "leave_one_out", "reinforce++", "reinforce++_baseline", "gae")
 OF_TOKENS = ("reinforce++", "gae")
 """Advantages that tell the tokens of a sequence apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionConfig:
+    """Importance weights, trainer over engine, of tokens that another engine or an older policy has sampled.
+
+    Defaults are truncated importance sampling's (Yao et al. 2025).
+    """
+
+    level: str = "token"
+    """Whose: the "token"'s; the "sequence"'s, the product of its tokens'; or "geometric", their mean."""
+    rule: str = "truncate"
+    """What lies outside the bounds is set to the bound ("truncate") or to 0 ("mask"); "reject" has 1 inside."""
+    low: float | None = None
+    high: float | None = 2.0
+
+    def __post_init__(self) -> None:
+        none = torch.zeros(0, 0)
+        importance_weights(none, none, none, **asdict(self))  # it knows what is bad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +74,15 @@ class PolicyGradientConfig:
     behaviour: str = "engine"
     """Whose log-probabilities the ratio starts from: the "engine"'s, as they were sampled, or the "trainer"'s,
     computed anew before the update at the cost of one more forward pass."""
+    correction: CorrectionConfig | None = None
+    """For behaviour "trainer": weigh tokens by how much likelier the trainer finds them than the engine did."""
+    off_policy_threshold: float | None = None
+    """For behaviour "trainer": leave out bad answers that the trainer finds this much less likely than the engine did,
+    in nats per token (DeepSeek-V3.2 2025)."""
+    entropy_share: float = 1.0
+    """For behaviour "trainer": learn from this share of the tokens alone, the least certain (Wang et al. 2025)."""
+    entropy: EntropyControlConfig | None = None
+    """Steer ``optimizer.entropy_coefficient`` to a target of the entropy."""
     schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)
     optimizer: OptimizerConfig = field(default_factory=one_step)
 
@@ -73,6 +105,7 @@ class PolicyGradientConfig:
         self._check_groups()
         self._check_lengths()
         self._check_optimizer()
+        self._check_corrections()
         if self.whiten_rewards and self.advantage not in OF_TOKENS:
             raise ValueError(
                 f"whiten_rewards with advantage {self.advantage!r}: only {' and '.join(map(repr, OF_TOKENS))} have "
@@ -112,6 +145,19 @@ class PolicyGradientConfig:
         if start is not None and end is not None and not 0 <= start < end:
             raise ValueError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
 
+    def _check_corrections(self) -> None:
+        if not 0.0 < self.entropy_share <= 1.0:
+            raise ValueError(f"entropy_share {self.entropy_share}: must lie in (0, 1]; 1 learns from all tokens")
+        if self.off_policy_threshold is not None and not self.off_policy_threshold > 0.0:
+            raise ValueError(f"off_policy_threshold {self.off_policy_threshold}: must be positive; None keeps all")
+        for name, asked in (
+            ("correction", self.correction is not None),
+            ("off_policy_threshold", self.off_policy_threshold is not None),
+            ("entropy_share", self.entropy_share < 1.0),
+        ):
+            if asked and self.behaviour != "trainer":
+                raise ValueError(f"{name} with behaviour {self.behaviour!r}: needs 'trainer', which it compares with")
+
     def _check_optimizer(self) -> None:
         if self.optimizer.schedule == "adaptive" and self.schedule.changes:
             raise ValueError(
@@ -125,5 +171,7 @@ class PolicyGradientConfig:
             )
         if self.advantage != "gae" and self.optimizer.critic is not None:
             raise ValueError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")
+        if self.entropy is not None and self.optimizer.entropy_coefficient:
+            raise ValueError("entropy steers optimizer.entropy_coefficient: set that to 0")
         if self.kl is not None and self.optimizer.kl_coefficient:
             raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -17,13 +18,18 @@ from ..core.group_advantage import (
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
 )
-from ..core.objective import kl_estimate, kl_k3, masked_mean
+from ..core.losses import PolicyLoss
+from ..core.objective import kl_estimate, masked_mean
 from ..core.optimizer import PolicyOptimizer
 from ..core.token_advantage import token_gae
 from ..models.causal_lm import CausalLMPolicy
+from ..models.token_critic import TokenCritic
 from .config import OF_TOKENS, PolicyGradientConfig
+from .corrections import high_entropy, importance_weights, mismatch, off_policy_mask
+from .entropy_control import EntropyController
 from .evaluation import evaluate
 from .kl_control import KLController
+from .reference import Reference
 from .samples import Samples, join, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
@@ -34,8 +40,8 @@ class PolicyGradientTrainer(SamplingTrainer):
     """``iterate()`` samples answers, learns from them and lets the world's engine follow.
 
     ``model`` is what :class:`gaitway_agents.models.causal_lm.CausalLMPolicy` takes. The ``critic`` is that of the
-    policy, for advantage "gae"; the ``reference`` is what a KL penalty is measured from. ``steps`` counts sampled
-    sequences, those included that dynamic sampling leaves out.
+    policy, for advantage "gae"; the ``reference`` is what a KL penalty is measured from, the model as it is now if none
+    is given. ``steps`` counts sampled sequences, those included that dynamic sampling leaves out.
     """
 
     def __init__(
@@ -47,17 +53,18 @@ class PolicyGradientTrainer(SamplingTrainer):
         seed: int,
         total_steps: int | None = None,
         reference: LogProbs | None = None,
-        critic: nn.Module | None = None,
+        critic: TokenCritic | None = None,
     ):
         if (config.advantage == "gae") != (critic is not None):
             raise ValueError(f"advantage {config.advantage!r} with critic {critic}: 'gae' needs one, others none")
-        if reference is None and config.needs_reference:
-            raise ValueError("a KL penalty needs the reference that it is measured from")
-        policy = CausalLMPolicy(model, temperature=world.temperature)
+        entropy = "gradient" if config.optimizer.entropy_coefficient or config.entropy is not None else "statistic"
+        policy = CausalLMPolicy(model, temperature=world.temperature, critic=critic, entropy=entropy)
         optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
-        self.config, self.reference = config, reference
+        self.config = config
+        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
         self.controller = None if config.kl is None else KLController(config.kl)
+        self.entropy = None if config.entropy is None else EntropyController(config.entropy)
 
     def iterate(self) -> dict[str, float]:
         """One batch of sampled sequences and one update. Returns metrics, with seconds under ``time/``.
@@ -70,11 +77,20 @@ class PolicyGradientTrainer(SamplingTrainer):
         batch = self._prepare(samples, metrics)
         if len(batch) >= self.config.optimizer.minibatches:
             self.anneal(self.steps - before)
-            metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}
+            metrics |= {f"learn/{name}": value for name, value in self._update(batch).items()}
             metrics |= self.follow()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(samples.lengths.sum()) / (end - sampled)
         return metrics | {"time/sampling": sampled - start, "time/learning": end - sampled, "time/total": end - start}
+
+    def _update(self, batch: Batch) -> dict[str, float]:
+        if self.entropy is None:
+            return self.optimizer.update(batch)
+        self.optimizer.loss = PolicyLoss(replace(self.config.optimizer, entropy_coefficient=self.entropy.coefficient))
+        statistics = self.optimizer.update(batch)
+        statistics["entropy_coefficient"] = self.entropy.coefficient
+        self.entropy.update(statistics["entropy"])
+        return statistics
 
     def _sample(self) -> tuple[Samples, dict[str, float]]:
         """Sequences to learn from, with shaped rewards, and metrics of all that were sampled for them."""
@@ -111,14 +127,16 @@ class PolicyGradientTrainer(SamplingTrainer):
             return batch
         if cfg.behaviour == "trainer" or cfg.advantage == "gae":
             now = evaluate(self.policy, batch, cfg.optimizer)
-            if cfg.behaviour == "trainer":
-                gap = kl_k3(now.log_probs - samples.log_probs)
-                metrics["learn/mismatch_kl"] = float(masked_mean(gap, samples.mask, samples.mask.sum()))
-                batch = batch.replace(log_probs=now.log_probs)
             batch = batch.replace(values=now.values)
+            if cfg.behaviour == "trainer":
+                batch = batch.replace(log_probs=now.log_probs)
         if self.reference is not None:
             batch = batch.replace(reference=self.reference.log_probs(samples.tokens, samples.lengths, samples.mask))
         batch = self._with_advantages(batch, samples, self._penalties(batch, metrics))
+        if cfg.behaviour == "trainer":
+            weights, statistics = _weights(cfg, batch, samples, now.entropy)
+            metrics |= {f"learn/{name}": value for name, value in statistics.items()}
+            batch = batch.replace(weights=weights)
         if cfg.truncated == "mask":
             batch = batch.replace(mask=samples.mask * samples.finished[:, None])
         for name, value in batch.named_tensors().items():
@@ -163,9 +181,35 @@ class PolicyGradientTrainer(SamplingTrainer):
         return batch.replace(advantages=advantages[:, None] * mask)
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"controller": None if self.controller is None else self.controller.state_dict()}
+        named = {"controller": self.controller, "entropy": self.entropy}
+        found = {name: None if part is None else part.state_dict() for name, part in named.items()}
+        return super().state_dict() | found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         if self.controller is not None:
             self.controller.load_state_dict(state["controller"])
+        if self.entropy is not None:
+            self.entropy.load_state_dict(state["entropy"])
+
+
+def _weights(
+    config: PolicyGradientConfig, batch: Batch, samples: Samples, entropy: Tensor
+) -> tuple[Tensor | None, dict[str, float]]:
+    """Weights of the tokens of ``batch``, whose log-probabilities are the trainer's; numbers for the log."""
+    mask = samples.mask
+    statistics = mismatch(batch.log_probs, samples.log_probs, mask)
+    found: list[Tensor] = []
+    if config.correction is not None:
+        weights, said = importance_weights(batch.log_probs, samples.log_probs, mask, **asdict(config.correction))
+        found.append(weights)
+        statistics |= said
+    if config.off_policy_threshold is not None:
+        weights, said = off_policy_mask(
+            batch.advantages, batch.log_probs, samples.log_probs, mask, config.off_policy_threshold
+        )
+        found.append(weights)
+        statistics |= said
+    if config.entropy_share < 1.0:
+        found.append(high_entropy(entropy, mask, config.entropy_share))
+    return (torch.stack(found).prod(0) if found else None), statistics

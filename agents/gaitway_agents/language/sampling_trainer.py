@@ -17,10 +17,7 @@ from .world import Rollout, TokenWorld
 
 
 class SamplingTrainer:
-    """Keeps ``world`` and ``policy`` together; ``iterate()`` is the agent's. ``steps`` counts sampled sequences.
-
-    What the policy says is what is learnt from, so it stays without dropout.
-    """
+    """Keeps ``world`` and ``policy`` together; ``iterate()`` is the agent's. ``steps`` counts sampled sequences."""
 
     def __init__(
         self,
@@ -34,7 +31,6 @@ class SamplingTrainer:
             raise ValueError(f"schedule {schedule.shape!r} needs total_steps: how long the training is")
         self.policy, self.optimizer, self.world = policy, optimizer, world
         self.schedule, self.total_steps = schedule, total_steps
-        self.policy.eval()
         self.steps = 0
         self.version = 0
         """How often the world was told of new weights, itself counting."""
@@ -63,7 +59,7 @@ class SamplingTrainer:
 
     def follow(self) -> dict[str, float]:
         """Let the engine have the policy's weights; numbers for the log."""
-        found = self.world.follow(self.policy.model.state_dict().items())
+        found = self.world.follow(self.policy.named_weights())
         self._follows = True
         self.version += 1
         return {f"learn/{name}": value for name, value in found.items()}

@@ -1,0 +1,48 @@
+"""A bonus for entropy only as large as keeps a policy from collapsing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntropyControlConfig:
+    """Settings of the controller of Skywork-OR1 (He et al. 2025)."""
+
+    target: float = 0.2
+    """Mean entropy of a token, in nats, below which there is a bonus."""
+    step: float = 0.005
+    """What the coefficient grows by in an update below the target, and falls by in one above."""
+    limit: float = 1.0
+    """Of the coefficient."""
+
+    def __post_init__(self) -> None:
+        for name in ("target", "step", "limit"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"entropy.{name} {getattr(self, name)}: must be positive; no entropy, no control")
+
+
+class EntropyController:
+    """Counts up and down; the bonus is paid only while the entropy is at or below the target."""
+
+    def __init__(self, config: EntropyControlConfig):
+        self.config = config
+        self._count, self._low = 0.0, False
+
+    @property
+    def coefficient(self) -> float:
+        """Of the bonus in the next update."""
+        return self._count if self._low else 0.0
+
+    def update(self, entropy: float) -> None:
+        """Note the mean entropy of an update's tokens, in nats."""
+        self._low = entropy <= self.config.target
+        step = self.config.step if self._low else -self.config.step
+        self._count = min(max(self._count + step, 0.0), self.config.limit)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self._count, "low": self._low}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._count, self._low = state["count"], state["low"]
