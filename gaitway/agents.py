@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.online_dpo import OnlineDPOConfig
+from gaitway_agents.language.preference import PreferenceConfig
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
     from gymnasium.vector import VectorEnv
 
+LanguageAgentConfig = SFTConfig | PolicyGradientConfig | OnlineDPOConfig | RewardModelConfig | PreferenceConfig
 AgentConfig = (
     PPOConfig
     | DQNConfig
@@ -30,6 +36,7 @@ AgentConfig = (
     | ValueIterationConfig
     | PolicyIterationConfig
     | RslRlConfig
+    | LanguageAgentConfig
 )
 
 
@@ -99,6 +106,30 @@ def _kinds() -> dict[str, Kind]:
     from .presets import AGENT_DEFAULTS
 
     return {name: KINDS[type(config)] for name, config in AGENT_DEFAULTS.items()}
+
+
+@dataclass(frozen=True)
+class TextKind:
+    """What agents that write texts are: their trainer, and the fields of rows that it learns from."""
+
+    trainer: str
+    fields: tuple[str, ...]
+    needs_reward: bool = False
+
+
+TEXT_KINDS: dict[type, TextKind] = {
+    SFTConfig: TextKind("gaitway_agents.language.sft:SFTTrainer", ("prompt", "completion")),
+    PolicyGradientConfig: TextKind(
+        "gaitway_agents.language.policy_gradient:PolicyGradientTrainer", ("prompt",), needs_reward=True
+    ),
+    OnlineDPOConfig: TextKind("gaitway_agents.language.online_dpo:OnlineDPOTrainer", ("prompt",), needs_reward=True),
+    RewardModelConfig: TextKind(
+        "gaitway_agents.language.reward_model:RewardModelTrainer", ("prompt", "chosen", "rejected")
+    ),
+    PreferenceConfig: TextKind(
+        "gaitway_agents.language.preference:PreferenceTrainer", ("prompt", "chosen", "rejected")
+    ),
+}
 
 
 def _describe(space: spaces.Dict) -> str:

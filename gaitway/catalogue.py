@@ -55,6 +55,11 @@ WORLDS = {
         extras=("train", "gyms"),
     ),
     "ale": Entry(summary="Atari 2600 games", modules=("torch", "gymnasium", "ale_py"), extras=("train", "atari")),
+    "language": Entry(
+        summary="prompts and answers: models of transformers, verifiers, tools",
+        modules=("torch", "gymnasium", "transformers", "peft", "math_verify", "jinja2"),
+        extras=("train", "language"),
+    ),
 }
 
 LEARNING = ("torch", "gymnasium", "tensorboard")
@@ -64,8 +69,13 @@ def _agent(summary: str) -> Entry:
     return Entry(summary=summary, modules=LEARNING, extras=("train",))
 
 
+def _writer(summary: str) -> Entry:
+    """An agent whose model writes texts."""
+    return Entry(summary=summary, modules=WORLDS["language"].modules, extras=WORLDS["language"].extras)
+
+
 AGENTS = {
-    "ppo": _agent("proximal policy optimisation: robots, games, classic control"),
+    "ppo": _agent("proximal policy optimisation: robots, games, classic control; of texts, with critic and reference"),
     "a2c": _agent("advantage actor-critic: PPO with one epoch of the whole batch, and RMSprop"),
     "vpg": _agent("vanilla policy gradient with a value baseline"),
     "reinforce": _agent("policy gradient of Monte-Carlo returns"),
@@ -81,6 +91,20 @@ AGENTS = {
     "expected-sarsa": _agent("expected SARSA on a table"),
     "value-iteration": _agent("exact planning in a known model, by value iteration"),
     "policy-iteration": _agent("exact planning in a known model, by policy iteration"),
+    "sft": _writer("supervised fine-tuning on demonstrations"),
+    "grpo": _writer("group-relative policy optimisation: several answers to a prompt, each against the others"),
+    "dr-grpo": _writer("GRPO without its biases towards long answers and easy prompts"),
+    "dapo": _writer("GRPO with clip-higher, dynamic sampling, token means and overlong handling"),
+    "gspo": _writer("GRPO with the ratio of whole sequences"),
+    "cispo": _writer("GRPO with clipped weights in place of clipped surrogates"),
+    "rloo": _writer("REINFORCE with the other answers to a prompt as baseline"),
+    "reinforce++": _writer("REINFORCE with advantages normalised over the batch"),
+    "online-dpo": _writer("DPO on pairs of fresh answers, the better one by reward"),
+    "reward-model": _writer("Bradley-Terry reward model of preferences"),
+    "dpo": _writer("direct preference optimisation"),
+    "ipo": _writer("identity preference optimisation: DPO with a bounded target"),
+    "kto": _writer("Kahneman-Tversky optimisation: answers labelled good or bad"),
+    "simpo": _writer("simple preference optimisation: mean log-probabilities, no reference"),
 }
 
 EXPORT = Entry(
@@ -93,6 +117,9 @@ LEAPP = Entry(
 )
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
+VLLM = Entry(
+    summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
+)
 COMPARE = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
 PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ffmpeg"), extras=("mujoco",))
 
@@ -107,6 +134,10 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "record": (TWIN,),
     "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
+    "evaluate": (WORLDS["language"],),
+    "chat": (WORLDS["language"],),
+    "report": (COMPARE,),
+    "train --rollout vllm": (VLLM,),
 }
 """What each command of ``gaitway`` needs."""
 

@@ -12,16 +12,19 @@ import yaml
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_language.options import LanguageOptions
 from gaitway_mujoco.options import PhysicsOptions
+from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
-from .agents import AgentConfig
+from .agents import TEXT_KINDS, AgentConfig
 from .catalogue import AGENTS, WORLDS
 from .errors import ConfigError
-from .presets import training_settings
+from .language.settings import TEXT_AGENTS, Choices
+from .presets import AGENT_DEFAULTS, training_settings
 from .tree import KIND, from_tree, join, to_tree, unknown_key
-from .worlds import WORLDS_OF, AnyTask, find_task, world_of
+from .worlds import WORLDS_OF, AnyTask, find_task, usual_agent, world_of
 
 CONFIG_FILE = "config.yaml"
 
@@ -38,13 +41,13 @@ class TrainConfig:
     env_groups: int = 1
     """The environments are split into so many groups; physics of one runs while terms of another are computed."""
     total_steps: int = 29_491_200
-    """Environment steps, all environments together."""
+    """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
     num_threads: int = 0
-    """Threads that step environments; 0 uses every core."""
+    """Threads that step environments, or of a language model's operations; 0 uses every core."""
     evaluation_episodes: int = 0
-    """Deterministic episodes to play when the training is over; 0 plays none."""
+    """Deterministic episodes to play, or held-out problems to answer, when the training is over; 0 has none."""
     evaluation_interval: int = 0
-    """Environment steps between further evaluations, of a tenth as many episodes; 0 has none."""
+    """Steps between further evaluations, of a tenth as many episodes, or of as many problems; 0 has none."""
     checkpoint_interval: int = 25
     """Iterations between checkpoints."""
     keep_checkpoints: int = 3
@@ -53,8 +56,11 @@ class TrainConfig:
     """How MuJoCo simulates a robot, where it learns there and where it is played; None for other tasks."""
     isaaclab: IsaacLabOptions | None = None
     """How Isaac Lab simulates a robot; None in other worlds."""
+    language: LanguageOptions | None = None
+    """Which model answers a language task, and through which engine; None for other tasks."""
     device: str = "auto"
-    """Where Isaac Lab simulates and the agent learns: "cuda:0", "cpu", or "auto"; other worlds are on the CPU."""
+    """Where Isaac Lab simulates or a language model is, and the agent learns: "cuda:0", "cpu", or "auto"; other worlds
+    are on the CPU."""
     task: AnyTask
 
     def __post_init__(self) -> None:
@@ -69,6 +75,7 @@ class TrainConfig:
                 f"physics: needed for a robot's task and for no other; {self.task.name} is one of {self.world}"
             )
         self._check_isaaclab()
+        self._check_language()
         for name, low in (
             ("num_envs", 1),
             ("env_groups", 1),
@@ -104,12 +111,12 @@ class TrainConfig:
     def _check_isaaclab(self) -> None:
         if (self.isaaclab is not None) != (self.world == "isaaclab"):
             raise ConfigError(f"isaaclab: needed with --world isaaclab and with no other; world={self.world}")
-        if self.world != "isaaclab":
-            if self.device not in ("auto", "cpu"):
-                raise ConfigError(f"device={self.device}: {self.world} simulates on the CPU; use device=auto")
-            return
+        if self.world not in ("isaaclab", "language") and self.device not in ("auto", "cpu"):
+            raise ConfigError(f"device={self.device}: {self.world} simulates on the CPU; use device=auto")
         if self.device not in ("auto", "cpu") and not re.fullmatch(r"cuda(:\d+)?", self.device):
             raise ConfigError(f"device={self.device}: use auto, cpu or cuda:0")
+        if self.world != "isaaclab":
+            return
         if not isinstance(self.agent, PPOConfig):
             raise ConfigError(
                 f"agent {self.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's own "
@@ -120,6 +127,23 @@ class TrainConfig:
                 raise ConfigError(
                     f"{name}={getattr(self, name)}: a process has one simulation of Isaac Lab; use {name}={value}"
                 )
+
+    def _check_language(self) -> None:
+        of_texts = isinstance(self.task, LanguageTask)
+        if (self.language is not None) != of_texts:
+            raise ConfigError(
+                f"language: needed for a language task and for no other; {self.task.name} is one of {self.world}"
+            )
+        if (type(self.agent) in TEXT_KINDS) != of_texts:
+            what, able = ("a language task", TEXT_AGENTS) if of_texts else ("an environment", AGENT_DEFAULTS)
+            raise ConfigError(
+                f"agent {self.algorithm!r} cannot learn {self.task.name}, {what}: use one of {', '.join(able)}"
+            )
+        if of_texts and (self.num_envs, self.env_groups) != (1, 1):
+            raise ConfigError(
+                f"num_envs={self.num_envs}, env_groups={self.env_groups}: a language task has no environments; "
+                "agent.prompts_per_step, agent.group_size and agent.batch_size say how much is done at once"
+            )
 
     def _check_rollout(self, agent: PPOConfig) -> None:
         rollout = self.num_envs * agent.num_steps
@@ -168,18 +192,31 @@ class TrainConfig:
 def resolve(
     task_name: str,
     *,
-    agent: str = "ppo",
+    agent: str | None = None,
     preset: str | None = None,
     config_file: Path | None = None,
     overrides: Sequence[str] = (),
+    choices: Choices | None = None,
     **given: Any,
 ) -> TrainConfig:
-    """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset."""
-    task = find_task(task_name, preset)
-    settings = training_settings(task, agent, preset, given.get("world") or world_of(task))
+    """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset;
+    ``choices`` what such options say of language models. ``agent`` None is the task's usual one."""
+    task, choices = find_task(task_name, preset), choices or Choices()
+    agent = agent or usual_agent(task)
+    if not isinstance(task, LanguageTask) and (options := choices.given()):
+        raise ConfigError(
+            f"{', '.join(options)}: of language models, and {task.name} is no language task; leave it out"
+        )
+    settings = training_settings(task, agent, preset, given.get("world") or world_of(task), choices)
     settings = settings | {key: value for key, value in given.items() if value is not None}
     base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)
-    return merge(base, config_file, overrides)
+    config = merge(base, config_file, overrides)
+    if config.language is not None and not config.language.model:
+        raise ConfigError(
+            f"{task.name} needs a model to begin with: add --model with a run folder, a folder in Hugging Face's form "
+            "or an id of its hub, such as Qwen/Qwen2.5-1.5B-Instruct; --model tiny builds a small one from nothing"
+        )
+    return config
 
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:

@@ -17,11 +17,15 @@ from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
 from gaitway_isaaclab.agents.settings import settings_of
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
+from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
 from .agents import AgentConfig
+from .catalogue import AGENTS
+from .errors import ConfigError
 from .gym_presets import gym_settings
+from .language.settings import Choices, language_settings
 from .worlds import AnyTask
 
 CPU: dict[str, Any] = {
@@ -76,10 +80,19 @@ AGENT_DEFAULTS: dict[str, AgentConfig] = {
 """Every agent's settings where a task has none of its own."""
 
 
-def training_settings(task: AnyTask, agent: str, preset: str | None, world: str) -> dict[str, Any]:
+def training_settings(
+    task: AnyTask, agent: str, preset: str | None, world: str, choices: Choices | None = None
+) -> dict[str, Any]:
     """Fields of :class:`gaitway.config.TrainConfig` for a task, agent, preset and world."""
+    if agent not in AGENTS:
+        raise UnknownNameError("agent", agent, AGENTS)
+    if isinstance(task, LanguageTask):
+        return language_settings(task, agent, choices or Choices())
     if agent not in AGENT_DEFAULTS:
-        raise UnknownNameError("agent", agent, AGENT_DEFAULTS)
+        raise ConfigError(
+            f"agent {agent!r} learns from texts, and {task.name} is an environment: use one of "
+            f"{', '.join(AGENT_DEFAULTS)}"
+        )
     if not isinstance(task, Task):
         return gym_settings(task, agent, AGENT_DEFAULTS[agent])
     settings = isaac_lab_settings(task) if preset is None else {"cpu": CPU, "sprint": SPRINT}[preset]

@@ -221,6 +221,7 @@ def _first_record(config: TrainConfig) -> dict[str, Any]:
         "total_steps": config.total_steps,
         "iterations": 0,
         "wall_time_s": 0.0,
+        "cpu_time_s": 0.0,
         "time_s": {},
         "started": _now(),
         "updated": _now(),

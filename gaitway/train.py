@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
 from gaitway_agents.core import distributed
@@ -17,11 +17,13 @@ from .errors import ConfigError, RunError
 from .files import make_folder, write_tensors_atomically
 from .interrupt import StopRequest, stop_requests
 from .progress import make_progress
+from .provenance import available_cores
 from .runs import EPISODES, RunFolder, read_rows
+from .worlds import usual_agent
 
 if TYPE_CHECKING:
     from gaitway_agents.symmetry import Symmetry
-    from gaitway_agents.trainer import Trainer
+    from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
     from torch import nn
 
@@ -74,7 +76,7 @@ def rehearse(config: TrainConfig) -> None:
     """Build a small copy of everything and use it once, so that what cannot work fails before it starts.
 
     A simulation of Isaac Lab takes minutes to start, and a process can have one: there, only what is installed is
-    looked at.
+    looked at. A language model is too large to be loaded twice: all but that is done once.
     """
     from gaitway_tasks.spec import Task
 
@@ -83,6 +85,11 @@ def rehearse(config: TrainConfig) -> None:
 
         preflight.check(config.isaaclab.physics)
         launch.resolve_device(config.device)
+        return
+    if config.language is not None:
+        from .language.rehearse import rehearse as rehearse_texts
+
+        rehearse_texts(config)
         return
     try:
         trainer = build_trainer(config, num_envs=1)
@@ -101,9 +108,8 @@ def rehearse(config: TrainConfig) -> None:
 
 def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code."""
-    torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
     try:
-        trainer = build_trainer(config)
+        trainer, judge = _set_up(config, run)
     except BaseException as error:
         _mark_failed(run, error)
         raise
@@ -112,8 +118,8 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
     progress = make_progress(config, trainer.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if iteration else None
-    judge = Judge(config, run, trainer)
-    start = time.perf_counter() - wall
+    judge.begin()
+    start, busy = time.perf_counter() - wall, time.process_time() - run.record.get("cpu_time_s", 0.0)
     with stop_requests() as stop, Board(run, iteration) as board, progress:
         try:
             while not _is_done(trainer, config) and not _asked_to_stop(stop):
@@ -130,9 +136,9 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
                 board.add(row, last=last)
                 progress.show(trainer.steps, metrics, last=last)
                 if iteration % config.checkpoint_interval == 0:
-                    saved = _save(run, trainer, config, iteration, wall, times)
+                    saved = _save(run, trainer, config, iteration, wall, time.process_time() - busy, times)
             if iteration % config.checkpoint_interval or saved is None:
-                saved = _save(run, trainer, config, iteration, wall, times)
+                saved = _save(run, trainer, config, iteration, wall, time.process_time() - busy, times)
         except BaseException as error:
             _mark_failed(run, error)
             raise
@@ -143,6 +149,19 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
     told = None if finished else stop.signal.name if stop.signal else "another process"
     _say_goodbye(run, config, saved, told)
     return 0 if finished else stop.exit_code
+
+
+def _set_up(config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+    if config.language is not None:
+        from .language.build import build_studio
+        from .language.judge import LanguageJudge
+
+        torch.set_num_threads(config.num_threads or available_cores())
+        studio = build_studio(config, run)
+        return studio.trainer, LanguageJudge(config, run, studio)
+    torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+    trainer = build_trainer(config)
+    return trainer, Judge(config, run, trainer)
 
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
@@ -164,23 +183,43 @@ def _asked_to_stop(stop: StopRequest) -> bool:
     return distributed.any_of(stop.signal is not None, torch.device("cpu"))
 
 
-def _is_done(trainer: Trainer, config: TrainConfig) -> bool:
+def _is_done(trainer: Learner, config: TrainConfig) -> bool:
     return trainer.steps >= config.total_steps or getattr(trainer, "finished", False)
 
 
+class Examiner(Protocol):
+    """Keeps account of a training and examines what it has learnt, as the configuration asks."""
+
+    def begin(self) -> None:
+        """The trainer is where this part of the training starts."""
+        ...
+
+    def watch(self, wall: float) -> dict[str, float]:
+        """After an iteration, ``wall`` seconds into the training; returns further metrics of it."""
+        ...
+
+    def final_exam(self, wall: float) -> None:
+        """After the last."""
+        ...
+
+
 class Judge:
-    """Keeps account of training episodes, and examines the policy as the configuration asks."""
+    """The examiner of agents in environments: their episodes, and those they play for it."""
 
     def __init__(self, config: TrainConfig, run: RunFolder, trainer: Trainer):
         self.config, self.run, self.trainer = config, run, trainer
-        path = run.path / EPISODES
-        earlier = read_rows(path)[-RECENT:] if path.exists() else []
-        self.recent = deque([(row["return"], row["length"]) for row in earlier], RECENT)
+        self.recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
         self.envs: dict[int, VectorEnv] = {}
-        self.examined = trainer.steps
+        self.examined = 0
+
+    def begin(self) -> None:
+        path = self.run.path / EPISODES
+        earlier = read_rows(path)[-RECENT:] if path.exists() else []
+        self.recent.extend((row["return"], row["length"]) for row in earlier)
+        self.examined = self.trainer.steps
 
     def watch(self, wall: float) -> dict[str, float]:
-        """Record the episodes of an iteration; returns the mean return and length of recent ones."""
+        """Record the episodes of an iteration; returns the mean return and length of recent ones, tracking errors."""
         episodes = self.trainer.pop_episodes()
         self.run.append_episodes(
             [{"steps": e.steps, "wall_s": wall, "return": e.ret, "length": e.length} for e in episodes]
@@ -190,10 +229,14 @@ class Judge:
         if interval and self.trainer.steps // interval > self.examined // interval:
             self.examined = self.trainer.steps
             self._examine(-(-self.config.evaluation_episodes // 10), wall)
+        metrics = tracking_errors(self.trainer.envs)
         if not self.recent:
-            return {}
+            return metrics
         returns, lengths = zip(*self.recent, strict=True)
-        return {"episodes/return": sum(returns) / len(returns), "episodes/length": sum(lengths) / len(lengths)}
+        return metrics | {
+            "episodes/return": sum(returns) / len(returns),
+            "episodes/length": sum(lengths) / len(lengths),
+        }
 
     def final_exam(self, wall: float) -> None:
         if self.config.evaluation_episodes:
@@ -235,6 +278,11 @@ def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Traine
     from .worlds import in_mujoco
 
     config = run.config()
+    if config.language is not None:
+        raise RunError(
+            f"{run.path} is a run of a language model: gaitway evaluate examines it, gaitway chat talks with it and "
+            "gaitway export writes it as a Hugging Face folder"
+        )
     found = run.load_checkpoint()
     if found is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
@@ -252,7 +300,7 @@ def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
     return config, trainer.actor(), path  # type: ignore[attr-defined]
 
 
-def _iterate(trainer: Trainer, run: RunFolder) -> dict[str, float]:
+def _iterate(trainer: Learner, run: RunFolder) -> dict[str, float]:
     from gaitway_agents.core.optimizer import NonFiniteError
 
     try:
@@ -267,7 +315,7 @@ def _iterate(trainer: Trainer, run: RunFolder) -> dict[str, float]:
             f"training stopped after {trainer.steps:,} steps: {error}. The whole state is in {path}; a lower "
             "agent.optimizer.learning_rate or a smaller agent.optimizer.desired_kl often helps"
         ) from error
-    return metrics | tracking_errors(trainer.envs)
+    return metrics
 
 
 def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
@@ -283,7 +331,7 @@ def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
     return errors
 
 
-def _restore(run: RunFolder, trainer: Trainer) -> tuple[int, float, dict[str, float]]:
+def _restore(run: RunFolder, trainer: Learner) -> tuple[int, float, dict[str, float]]:
     """Load the newest checkpoint if there is one: iterations done, wall time and time split so far."""
     found = run.load_checkpoint()
     if found is None:
@@ -303,10 +351,11 @@ def _restore(run: RunFolder, trainer: Trainer) -> tuple[int, float, dict[str, fl
 
 def _save(
     run: RunFolder,
-    trainer: Trainer,
+    trainer: Learner,
     config: TrainConfig,
     iteration: int,
     wall: float,
+    cpu: float,
     times: dict[str, float],
 ) -> Path:
     state = {
@@ -318,7 +367,9 @@ def _save(
         "trainer": trainer.state_dict(),
     }
     path = run.save_checkpoint(state, config.keep_checkpoints)
-    run.update(steps=trainer.steps, iterations=iteration, wall_time_s=round(wall, 3), time_s=times)
+    run.update(
+        steps=trainer.steps, iterations=iteration, wall_time_s=round(wall, 3), cpu_time_s=round(cpu, 3), time_s=times
+    )
     return path
 
 
@@ -369,4 +420,4 @@ def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, s
 
 
 def _agent_option(config: TrainConfig) -> str:
-    return "" if config.algorithm == "ppo" else f" --agent {config.algorithm}"
+    return "" if config.algorithm == usual_agent(config.task) else f" --agent {config.algorithm}"

@@ -2,7 +2,7 @@
 
 Dataclasses become mappings, tuples become lists, functions become ``module:function``, and a robot's model file that
 ships with Gaitway becomes ``robot:<name>``, so that a run folder can move between machines. Where a field allows
-several dataclasses, ``kind`` names the one meant; where it allows anything, ``kind`` is ``module:Class``.
+several dataclasses, ``kind`` names the one meant.
 """
 
 from __future__ import annotations
@@ -23,16 +23,11 @@ KIND = "kind"
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def to_tree(value: Any, hint: Any = None) -> Any:
-    """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``.
-
-    ``hint`` None: whoever reads the data knows its type.
-    """
+def to_tree(value: Any, hint: Any = Any) -> Any:
+    """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = typing.get_type_hints(type(value))
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
-        if hint is Any:
-            return {KIND: f"{type(value).__module__}:{type(value).__qualname__}", **tree}
         return {KIND: type(value).__name__, **tree} if len(_dataclasses_of(hint)) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
@@ -51,7 +46,7 @@ def to_tree(value: Any, hint: Any = None) -> Any:
 def from_tree(hint: Any, data: Any, path: str = "") -> Any:
     """The value of type ``hint`` that ``data`` describes; ``path`` is its dotted key, for messages."""
     if hint is Any:
-        return _anything_from(data, path)
+        return _freeze(data)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -63,7 +58,7 @@ def from_tree(hint: Any, data: Any, path: str = "") -> Any:
         _expect(isinstance(data, Mapping), path, data, "a mapping")
         return {str(key): from_tree(args[1], item, join(path, key)) for key, item in data.items()}
     if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
-        return _function_from(data, path)
+        return function_from(data, path)
     if hint is Path:
         return _path_from(data, path)
     return _scalar_from(hint, data, path)
@@ -154,21 +149,12 @@ def _expect(ok: bool, path: str, data: Any, expected: str) -> None:
         raise ConfigError(f"{path}={data!r}: expected {expected}")
 
 
-def _anything_from(data: Any, path: str) -> Any:
-    """Plain data, and dataclasses that say what they are."""
+def _freeze(data: Any) -> Any:
     if isinstance(data, Mapping):
-        if isinstance(kind := data.get(KIND), str) and ":" in kind:
-            return _dataclass_from(_class_from(kind, join(path, KIND)), data, path)
-        return {key: _anything_from(item, join(path, key)) for key, item in data.items()}
+        return {key: _freeze(item) for key, item in data.items()}
     if isinstance(data, list | tuple):
-        return tuple(_anything_from(item, f"{path}[{i}]") for i, item in enumerate(data))
+        return tuple(_freeze(item) for item in data)
     return data
-
-
-def _class_from(kind: str, path: str) -> type:
-    found = getattr(_module_from(kind, path), kind.split(":")[1], None)
-    _expect(isinstance(found, type) and dataclasses.is_dataclass(found), path, kind, "a dataclass, as module:Class")
-    return typing.cast("type", found)
 
 
 # ---- functions and files ---------------------------------------------------------------------------------------------
@@ -181,7 +167,8 @@ def _function_to_text(func: Callable[..., Any]) -> str:
     return f"{func.__module__}:{name}"
 
 
-def _function_from(data: Any, path: str) -> Callable[..., Any]:
+def function_from(data: Any, path: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names; ``path`` says where that was read, for messages."""
     _expect(isinstance(data, str) and data.count(":") == 1, path, data, "a function, as module:function")
     module, name = _module_from(data, path), data.split(":")[1]
     func = getattr(module, name, None)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
+from gaitway_tasks.language.files import is_file_name
+from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.tasks import get_language_task, language_task_names
 from gaitway_tasks.registry import UnknownNameError, get_task
 from gaitway_tasks.registry import task_names as robot_task_names
 from gaitway_tasks.spec import Task, Terrain
@@ -21,14 +24,19 @@ if TYPE_CHECKING:
 
     from .config import TrainConfig
 
-AnyTask = Task | GymTask | AtariTask
-WORLDS_OF = {Task: ("mujoco", "isaaclab"), GymTask: ("gymnasium",), AtariTask: ("ale",)}
+AnyTask = Task | GymTask | AtariTask | LanguageTask
+WORLDS_OF = {Task: ("mujoco", "isaaclab"), GymTask: ("gymnasium",), AtariTask: ("ale",), LanguageTask: ("language",)}
 """Where tasks of each kind can happen, the usual place first."""
 
 
 def world_of(task: AnyTask) -> str:
     """The name of the world that a task happens in unless told otherwise."""
     return WORLDS_OF[type(task)][0]
+
+
+def usual_agent(task: AnyTask) -> str:
+    """Who learns a task unless told otherwise."""
+    return "grpo" if isinstance(task, LanguageTask) else "ppo"
 
 
 def in_mujoco(config: TrainConfig) -> TrainConfig:
@@ -41,7 +49,7 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
 
 
 def find_task(name: str, preset: str | None = None) -> AnyTask:
-    """A robot's task, an Atari game, or a Gymnasium environment by short name or as ``gym:<id>``."""
+    """A robot's task, a language task or file, an Atari game, or a Gymnasium environment by name or as ``gym:<id>``."""
     import gaitway_ale
     import gaitway_gymnasium
 
@@ -49,12 +57,14 @@ def find_task(name: str, preset: str | None = None) -> AnyTask:
         return get_task(name, preset)
     if preset is not None:
         raise UnknownNameError(f"preset of {name}", preset, ())
+    if name in language_task_names() or is_file_name(name):
+        return get_language_task(name)
     if name.startswith("gym:"):
         try:
             return gaitway_gymnasium.task_named(name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-    known = [*robot_task_names(), *gaitway_gymnasium.task_names(), "gym:<id>"]
+    known = [*robot_task_names(), *language_task_names(), *gaitway_gymnasium.task_names(), "gym:<id>"]
     with contextlib.suppress(UnknownNameError):
         return gaitway_gymnasium.task_named(name)
     with contextlib.suppress(ImportError):  # without ale-py there are no games

@@ -57,6 +57,28 @@ class TextPreferences:
         return self._margins[index]
 
 
+class TextFeedback:
+    """``prompt`` and ``completion`` of rows, and their ``label``: whether the answer was liked.
+
+    Implements ``gaitway_agents.language.world.Feedback``.
+    """
+
+    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
+        self._examples = [_example(i, row, "completion", task, conversation) for i, row in enumerate(rows)]
+        if not self._examples or any("label" not in row for row in rows):
+            raise RowError(f"{task.name} has no feedback: its rows need 'completion' and 'label', true or false")
+        self._labels = [bool(row["label"]) for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def tokens(self, index: int) -> Example:
+        return self._examples[index]
+
+    def desirable(self, index: int) -> bool:
+        return self._labels[index]
+
+
 def _example(number: int, row: Row, field: str, task: LanguageTask, conversation: Conversation) -> Example:
     """A prompt and its answer: text, or a list of messages whose last is the answer's."""
     where = f"row {number} of {task.name}"

@@ -76,6 +76,9 @@ class LanguageOptions:
     top_k: int = 0
     """0 keeps every token."""
 
+    staleness: int = 0
+    """Updates that sampling may lag behind learning, in a process of its own; 0: they take turns."""
+
     def __post_init__(self) -> None:
         if (self.model == "tiny") != (self.tiny is not None):
             raise ValueError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
@@ -99,3 +102,5 @@ class LanguageOptions:
             raise ValueError(f"top_p {self.top_p}: must lie in (0, 1]")
         if self.top_k < 0:
             raise ValueError(f"top_k {self.top_k}: must not be negative")
+        if self.staleness < 0:
+            raise ValueError(f"staleness {self.staleness}: must not be negative; 0 samples and learns in turns")

@@ -26,6 +26,8 @@ EXTRAS = {
     "gyms": ("envpool", "Box2D", "pygame"),
     "atari": ("ale-py",),
     "rsl-rl": ("rsl-rl-lib",),
+    "language": ("transformers", "peft", "math-verify", "datasets"),
+    "vllm": ("vllm",),
     "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
     "robot": ("cyclonedds", "mcap"),
 }

@@ -16,11 +16,12 @@ from . import common
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
+    from ..language.settings import Choices
     from ..runs import RunFolder
 
 RESUMABLE = (
     "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
-    "evaluation_interval", "device",
+    "evaluation_interval", "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
 )  # fmt: skip
 """Settings that may change when a run is continued; any other would make it a different run."""
 
@@ -52,16 +53,23 @@ examples:
   gaitway train gym:LunarLander-v3 --agent dqn agent.double=true
   gaitway train breakout --agent ppo
   gaitway train frozen-lake --agent value-iteration
+  gaitway train arithmetic --agent sft --out runs/sft
+  gaitway train arithmetic --agent grpo --model runs/sft
+  gaitway train gsm8k --agent grpo --model Qwen/Qwen2.5-1.5B-Instruct --rollout vllm --lora
+  gaitway train pairs.jsonl --agent dpo --model runs/sft
+  gaitway train prompts.jsonl --agent ppo --model runs/sft --reward-model runs/judge
 """
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "train", "learn a task", DESCRIPTION)
     parser.add_argument(
-        "task", help="robot task, Gymnasium environment (also gym:ID) or Atari game; 'gaitway list tasks' shows them"
+        "task",
+        help="robot task, language task or file of texts, Gymnasium environment (also gym:ID) or Atari game; "
+        "'gaitway list tasks' shows them",
     )
     parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
-    parser.add_argument("--agent", help="who learns (default ppo); 'gaitway list agents' shows them")
+    parser.add_argument("--agent", help="who learns (default ppo, of texts grpo); 'gaitway list agents' shows them")
     parser.add_argument("--world", help="simulator to train in (default: the one the task is made for)")
     parser.add_argument(
         "--physics", choices=("physx", "newton"), help="engine of Isaac Lab (default: what is installed)"
@@ -82,6 +90,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="continue the run in --out, or the newest run of the task; starts one if there is none",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, only the last line")
+    texts = parser.add_argument_group("language tasks")
+    texts.add_argument(
+        "--model", metavar="MODEL", help="run folder, Hugging Face folder or hub id to begin with; or tiny"
+    )
+    texts.add_argument("--rollout", choices=("transformers", "vllm", "vllm-server"), help="who samples the answers")
+    texts.add_argument("--server", metavar="URL", help="address of the vLLM server, for --rollout vllm-server")
+    texts.add_argument("--lora", action="store_true", help="learn low-rank adapters only (language.lora.*)")
+    texts.add_argument(
+        "--reward-model",
+        metavar="RUN|URL|MODULE:FUNCTION",
+        help="who says what an answer is worth, in the task's place",
+    )
     return parser
 
 
@@ -105,18 +125,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_one(args: argparse.Namespace) -> int:
-    agent = args.agent or "ppo"
-    if agent not in AGENTS:
-        raise UnknownNameError("agent", agent, AGENTS)
+    if args.agent is not None and args.agent not in AGENTS:
+        raise UnknownNameError("agent", args.agent, AGENTS)
     isaaclab = args.world == "isaaclab"  # whose environments bring a torch of their own
+    agent = args.agent or "ppo"
     common.require(f"training with {agent}", WORLDS["isaaclab"] if isaaclab else AGENTS[agent])
 
     from .. import processes, runs
     from ..config import resolve
     from ..train import rehearse
-    from ..worlds import find_task, world_of
+    from ..worlds import find_task, usual_agent, world_of
 
     task = find_task(args.task, args.preset)
+    agent = args.agent or usual_agent(task)
     world = args.world or world_of(task)
     if world not in WORLDS:
         raise UnknownNameError("world", world, WORLDS)
@@ -133,9 +154,12 @@ def _run_one(args: argparse.Namespace) -> int:
         preset=args.preset,
         config_file=args.config,
         overrides=args.settings + _physics(args, world),
+        choices=_choices(args),
         seed=args.seed,
         world=args.world,
     )
+    if args.distributed and config.language is not None:
+        raise UserError("--distributed: language models learn in one process; leave it out")
     rehearse(config)
     if not _keeps_records():
         return _train(config, None)
@@ -144,6 +168,14 @@ def _run_one(args: argparse.Namespace) -> int:
     if world == "mujoco" and config.preset is None:
         print("these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores")
     return _train(config, folder, quiet=args.quiet)
+
+
+def _choices(args: argparse.Namespace) -> Choices:
+    from ..language.settings import Choices
+
+    return Choices(
+        model=args.model, rollout=args.rollout, server=args.server, lora=args.lora, reward_model=args.reward_model
+    )
 
 
 def _physics(args: argparse.Namespace, world: str) -> list[str]:
@@ -187,6 +219,7 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
         asked, had = getattr(args, name), getattr(stored, field)
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
+    _check_choices(args, stored, path)
     config = merge(stored, args.config, args.settings + _physics(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
@@ -206,6 +239,20 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
     folder.set_config(config)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     return _train(config, folder, quiet=args.quiet)
+
+
+def _check_choices(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:
+    """A run goes on with the model and the engine that it began with."""
+    choices = _choices(args)
+    if stored.language is None:
+        if given := choices.given():
+            raise RunError(f"{path} is no run of a language model: leave out {', '.join(given)}")
+        return
+    for name, asked in choices.as_settings().items():
+        if name != "lora" and asked != (had := getattr(stored.language, name)):
+            raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
+    if args.lora and stored.language.lora is None:
+        raise RunError(f"{path} was started without --lora: choose another --out")
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:

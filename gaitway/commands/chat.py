@@ -1,0 +1,77 @@
+"""``gaitway chat``: talk with a language model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ..catalogue import WORLDS
+from ..errors import UserError
+from . import common
+
+DESCRIPTION = """\
+Talk with a language model in the terminal: a run (its newest checkpoint), a folder in Hugging Face's form or an id of
+its hub. It answers as it learnt to, with the system prompt of its task. An empty line or Ctrl-D ends; /new forgets what
+was said so far. With --alone, and always for tiny models, every message is answered as if it were the first.
+
+Lines that are piped in are answered one by one, each alone; only the answers are printed.
+
+examples:
+  gaitway chat runs/reason/grpo
+  gaitway chat Qwen/Qwen2.5-1.5B-Instruct --temperature 0.7
+  gaitway chat runs/reason/grpo < problems.txt > answers.txt
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "chat", "talk with a language model", DESCRIPTION)
+    parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: that of the run's task)")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0, the default, takes the likeliest token")
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="length of an answer (default: that of the run's task)"
+    )
+    parser.add_argument("--alone", action="store_true", help="answer every message as if it were the first")
+    parser.add_argument("--seed", type=int, default=0, help="seed of what is drawn (default 0)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("chat", WORLDS["language"])
+    if not 0.0 <= args.temperature < float("inf"):
+        raise UserError(f"--temperature {args.temperature}: must not be negative")
+    if args.max_tokens is not None and args.max_tokens < 1:
+        raise UserError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    from ..language.talk import Talk
+
+    talk = Talk(
+        args.source,
+        system=args.system,
+        temperature=args.temperature,
+        max_tokens=args.max_tokens,
+        alone=args.alone or not sys.stdin.isatty(),
+        seed=args.seed,
+    )
+    for line in _asked() if sys.stdin.isatty() else (line.strip() for line in sys.stdin):
+        if line == "/new":
+            talk.forget()
+        elif line:
+            for piece in talk.say(line):
+                print(piece, end="", flush=True)
+            print()
+    return 0
+
+
+def _asked() -> Iterator[str]:
+    """What a person types, until there is nothing more."""
+    while True:
+        try:
+            line = input("> ").strip()
+        except EOFError:
+            print()
+            return
+        if not line:
+            return
+        yield line

@@ -1,0 +1,86 @@
+"""``gaitway evaluate``: how well does a language model answer?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import VLLM, WORLDS
+from ..errors import UserError
+from . import common
+
+if TYPE_CHECKING:
+    from ..language.evaluate import Evaluation
+
+DESCRIPTION = """\
+Answer the held-out problems of a language task: the likeliest answer to each and, with --samples, several drawn as in
+training. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (the unbiased
+estimate) and what a majority vote would have answered. A page shows the failures to read.
+
+The model is a run (its newest checkpoint), a folder in Hugging Face's form or an id of its hub. A run is asked the task
+that it learnt unless --task names another. key=value changes settings of the task or of the engine. A run of a reward
+model is asked which answer of each held-out pair is the better one.
+
+examples:
+  gaitway evaluate runs/reason/grpo --samples 8
+  gaitway evaluate runs/reason/grpo --problems 1000 task.source.steps=[4,4]
+  gaitway evaluate Qwen/Qwen2.5-1.5B-Instruct --task gsm8k --rollout vllm
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "evaluate", "say how well a language model answers", DESCRIPTION)
+    parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
+    parser.add_argument(
+        "settings", nargs="*", metavar="key=value", help="change a setting, e.g. language.dtype=bfloat16"
+    )
+    parser.add_argument("--task", help="language task or file of texts (default: the one that the run learnt)")
+    parser.add_argument(
+        "--samples", type=int, default=0, metavar="N", help="sampled answers to each problem (default 0)"
+    )
+    parser.add_argument("--problems", type=int, metavar="N", help="problems to answer (default: all that are held out)")
+    parser.add_argument("--rollout", choices=("transformers", "vllm"), default="transformers", help="who samples")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the samples (default 0)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of page and numbers (default evaluations/ in the run)"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
+    for name, least in (("samples", 0), ("problems", 1)):
+        if (value := getattr(args, name)) is not None and value < least:
+            raise UserError(f"--{name} {value}: must be at least {least}")
+    from ..language.exam import hold_exam
+
+    out, evaluation = hold_exam(
+        args.source,
+        task=args.task,
+        settings=args.settings,
+        samples=args.samples,
+        problems=args.problems,
+        rollout=args.rollout,
+        seed=args.seed,
+        out=args.out,
+    )
+    _print(evaluation)
+    print(f"page: {out.with_suffix('.html')}")
+    return 0
+
+
+def _print(evaluation: Evaluation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..language.pages import shown
+
+    table = Table(title_justify="left", header_style="bold")
+    table.add_column(f"{evaluation.task}, {len(evaluation.problems)} problems", no_wrap=True)
+    table.add_column("95 % interval", justify="right")
+    for name, measure in evaluation.measures.items():
+        table.add_row(name, shown(name, measure))
+    for name, measure in evaluation.levels.items():
+        table.add_row(f"greedy accuracy, level {name}", measure.percent())
+    Console().print(table)

@@ -1,0 +1,84 @@
+"""Everything about a language training that can be found wrong before a model is loaded."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_language.conversation import Conversation
+from gaitway_tasks.language.score import score
+from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.tasks import check_task
+
+from ..catalogue import VLLM, install_line
+from ..errors import ConfigError, RunError
+from ..runs import is_run
+from .data import Fitting, check_fields, check_lengths, converse, fitting
+from .models import find_device, language_run, language_task, options_of, tokenizer_of
+
+if TYPE_CHECKING:
+    from ..config import TrainConfig
+
+LOOK = 256
+"""Rows of an endless source that are looked at."""
+FEW = 4
+"""Answers that rewards are asked about."""
+
+
+def rehearse(config: TrainConfig) -> None:
+    """Read all rows, put them into tokens, ask for a reward, and look for model, device and engine.
+
+    Says how many rows there are. Raises a ``ValueError`` that names what is wrong, with its row or setting.
+    """
+    options, task = options_of(config), language_task(config)
+    find_device(config.device)
+    if options.rollout == "vllm" and (missing := VLLM.missing()):
+        raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
+    check_fields(task, config.algorithm, config.agent)
+    counts = check_task(task)
+    if is_run(Path(options.model)):
+        _check_run(Path(options.model), config)
+    conversation = converse(task, tokenizer_of(config))
+    skipped = counts["skipped"] + _check_rows(task, conversation)
+    room = task.max_prompt_tokens + task.max_completion_tokens
+    if options.tiny is not None and room > options.tiny.max_positions:
+        raise ConfigError(
+            f"task.max_prompt_tokens + task.max_completion_tokens = {room} is more than "
+            f"language.tiny.max_positions={options.tiny.max_positions}: raise that, or lower those"
+        )
+    _ask_rewards(task)
+    told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
+    print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
+
+
+def _check_run(path: Path, config: TrainConfig) -> None:
+    run = language_run(path)
+    if not run.checkpoints():
+        raise RunError(f"--model {path}: this run has no checkpoint yet; train it first")
+    of_judge = isinstance(run.config().agent, RewardModelConfig)
+    if of_judge and not isinstance(config.agent, RewardModelConfig):
+        raise RunError(f"--model {path}: this run made a reward model, which writes nothing; pass it to --reward-model")
+
+
+def _check_rows(task: LanguageTask, conversation: Conversation) -> int:
+    """Raise ``RowError`` for the first row that is too long; how many were skipped where that was asked for."""
+    kept = fitting(task, conversation).source
+    if isinstance(kept, Fitting):
+        for split in ("train", "test"):
+            kept.rows(split)
+        return kept.too_long
+    for split in ("train", "test"):
+        for number, row in enumerate(task.source.rows(split)):
+            check_lengths(number, row, task, conversation)
+    for row in islice(task.source.stream("train", 0), LOOK):  # of a generator, these are others
+        check_lengths(0, row, task, conversation)
+    return 0
+
+
+def _ask_rewards(task: LanguageTask) -> None:
+    """Let every reward judge a few answers, so that one that fails does so now."""
+    rows: list[Any] = list(islice(task.source.stream("train", 0), FEW))
+    answers = [str(row.get("completion", "")) for row in rows]
+    score(task, [row["prompt"] for row in rows], answers, rows)

@@ -1,0 +1,126 @@
+"""How language tasks are trained unless told otherwise, and what the command line says of models and rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gaitway_agents.language import presets as agents
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.online_dpo import OnlineDPOConfig
+from gaitway_agents.language.preference import PreferenceConfig
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.language.sft import SFTConfig
+from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_tasks.language.remote import load_reward
+from gaitway_tasks.language.spec import LanguageTask, TextReward
+
+from ..agents import AgentConfig
+from ..errors import ConfigError
+from ..runs import RunFolder, is_run
+
+TEXT_AGENTS: dict[str, AgentConfig] = {
+    "sft": SFTConfig(),
+    "grpo": agents.GRPO,
+    "dr-grpo": agents.DR_GRPO,
+    "dapo": agents.DAPO,
+    "gspo": agents.GSPO,
+    "cispo": agents.CISPO,
+    "rloo": agents.RLOO,
+    "reinforce++": agents.REINFORCE_PLUS_PLUS,
+    "ppo": agents.PPO_RLHF,
+    "online-dpo": OnlineDPOConfig(),
+    "reward-model": RewardModelConfig(),
+    "dpo": PreferenceConfig(loss="dpo"),
+    "ipo": PreferenceConfig(loss="ipo"),
+    "kto": PreferenceConfig(loss="kto"),
+    "simpo": PreferenceConfig(loss="simpo"),
+}
+"""Every agent's settings for texts. PPO of texts has a critic and a reference of its own."""
+
+UPDATES = 200
+"""Updates of agents that sample, by default."""
+EXAMPLES = 20_000
+"""Examples or pairs that the others read, by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What options of their own say on the command line; None where they say nothing."""
+
+    model: str | None = None
+    rollout: str | None = None
+    server: str | None = None
+    lora: bool = False
+    reward_model: str | None = None
+
+    def given(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+
+    def as_settings(self) -> dict[str, Any]:
+        """Fields of :class:`LanguageOptions`."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in ("model", "rollout", "server")}
+        return {name: value for name, value in found.items() if value} | ({"lora": LoraOptions()} if self.lora else {})
+
+
+def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[str, Any]:
+    """Fields of :class:`gaitway.config.TrainConfig`, the task among them, for whatever the command line says."""
+    if agent not in TEXT_AGENTS:
+        raise ConfigError(f"agent {agent!r} does not learn from texts, and {task.name} is a language task: use one of "
+                          f"{', '.join(TEXT_AGENTS)}")  # fmt: skip
+    settings: dict[str, Any] = {
+        "task": task,
+        "num_envs": 1,
+        "num_threads": 1,
+        "evaluation_episodes": 200,
+        "agent": TEXT_AGENTS[agent],
+        "language": LanguageOptions(model="", tiny=None),
+        "checkpoint_interval": 10,
+    }
+    config = settings["agent"]
+    if isinstance(config, PolicyGradientConfig):
+        sequences = config.prompts_per_step * config.group_size
+        settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
+    else:
+        settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
+    if task.name == "arithmetic" and (choices.model is None or is_tiny(choices.model)):
+        settings |= {"language": LanguageOptions(tiny=TinyModel())}
+    chosen = choices.as_settings()
+    if "model" in chosen:
+        chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
+    settings["language"] = replace(settings["language"], **chosen)
+    if choices.reward_model is not None:
+        settings["task"] = with_reward_model(settings["task"], choices.reward_model)
+    return settings
+
+
+def is_tiny(model: str) -> bool:
+    """Whether ``model`` is "tiny", or a run that began with one that was."""
+    while is_run(Path(model)):
+        options = RunFolder.open(Path(model)).config().language
+        if options is None:
+            return False
+        model = options.model
+    return model == "tiny"
+
+
+def with_reward_model(task: LanguageTask, source: str) -> LanguageTask:
+    """The task with a reward from a reward model's run, an address, or ``module:function``.
+
+    Its own rewards are still measured, with weight 0: they tell whether the reward model can be trusted.
+    """
+    if is_run(Path(source)):
+        from .rewards import reward_of_run
+
+        reward = TextReward(func=reward_of_run, params={"run": source})
+    elif ":" in source:
+        reward = load_reward(source)
+    else:
+        raise ConfigError(
+            f"--reward-model {source}: there is no run folder; give one, an address such as http://127.0.0.1:8000, or "
+            "a function as module:function"
+        )
+    measured = {name: replace(part, weight=0.0) for name, part in task.rewards.items()}
+    return task.replace(rewards={**measured, "reward_model": reward})
