@@ -90,7 +90,12 @@ class FixedDataTrainer:
         while done < self.config.updates and (not done or self.total_steps is None or self.steps < self.total_steps):
             batch = self.batch_of(self.order.take(self.config.batch_size))
             self._schedule()
-            for name, value in self.optimizer.update(batch).items():
+            with torch.random.fork_rng(
+                devices=[]
+            ):  # of dropout, where a policy has it: equal however often we were interrupted
+                torch.manual_seed(self.generator.initial_seed() + self.steps)
+                statistics = self.optimizer.update(batch)
+            for name, value in statistics.items():
                 sums[name] = sums.get(name, 0.0) + value
             self.steps += self.config.batch_size
             tokens += float(batch.observations["lengths"].sum())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,14 +12,13 @@ from ..core.batch import Batch
 from ..core.group_advantage import has_signal
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.preference import PairLoss, PreferenceLossConfig
-from ..trainer import Episode
 from .fixed_data import one_step
 from .pairs import SequencePolicy, pairs_of
-from .preference import LogProbs
+from .reference import Reference
 from .samples import Samples, statistics_of
+from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
-from .weights import load_trainable_state, trainable_state
-from .world import Rollout, TokenWorld
+from .world import LogProbs, TokenWorld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +54,11 @@ class OnlineDPOConfig(PreferenceLossConfig):
             raise ValueError("optimizer.normalize_advantages: must be 'none', there are no advantages")
 
 
-class OnlineDPOTrainer:
+class OnlineDPOTrainer(SamplingTrainer):
     """``iterate()`` samples answers, learns from the pairs among them and lets the world's engine follow.
 
-    ``model`` is a causal LM of transformers; it stays without dropout. ``steps`` counts sampled answers.
+    ``model`` is a causal LM of transformers; the ``reference`` is the model as it is now if none is given. ``steps``
+    counts sampled answers.
     """
 
     def __init__(
@@ -73,43 +71,29 @@ class OnlineDPOTrainer:
         total_steps: int | None = None,
         reference: LogProbs | None = None,
     ):
-        if config.needs_reference != (reference is not None):
-            raise ValueError(f"loss {config.loss!r} with reference {reference}: only 'simpo' has none")
-        if config.schedule.changes and not total_steps:
-            raise ValueError(f"schedule {config.schedule.shape!r} needs total_steps: how long the training is")
-        self.config, self.world, self.total_steps, self.reference = config, world, total_steps, reference
-        self.device = next(model.parameters()).device
-        self.policy = SequencePolicy(model, temperature=world.temperature)
-        self.policy.eval()
-        self.generator = torch.Generator().manual_seed(seed)
-        self.optimizer = PolicyOptimizer(self.policy, config.optimizer, self.generator, loss=PairLoss(config))
-        self.steps = 0
-        self.version = 0
-        """How often the world was told of new weights, itself counting."""
-        self.last_rollout: Rollout | None = None
-        """What was sampled last, for people to read."""
-        self._follows = False
+        if reference is not None and not config.needs_reference:
+            raise ValueError(f"loss {config.loss!r} has no reference: leave it out")
+        policy = SequencePolicy(model, temperature=world.temperature, entropy="none")
+        generator = torch.Generator().manual_seed(seed)
+        optimizer = PolicyOptimizer(policy, config.optimizer, generator, loss=PairLoss(config))
+        super().__init__(policy, optimizer, world, config.schedule, total_steps)
+        self.config = config
+        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
 
     def iterate(self) -> dict[str, float]:
-        """Returns metrics, with the seconds spent under ``time/``. Without a pair that differs nothing is learnt."""
-        cfg, start = self.config, time.perf_counter()
-        if not self._follows:
-            self._follow()
-        self.last_rollout = rollout = self.world.sample(cfg.prompts_per_step, cfg.group_size)
-        samples = Samples.of(rollout, self.device)
+        """Returns metrics, with the seconds spent under ``time/``. Where no rewards differ nothing is learnt."""
+        start = time.perf_counter()
+        samples = self.draw(self.config.prompts_per_step, self.config.group_size)
         sampled = time.perf_counter()
         metrics = statistics_of(samples)
-        metrics["rollout/staleness"] = float(self.version - rollout.version)
-        metrics |= _speed(rollout)
         batch = self._pairs(samples)
-        if len(batch) >= cfg.optimizer.minibatches:
-            self._schedule(len(samples))
+        if len(batch) >= self.config.optimizer.minibatches:
+            self.anneal(len(samples))
             metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}
-            metrics |= {f"learn/{name}": value for name, value in self._follow().items()}
-        self.steps += len(samples)
+            metrics |= self.follow()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(batch.observations["lengths"].sum()) / (end - sampled)
-        return metrics | {"time/learning": end - sampled, "time/total": end - start}
+        return metrics | {"time/sampling": sampled - start, "time/learning": end - sampled, "time/total": end - start}
 
     @torch.no_grad()
     def _pairs(self, samples: Samples) -> Batch:
@@ -118,58 +102,10 @@ class OnlineDPOTrainer:
         rewards = (samples.rewards - penalty).view(-1, self.config.group_size)
         differ = has_signal(rewards.flatten(), samples.groups).view(rewards.shape)[:, 0].nonzero().flatten()
         first = differ * self.config.group_size
-        best, worst = rewards[differ].argmax(1), rewards[differ].argmin(1)
-        rows = torch.stack((first + best, first + worst), 1)
+        rows = torch.stack((first + rewards[differ].argmax(1), first + rewards[differ].argmin(1)), 1)
         batch = pairs_of(samples.tokens[rows], samples.lengths[rows], samples.mask[rows])
         if self.reference is None or not len(batch):
             return batch
         flat = rows.flatten()
         said = self.reference.log_probs(samples.tokens[flat], samples.lengths[flat], samples.mask[flat])
         return batch.replace(reference=said.sum(-1).view(rows.shape))
-
-    def _schedule(self, sampled: int) -> None:
-        progress = (self.steps + 0.5 * sampled) / self.total_steps if self.total_steps else 0.0
-        self.optimizer.learning_rate = self.config.optimizer.learning_rate * self.config.schedule.factor(progress)
-
-    def _follow(self) -> Mapping[str, float]:
-        """Let the engine have the policy's weights."""
-        found = self.world.follow(self.policy.model.state_dict().items())
-        self._follows = True
-        self.version += 1
-        return found
-
-    # ---- policies and checkpoints ----------------------------------------------------------------------------------
-
-    def pop_episodes(self) -> list[Episode]:
-        return []
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the training depends on."""
-        return {
-            "policy": trainable_state(self.policy),
-            "optimizer": self.optimizer.state_dict(),
-            "generator": self.generator.get_state(),
-            "world": self.world.state_dict(),
-            "version": self.version,
-            "steps": self.steps,
-        }
-
-    def load_policy(self, state: dict[str, Any]) -> None:
-        load_trainable_state(self.policy, state["policy"])
-        self._follows = False
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.load_policy(state)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.generator.set_state(state["generator"])
-        self._follow()
-        self.world.load_state_dict(state["world"])
-        self.version, self.steps = state["version"], state["steps"]
-
-
-def _speed(rollout: Rollout) -> dict[str, float]:
-    """What sampling took."""
-    found = {f"time/{name}": value for name, value in rollout.timing.items()}
-    if rollout.timing.get("generation"):
-        found["rollout/tokens_per_s"] = float(rollout.mask.sum()) / rollout.timing["generation"]
-    return found

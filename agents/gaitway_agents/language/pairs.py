@@ -25,13 +25,12 @@ class SequencePolicy(CausalLMPolicy):
     """
 
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Sums of the log-probabilities of each answer's tokens, and the mean entropy there, shape (B,) or (B, 2)."""
+        """Sums of the log-probabilities of each answer's tokens, shape (B,) or (B, 2)."""
         shape = batch.actions.shape[:-1]
         mask = batch.observations["mask"].flatten(0, -2)
         lengths = batch.observations["lengths"].flatten()
         log_probs, entropy = self.log_probs(batch.actions.flatten(0, -2), lengths, mask)
-        means = entropy.sum(-1) / mask.sum(-1).clamp(min=1.0)
-        return Evaluation(log_probs=log_probs.sum(-1).view(shape), entropy=means.view(shape))
+        return Evaluation(log_probs=log_probs.sum(-1).view(shape), entropy=entropy.sum(-1).view(shape))
 
 
 def batch_of_pairs(pairs: Sequence[tuple[Example, Example]], device: torch.device) -> Batch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +14,9 @@ from ..core.optimizer import OptimizerConfig
 from ..core.preference import PreferenceLossConfig, preference_loss
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
 from .pairs import Example, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
+from .reference import Reference
 from .sequences import pad
-from .world import Feedback, Preferences
-
-
-class LogProbs(Protocol):
-    """A policy that does not learn."""
-
-    def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
-        """Log-probability of each masked token after those before it, shape (B, L); 0 elsewhere."""
-        ...
+from .world import Feedback, LogProbs, Preferences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +35,8 @@ class PreferenceConfig(FixedDataConfig, PreferenceLossConfig):
 class PreferenceTrainer(FixedDataTrainer):
     """Learns from pairs, or, with loss "kto", from single answers, which a pair is two of.
 
-    ``model`` is a causal LM of transformers; it stays without dropout. Each example's log-probability under the
-    ``reference`` is computed once and kept. SimPO has no reference.
+    ``model`` is a causal LM of transformers. The ``reference`` is the model as it is now if none is given; what it says
+    of each answer is computed once and kept. SimPO has none.
     """
 
     def __init__(
@@ -56,11 +49,11 @@ class PreferenceTrainer(FixedDataTrainer):
         total_steps: int | None = None,
         reference: LogProbs | None = None,
     ):
-        if config.needs_reference != (reference is not None):
-            raise ValueError(f"loss {config.loss!r} with reference {reference}: only 'simpo' has none")
-        policy = SequencePolicy(model)
-        policy.eval()
-        self.reference, self.device = reference, next(model.parameters()).device
+        if reference is not None and not config.needs_reference:
+            raise ValueError(f"loss {config.loss!r} has no reference: leave it out")
+        policy = SequencePolicy(model, entropy="none")
+        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
+        self.device = next(model.parameters()).device
         self.feedback: Feedback | None = None
         if config.loss == "kto":
             self.feedback = _feedback(preferences)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,21 +13,11 @@ from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..core.policy import Evaluation
 from ..core.preference import RankingLoss
+from ..models.reward_model import RewardModel
+from ..models.sequences import token_chunks
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
 from .pairs import batch_of_pairs, check_pairs
 from .world import Preferences
-
-
-class Scorer(Protocol):
-    """A module with a scalar head, such as :class:`gaitway_agents.models.reward_model.RewardModel`."""
-
-    def score(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """What each answer is worth, from tokens (B, L) padded on the right and lengths (B,); shape (B,)."""
-        ...
-
-    def normalise(self, scores: Tensor) -> None:
-        """Shift and scale what ``score`` says so that answers with these scores (N,) have mean 0 and deviation 1."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,28 +44,33 @@ class RewardModelConfig(FixedDataConfig):
 class RankingPolicy(nn.Module):
     """A reward model as what chooses the better of two answers."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: RewardModel):
         super().__init__()
         self.model = model
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """Scores (P, 2), and the log-probability (P,) that the first answer of each pair is chosen."""
-        scorer: Any = self.model
         lengths = batch.observations["lengths"]
-        scores = scorer.score(batch.actions.flatten(0, 1), lengths.flatten()).float().view(lengths.shape)
+        scores = self.model.score(batch.actions.flatten(0, 1), lengths.flatten()).float().view(lengths.shape)
         log_probs = logsigmoid(scores[:, 0] - scores[:, 1])
         return Evaluation(log_probs=log_probs, entropy=torch.zeros_like(log_probs), values=scores)
 
+    def chunks(self, batch: Batch, size: int) -> list[Tensor]:
+        """The rows of each forward pass, of at most ``size`` tokens."""
+        return token_chunks(batch, size)
+
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [[parameter for parameter in self.parameters() if parameter.requires_grad]]
+        return self.model.parameter_groups()
 
 
 class RewardModelTrainer(FixedDataTrainer):
-    """Learns which of two answers is chosen; ``model`` is a :class:`Scorer` and stays without dropout."""
+    """Learns which of two answers is chosen."""
+
+    policy: RankingPolicy
 
     def __init__(
         self,
-        model: nn.Module,
+        model: RewardModel,
         preferences: Preferences,
         config: RewardModelConfig,
         *,
@@ -89,7 +83,6 @@ class RewardModelTrainer(FixedDataTrainer):
         self.preferences, self.settings = preferences, config
         self.device = next(model.parameters()).device
         policy = RankingPolicy(model)
-        policy.eval()
         loss = RankingLoss(use_margin=config.use_margin, centring=config.centring)
         super().__init__(policy, len(preferences), self._batch, loss, config, seed=seed, total_steps=total_steps)
 
@@ -97,20 +90,20 @@ class RewardModelTrainer(FixedDataTrainer):
         metrics = super().iterate()
         if self.settings.normalise_on and self.total_steps is not None and self.steps >= self.total_steps:
             rows = range(min(self.settings.normalise_on, len(self.preferences)))
-            scorer: Any = self.policy.model
-            scorer.normalise(self.scores(self.preferences, rows).flatten())
+            self.policy.model.normalise(self.scores(self.preferences, rows).flatten())
         return metrics
 
     @torch.no_grad()
     def scores(self, preferences: Preferences, rows: Sequence[int] | None = None) -> Tensor:
         """Scores of chosen and rejected answers of other pairs, or some of them, shape (P, 2), on the CPU."""
         rows = range(len(preferences)) if rows is None else rows
-        policy: Any = self.policy
         found = []
         for start in range(0, len(rows), self.config.batch_size):
             part = rows[start : start + self.config.batch_size]
-            values = policy.evaluate(batch_of_pairs([preferences.pair(row) for row in part], self.device)).values
-            found.append(values.cpu())
+            batch = batch_of_pairs([preferences.pair(row) for row in part], self.device)
+            lengths = batch.observations["lengths"]
+            values = self.policy.model.score(batch.actions.flatten(0, 1), lengths.flatten())
+            found.append(values.view(lengths.shape).cpu())
         return torch.cat(found)
 
     def accuracy(self, preferences: Preferences) -> float:

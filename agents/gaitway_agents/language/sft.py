@@ -44,7 +44,7 @@ class SFTTrainer(FixedDataTrainer):
         self.demonstrations = demonstrations
         self.device = next(model.parameters()).device
         super().__init__(
-            CausalLMPolicy(model),
+            CausalLMPolicy(model, entropy="none", dropout=True),
             len(demonstrations),
             self._batch,
             NegativeLogLikelihood(),

@@ -22,8 +22,7 @@ def trainer(loss="dpo", data=None, batch_size=8, updates=1, learning_rate=1e-3, 
         optimizer=one_step(learning_rate=learning_rate),
         **settings,
     )
-    reference = Frozen(model) if config.needs_reference else None
-    return PreferenceTrainer(model, data or HigherWins(40), config, seed=0, reference=reference)
+    return PreferenceTrainer(model, data or HigherWins(40), config, seed=0)
 
 
 def plain_log_probs(model, tokens, mask):
@@ -135,7 +134,8 @@ def test_bad_data_and_settings_are_named():
 
     with pytest.raises(ValueError, match="pair 4: the rejected answer is empty"):
         trainer(data=Empty(8))
-    with pytest.raises(ValueError, match="only 'simpo' has none"):
-        PreferenceTrainer(tiny_lm(), HigherWins(8), PreferenceConfig(schedule=CONSTANT), seed=0)
+    with pytest.raises(ValueError, match="'simpo' has no reference"):
+        config = PreferenceConfig(loss="simpo", schedule=CONSTANT)
+        PreferenceTrainer(tiny_lm(), HigherWins(8), config, seed=0, reference=Frozen(tiny_lm()))
     with pytest.raises(ValueError, match="batch_size 1"):
         PreferenceConfig(loss="kto", batch_size=1)
