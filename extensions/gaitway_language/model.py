@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +109,7 @@ def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Mod
         lora_alpha=options.alpha,
         lora_dropout=options.dropout,
         target_modules=list(options.targets) or "all-linear",
-        exclude_modules=["score"],
+        exclude_modules=["score"] if hasattr(model, "score") else None,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -137,14 +139,15 @@ def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: An
 def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any) -> Any:
     low = options.lora is not None and options.dtype == "bfloat16"
     try:
-        model, found = kind.from_pretrained(
-            name,
-            dtype=torch.bfloat16 if low else torch.float32,
-            attn_implementation=options.attention,
-            output_loading_info=True,
-            **settings,
-        )
-    except (OSError, ValueError, ImportError) as error:
+        with _quiet():
+            model, found = kind.from_pretrained(
+                name,
+                dtype=torch.bfloat16 if low else torch.float32,
+                attn_implementation=options.attention,
+                output_loading_info=True,
+                **settings,
+            )
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
         raise ModelError(
             f"model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form "
             "(config.json, safetensors and tokeniser), a run's folder, or a model's id on the hub and a network"
@@ -156,6 +159,22 @@ def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any)
             "incomplete or not of a language model"
         )
     return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' report of what it loaded: what is missing is an error here, and a new head is none."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
@@ -170,7 +189,9 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
 def _prepared(model: Any, options: LanguageOptions, tokenizer: Any, seed: int) -> nn.Module:
     for config in (model.config, getattr(model, "generation_config", None)):
         if config is not None:
-            config.pad_token_id, config.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+            config.pad_token_id = tokenizer.pad_token_id
+            if config.eos_token_id is None:
+                config.eos_token_id = tokenizer.eos_token_id
     if options.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model if options.lora is None else add_lora(model, options.lora, seed=seed)

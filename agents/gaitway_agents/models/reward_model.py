@@ -41,7 +41,7 @@ class RewardModel(nn.Module):
         states = hidden_states(self.model, tokens[:, :width], lengths)
         last = states[torch.arange(len(states), device=states.device), lengths - 1]
         net: Any = self.model
-        raw: Tensor = net.score(last)[:, 0]
+        raw: Tensor = net.score(last.to(net.score.weight.dtype))[:, 0]
         return (raw.float() - self.mean) / self.std
 
     def normalise(self, scores: Tensor) -> None:
