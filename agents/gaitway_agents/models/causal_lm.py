@@ -156,7 +156,8 @@ def _vocabulary(model: nn.Module) -> int:
 def _log_probs(
     states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor], temperature: float, entropy: str
 ) -> tuple[Tensor, Tensor]:
-    normalised = (head(states).float() / temperature).log_softmax(-1)
+    logits = head(states)
+    normalised = ((logits if logits.dtype == torch.float64 else logits.float()) / temperature).log_softmax(-1)
     found = normalised.gather(1, targets[:, None])[:, 0]
     if entropy == "none":
         return found, torch.zeros_like(found)

@@ -49,5 +49,5 @@ class TokenCritic(nn.Module):
         if self.backbone is not None:
             states = hidden_states(self.backbone, tokens, lengths)
         assert states is not None, "a critic that shares the policy's decoder needs its states"
-        before = self.head(states[:, :-1].to(self.head.weight.dtype)).squeeze(-1).float()
-        return nn.functional.pad(before, (1, 0))
+        before = self.head(states[:, :-1].to(self.head.weight.dtype)).squeeze(-1)
+        return nn.functional.pad(before if before.dtype == torch.float64 else before.float(), (1, 0))
