@@ -9,7 +9,6 @@ from ..catalogue import AGENTS, WORLDS, Entry, install_line
 from . import common
 
 if TYPE_CHECKING:
-    from gaitway_tasks.language.spec import LanguageTask
     from rich.table import Table
 
 KINDS = ("tasks", "robots", "worlds", "agents")
@@ -42,14 +41,14 @@ def run(args: argparse.Namespace) -> int:
 def _tasks() -> Table:
     from gaitway_ale import games
     from gaitway_gymnasium.tasks import IDS
-    from gaitway_tasks.language.tasks import get_language_task, language_task_names
+    from gaitway_tasks.language.tasks import language_task_names, summary
     from gaitway_tasks.registry import SUMMARIES, presets, task_names
 
     table = _table("task", "presets", "what is learnt")
     for name in task_names():
         table.add_row(name, ", ".join(presets(name)), SUMMARIES[name])
     for name in language_task_names():
-        table.add_row(name, "", _texts(get_language_task(name)))
+        table.add_row(name, "", summary(name))
     table.add_row(
         "FILE.jsonl", "", "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
     )
@@ -62,11 +61,6 @@ def _tasks() -> Table:
         names = [game.replace("_", "-") for game in games()]
         table.add_row("Atari games", "", f"{len(names)} of them, each also as NAME-ram: {', '.join(names)}")
     return table
-
-
-def _texts(task: LanguageTask) -> str:
-    parts = " + ".join(f"{reward.weight:g} {name}" for name, reward in task.rewards.items())
-    return f"texts: {task.summary}; reward {parts or 'by a reward model'}"
 
 
 def _robots() -> Table:

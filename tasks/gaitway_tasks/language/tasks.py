@@ -67,6 +67,11 @@ def language_task_names() -> list[str]:
     return sorted(_TASKS)
 
 
+def summary(name: str) -> str:
+    """One line about the task of that name."""
+    return str(_TASKS[name].__doc__).rstrip(".")
+
+
 def get_language_task(name: str) -> LanguageTask:
     """The task of that name, or of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
