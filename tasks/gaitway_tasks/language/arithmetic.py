@@ -23,6 +23,8 @@ QUESTIONS = ("how many {things} ?", "how many {things} now ?", "how many are lef
 
 _TEST_SHARE = 10
 """One calculation in so many is kept for testing."""
+_PATIENCE = 1000
+"""So many known problems in a row, and there are hardly any others."""
 
 
 class _Step(NamedTuple):
@@ -84,11 +86,13 @@ class ArithmeticSource:
         count = self.demonstrations if train else self.test_problems
         problems = self._problems(split, f"rows/{split}", self._demonstration_steps if train else self.steps)
         found: dict[str, Row] = {}
-        for _ in range(50 * count):
+        repeated = 0
+        while len(found) < count and repeated < _PATIENCE:
             row = next(problems)
+            repeated = repeated + 1 if row["prompt"] in found else 0
             found.setdefault(row["prompt"], row)
-            if len(found) == count:
-                return list(found.values())
+        if len(found) == count:
+            return list(found.values())
         raise ValueError(
             f"only {len(found)} of {count} different {split} problems found: ask for fewer, or widen "
             f"steps {self.steps}, operand {self.operand} or max_total {self.max_total}"

@@ -15,29 +15,30 @@ THINGS = ("fox", "lake", "bell", "tree", "boat", "lamp", "road", "bird", "house"
 PLEASANT = ("bright", "gentle", "lovely", "warm")
 PLAIN = ("small", "old", "tall", "grey")
 UNPLEASANT = ("ugly", "rotten", "awful", "dull")
-VERBS = ("waits", "shines", "rests", "sings", "moves", "stands")
-POLITE, RUDE = "thank you for asking .", "now leave me alone ."
+POLITE, RUDE = "thank you", "now leave"
 
-_SENTENCE = re.compile(f"the ({'|'.join(PLEASANT + PLAIN + UNPLEASANT)}) ({'|'.join(THINGS)}) ({'|'.join(VERBS)})")
+_ITEM = re.compile(f"a ({'|'.join(PLEASANT + PLAIN + UNPLEASANT)}) ({'|'.join(THINGS)})")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescriptionSource:
     """Requests and answers such as
 
-    | describe the fox and the bell and the lake
-    | the old fox waits . the ugly tree shines . thank you for asking .
+    | describe the fox and the bell
+    | a tall fox and a warm lake and a ugly fox . thank you
 
     Each row has a ``prompt``, a ``completion`` as the careless writer writes it, and two more of the writer's answers,
-    ``chosen`` and ``rejected`` by a judge who makes mistakes: :func:`judge` compares their scores with the noise of
-    the model of Bradley and Terry (1952). Words are separated by single spaces.
+    ``chosen`` and ``rejected`` by a judge who makes mistakes: it compares their scores (see :func:`score`) with the
+    noise of the model of Bradley and Terry (1952). Words are separated by single spaces.
     """
 
-    asked: int = 3
+    asked: int = 2
     """Things in a request."""
+    longest: int = 4
+    """Most things that the writer describes."""
     faithful: float = 0.6
-    """Probability that a sentence of the writer's is about a thing that was asked for, perhaps for a second time."""
-    noise: float = 0.5
+    """Probability that the writer describes a thing that was asked for, perhaps for a second time, not any thing."""
+    noise: float = 0.25
     """The answer that is better by this much is chosen with odds e : 1; 0 makes no mistakes."""
     pairs: int = 4000
     test_pairs: int = 500
@@ -45,6 +46,8 @@ class DescriptionSource:
     def __post_init__(self) -> None:
         if not 1 <= self.asked <= len(THINGS) // 2:
             raise ValueError(f"asked {self.asked}: must lie between 1 and {len(THINGS) // 2}")
+        if self.longest < 1:
+            raise ValueError(f"longest {self.longest}: must be at least 1")
         if not 0.0 <= self.faithful <= 1.0:
             raise ValueError(f"faithful {self.faithful}: is a probability")
         if not self.noise >= 0.0:
@@ -58,7 +61,7 @@ class DescriptionSource:
         return [self._row(rng, split) for _ in range(self.pairs if split == "train" else self.test_pairs)]
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """New requests without end."""
+        """New rows without end."""
         check_split(split)
         rng = random.Random(f"gaitway descriptions/stream/{split}/{seed}")
         while True:
@@ -66,9 +69,8 @@ class DescriptionSource:
 
     def vocabulary(self) -> list[str]:
         """Every word that a row can contain."""
-        sentences = ["describe the and .", POLITE, RUDE]
-        words = {word for text in sentences for word in text.split()}
-        return [*sorted(words), *THINGS, *PLEASANT, *PLAIN, *UNPLEASANT, *VERBS]
+        words = {word for text in ("describe the and .", "a", POLITE, RUDE) for word in text.split()}
+        return [*sorted(words), *THINGS, *PLEASANT, *PLAIN, *UNPLEASANT]
 
     def prefer(self, rng: random.Random, prompt: str, first: str, second: str) -> tuple[str, str]:
         """The answer that the judge, with its mistakes, chooses, and the one it rejects."""
@@ -78,7 +80,7 @@ class DescriptionSource:
 
     def _row(self, rng: random.Random, split: str) -> Row:
         wanted = rng.sample(THINGS, self.asked)
-        while (sum(map(THINGS.index, wanted)) % 5 == 0) != (split == "test"):  # no request of one split is in another
+        while (sum(map(THINGS.index, wanted)) % 5 == 0) != (split == "test"):  # no request is in both splits
             wanted = rng.sample(THINGS, self.asked)
         prompt = f"describe {' and '.join(f'the {thing}' for thing in wanted)}"
         chosen, rejected = self.prefer(rng, prompt, self._write(rng, wanted), self._write(rng, wanted))
@@ -90,38 +92,33 @@ class DescriptionSource:
         }
 
     def _write(self, rng: random.Random, wanted: Sequence[str]) -> str:
-        sentences = []
-        for _ in range(rng.randint(1, self.asked + 1)):
+        items = []
+        for _ in range(rng.randint(1, self.longest)):
             thing = rng.choice(wanted if rng.random() < self.faithful else THINGS)
-            quality = rng.choice(rng.choice((PLEASANT, PLAIN, UNPLEASANT)))
-            sentences.append(f"the {quality} {thing} {rng.choice(VERBS)} .")
+            items.append(f"a {rng.choice(rng.choice((PLEASANT, PLAIN, UNPLEASANT)))} {thing}")
         ending = rng.choice((POLITE, RUDE, ""))
-        return " ".join([*sentences, ending] if ending else sentences)
+        return f"{' and '.join(items)} .{' ' if ending else ''}{ending}"
 
 
 def score(prompt: str, completion: str) -> float:
-    """What an answer is truly worth: at most 1.25 for each thing that was asked for, and 0.5.
+    """What an answer is truly worth, at most 1.25 for each thing that was asked for and 0.5.
 
-    1 for each thing that was asked for, described once; -0.5 for describing another thing, or one again, and for a
-    sentence in no known form; 0.25 for a pleasant word and -0.25 for an unpleasant one; 0.5 for a polite ending and
-    -0.5 for a rude one.
+    1 for each thing that was asked for; -0.5 for another thing, for one a second time, and for words in no known form;
+    0.25 for a pleasant word and -0.25 for an unpleasant one; 0.5 for a polite ending and -0.5 for a rude one.
     """
     wanted = set(prompt.split()) & set(THINGS)
-    sentences = [part.strip() for part in completion.split(".")]
-    unfinished = sentences.pop()
-    total = -0.5 if unfinished else 0.0
+    body, _, ending = (part.strip() for part in completion.partition("."))
+    total = {POLITE: 0.5, RUDE: -0.5, "": 0.0}.get(ending, -0.5)
     described: set[str] = set()
-    for number, sentence in enumerate(sentences):
-        known = _SENTENCE.fullmatch(sentence)
-        if known:
-            quality, thing = known[1], known[2]
-            total += 1.0 if thing in wanted and thing not in described else -0.5
-            total += 0.25 * (quality in PLEASANT) - 0.25 * (quality in UNPLEASANT)
-            described.add(thing)
-        elif number == len(sentences) - 1 and not unfinished and f"{sentence} ." in (POLITE, RUDE):
-            total += 0.5 if f"{sentence} ." == POLITE else -0.5
-        else:
+    for item in body.split(" and "):
+        known = _ITEM.fullmatch(item)
+        if known is None:
             total -= 0.5
+            continue
+        quality, thing = known[1], known[2]
+        total += 1.0 if thing in wanted and thing not in described else -0.5
+        total += 0.25 * (quality in PLEASANT) - 0.25 * (quality in UNPLEASANT)
+        described.add(thing)
     return total
 
 

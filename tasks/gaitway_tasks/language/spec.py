@@ -10,6 +10,7 @@ from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
+from .tools import TOOLS
 
 Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource
 """Where the rows of a task may come from; each is a :class:`Rows`."""
@@ -32,6 +33,10 @@ class TextReward:
     time_limit: float = 600.0
     """Longest time for the completions of one call [s]; one that takes longer is an error."""
 
+    def __post_init__(self) -> None:
+        if not self.time_limit > 0.0:
+            raise ValueError(f"time_limit {self.time_limit}: must be positive")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTask:
@@ -49,6 +54,19 @@ class LanguageTask:
     """Tools the model may call, by name: "calculator", "python"."""
     max_turns: int = 1
     """Answers of the model within one conversation; more than one only with tools."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_prompt_tokens", "max_completion_tokens", "max_turns"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
+        unknown = [name for name in self.tools if name not in TOOLS]
+        if unknown:
+            raise ValueError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
+        if bool(self.tools) != (self.max_turns > 1):
+            raise ValueError(
+                f"max_turns {self.max_turns} with tools {self.tools}: a tool's reply needs a further turn, and without "
+                "tools there is none"
+            )
 
     def replace(self, **changes: Any) -> Self:
         return replace(self, **changes)
