@@ -1,0 +1,131 @@
+"""Tools: what counts as a call, what they reply, and what they refuse."""
+
+import ast
+import time
+from fractions import Fraction
+
+import pytest
+from gaitway_tasks.language.tools import MAX_RESULT_CHARS, calculator, call_tools, tool_prompt
+from hypothesis import given
+from hypothesis import strategies as st
+
+numbers = st.integers(0, 1000).map(str)
+expressions = st.recursive(
+    numbers,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%"]), inner).map(" ".join),
+        inner.map("({})".format),
+        inner.map("-{}".format),
+    ),
+    max_leaves=12,
+)
+
+
+class _Exact(ast.NodeTransformer):
+    def visit_Constant(self, node):
+        return ast.Call(ast.Name("Fraction", ast.Load()), [node], [])
+
+
+@given(expressions)
+def test_the_calculator_is_right(text):
+    tree = ast.fix_missing_locations(_Exact().visit(ast.parse(text, mode="eval")))
+    try:
+        value = Fraction(eval(compile(tree, "", "eval"), {"Fraction": Fraction}))
+    except ZeroDivisionError:
+        with pytest.raises(ZeroDivisionError):
+            calculator(text)
+        return
+    if len(text) <= 200:
+        assert float(calculator(text)) == pytest.approx(float(value), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3*4", "12"),
+        ("12 / 4", "3"),
+        ("1/3*3", "1"),
+        ("0.1 + 0.2", "0.3"),
+        ("2^10", "1024"),
+        ("2 ** 0.5", "1.414213562"),
+        ("2 ** -1", "0.5"),
+        ("1,234 × 2", "2468"),
+        ("7 ÷ 2 − 1", "2.5"),
+    ],
+)
+def test_ways_to_write_arithmetic(text, value):
+    assert calculator(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9**9**9",
+        "2**(10**9)",
+        "(2**1000)**2*(2**1000)",
+        "2.5**1e300",
+        "9.9**999.5",
+        "(-8)**(1/3)",
+        "1e999",
+        "__import__('os')",
+        "().__class__",
+        "x",
+        "[1]*10",
+        "'a'*10",
+        "1 if 1 else 2",
+        "True + 1",
+        "1j",
+        "lambda: 1",
+        "(" * 150,
+        "-" * 190 + "1" * 20,
+        "1" + "+1" * 200,
+        "",
+        "\x00",
+    ],
+)
+def test_what_is_no_arithmetic_or_too_much_of_it(text):
+    begin = time.process_time()
+    with pytest.raises((ValueError, ArithmeticError)):
+        calculator(text)
+    assert time.process_time() - begin < 0.5
+
+
+@given(st.text(max_size=40))
+def test_any_input_gets_a_reply(text):
+    reply = call_tools(["calculator"])(f"<tool>calculator: {text.replace('<', '')}</tool>")
+    assert isinstance(reply, str) and reply
+
+
+def test_calls():
+    reply = call_tools(["calculator", "python"])
+    assert reply("So <tool>calculator: 3*4</tool>\n") == "12"
+    assert reply("<tool>calculator: 1+1</tool> then <tool>calculator: 2+2</tool>") == "2\n4"
+    assert reply("<tool>python: print(6 * 7)</tool>") == "42"
+    assert reply("<tool>python: ```python\nprint('a')\n```</tool>") == "a"
+    assert reply("<tool>python: x = 1</tool>") == "(nothing printed)"
+    assert reply('<tool_call>\n{"name": "calculator", "arguments": {"expression": "7/2"}}\n</tool_call>') == "3.5"
+    assert reply('<tool_call>{"name": "calculator", "arguments": "{\\"x\\": \\"1+1\\"}"}</tool_call>') == "2"
+
+
+def test_what_is_no_call():
+    reply = call_tools(["calculator"])
+    for text in ("", "12", "<tool>calculator: 3*4</tool> is 12", "<tool>calculator: 3*4", "calculator: 3*4</tool>"):
+        assert reply(text) is None
+
+
+def test_calls_that_fail_say_why():
+    reply = call_tools(["calculator"])
+    assert reply("<tool>calculator: 1/0</tool>") == "error: division by zero"
+    assert reply("<tool>calculator: 1+</tool>") == "error: not an arithmetic expression"
+    assert reply("<tool>python: print(1)</tool>") == "error: no tool 'python', there are calculator"
+    for call in ("{", "3", '{"name": "calculator"}', '{"name": "calculator", "arguments": {"a": "1", "b": "2"}}'):
+        assert reply(f"<tool_call>{call}</tool_call>") == "error: a call needs a name and one argument"
+    python = call_tools(["python"])
+    assert python("<tool>python: print(1); 1 / 0</tool>") == "1\nerror: ZeroDivisionError: division by zero"
+    assert len(python("<tool>python: print('a' * 9999)</tool>")) <= MAX_RESULT_CHARS + 3
+
+
+def test_unknown_tools_are_refused():
+    with pytest.raises(ValueError, match=r"unknown tool 'shell': use some of calculator, python"):
+        call_tools(["shell"])
+    assert "calculator: the value" in tool_prompt(["calculator"]) and "python" not in tool_prompt(["calculator"])
