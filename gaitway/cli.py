@@ -16,14 +16,17 @@ from pathlib import Path
 from . import __version__
 from .commands import (
     bench,
+    chat,
     compare,
     diagnose,
     doctor,
+    evaluate,
     export,
     import_isaaclab,
     list_,
     play,
     record,
+    report,
     run,
     train,
     validate,
@@ -36,6 +39,9 @@ COMMANDS = (
     train,
     bench,
     compare,
+    evaluate,
+    chat,
+    report,
     play,
     validate,
     export,
@@ -55,6 +61,12 @@ The usual path:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway validate runs/walk/bundle
   gaitway run runs/walk/bundle --world twin --seconds 20
+
+Language models, on the same optimiser:
+  gaitway train arithmetic --agent sft --out runs/sft
+  gaitway train arithmetic --agent grpo --model runs/sft --out runs/grpo
+  gaitway evaluate runs/grpo --samples 8
+  gaitway chat runs/grpo
 
 Games and classic control, and how agents compare on them:
   gaitway train cartpole

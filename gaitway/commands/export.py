@@ -1,4 +1,4 @@
-"""``gaitway export``: from a run to a bundle or a LEAPP package."""
+"""``gaitway export``: from a run to a bundle, a LEAPP package or a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import EXPORT, LEAPP
+from ..catalogue import EXPORT, LEAPP, WORLDS
+from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\
@@ -19,6 +20,9 @@ is compared with the training policy before anything is written.
 --format leapp writes a LEAPP package instead, through NVIDIA's library: the graph, a YAML that describes its inputs and
 outputs as Isaac Lab 3.0 describes those of its own policies, and the values that its feedback starts from.
 
+A run of a language model becomes a plain folder in Hugging Face's form: config, safetensors with adapters merged,
+tokeniser and chat template. transformers and vLLM load it; a reward model is one for sequence classification.
+
 A policy that reads what no sensor measures, such as its base velocity, is refused: train the '-blind' task, or name
 with --estimate what the robot will estimate. The bundle then demands it as an input.
 
@@ -26,16 +30,19 @@ examples:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/walk --out runs/walk/walk.leapp --format leapp
+  gaitway export runs/reason/grpo --out reasoner
 """
 
-FORMATS = {"bundle": EXPORT, "leapp": LEAPP}
+FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "huggingface": WORLDS["language"]}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "export", "write a run's policy as a bundle for robots", DESCRIPTION)
+    parser = common.parser(commands, "export", "write a run's policy or model for use elsewhere", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN", help="run folder")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
-    parser.add_argument("--format", default="bundle", choices=FORMATS, help="what to write (default bundle)")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="what to write (default bundle; of a language model, huggingface)"
+    )
     parser.add_argument(
         "--estimate",
         action="append",
@@ -47,10 +54,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require(f"export --format {args.format}", FORMATS[args.format])
     from ..runs import RunFolder
 
-    RunFolder.open(args.source)
-    out = common.export_run(args.source, args.out, args.estimate, args.format)
-    print(f"{args.format}: {out}")
+    writes = RunFolder.open(args.source).record["world"] == "language"
+    form = args.format or ("huggingface" if writes else "bundle")
+    if writes != (form == "huggingface"):
+        what, right = ("a language model", "huggingface") if writes else ("a robot or game", "bundle")
+        raise UserError(f"--format {form}: {args.source} is a run of {what}; use --format {right}")
+    if writes and args.estimate:
+        raise UserError("--estimate is for robots; leave it out")
+    common.require(f"export --format {form}", FORMATS[form])
+    if writes:
+        from ..language.models import export_run
+
+        export_run(args.source, args.out)
+    else:
+        common.export_run(args.source, args.out, args.estimate, form)
+    print(f"{form}: {args.out}")
     return 0

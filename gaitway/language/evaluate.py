@@ -15,12 +15,14 @@ from gaitway_tasks.language.answers import final_answer
 
 from ..errors import RunError
 from ..files import write_text_atomically
-from .statistics import Measure, bootstrap_mean, doublings, majority, pass_at_k, wilson
+from .statistics import Measure, bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
 
 if TYPE_CHECKING:
     from gaitway_language.world import TextWorld
     from gaitway_tasks.language.spec import Row
 
+EVALUATIONS = "evaluations"
+"""Folder, in a run, of what was asked of it after the training."""
 CORRECT = ("correctness", "code")
 """Parts of a reward that say whether an answer is right: 1 if it is."""
 FORMAT = "format"
@@ -100,14 +102,14 @@ class Evaluation:
         found: dict[str, Measure] = {}
         if groups[0][0].is_right is not None:
             right = [sum(bool(answer.is_right) for answer in group) for group in groups]
-            found["sampled accuracy"] = bootstrap_mean([r / count for r in right])
+            found["sampled accuracy"] = mean_share([r / count for r in right])
             for k in doublings(count)[1:]:
-                found[f"pass@{k}"] = bootstrap_mean([pass_at_k(count, r, k) for r in right])
+                found[f"pass@{k}"] = mean_share([pass_at_k(count, r, k) for r in right])
             if count > 1:
                 votes = [majority([_vote(a) for a in group], [bool(a.is_right) for a in group]) for group in groups]
-                found[f"majority@{count}"] = bootstrap_mean(votes)
+                found[f"majority@{count}"] = mean_share(votes)
         if FORMAT in groups[0][0].parts:
-            found["sampled format"] = bootstrap_mean(
+            found["sampled format"] = mean_share(
                 [sum(a.parts[FORMAT] >= RIGHT for a in group) / count for group in groups]
             )
         found["sampled reward"] = bootstrap_mean([sum(a.reward for a in group) / count for group in groups])

@@ -6,18 +6,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
-from gaitway_agents.language.pairs import batch_of_pairs
+from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.preference import PreferenceTrainer
 from gaitway_agents.language.reward_model import RewardModelTrainer
 from gaitway_agents.language.sequences import pad
 from gaitway_agents.language.sft import SFTTrainer
 from gaitway_language.data import TextDemonstrations, TextPreferences
+from torch import Tensor
 
 from ..files import make_folder
 from .build import Studio, world_for_answers
 from .evaluate import examine
 from .pages import shown, write_page
-from .statistics import Measure, bootstrap_mean, wilson
+from .statistics import Measure, bootstrap_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,24 +109,18 @@ class LanguageJudge:
             losses += (-log_probs.sum(1) / mask.sum(1)).tolist()
         return bootstrap_mean(losses)
 
-    def _rank(self, pairs: TextPreferences) -> Measure:
-        """Share of pairs whose chosen answer has the higher score, or the higher implicit reward of DPO."""
-        right = 0
-        for first in range(0, len(pairs), BATCH):
-            part = [pairs.pair(i) for i in range(first, min(first + BATCH, len(pairs)))]
-            batch = batch_of_pairs(part, self.studio.device)
-            if isinstance(self.trainer, RewardModelTrainer):
-                scores = self.trainer.policy.evaluate(batch).values  # type: ignore[operator]
-            else:
-                scores = self._implicit_rewards(batch)
-            right += int((scores[:, 0] > scores[:, 1]).sum())
-        return wilson(right, len(pairs))
+    def _scores(self, batch: Batch) -> Tensor:
+        """Of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
+        if isinstance(self.trainer, RewardModelTrainer):
+            found: Tensor = self.trainer.policy.evaluate(batch).values  # type: ignore[operator]
+            return found
+        return self._implicit_rewards(batch)
 
-    def _implicit_rewards(self, batch: Any) -> torch.Tensor:
+    def _implicit_rewards(self, batch: Batch) -> Tensor:
         """By how much more likely answers have become, shape (B, 2); of SimPO, the likelihood of a token itself."""
         trainer = self.trainer
         assert isinstance(trainer, PreferenceTrainer)
-        log_probs = trainer.policy.evaluate(batch).log_probs  # type: ignore[operator]
+        log_probs: Tensor = trainer.policy.evaluate(batch).log_probs  # type: ignore[operator]
         lengths, mask = batch.observations["lengths"], batch.observations["mask"]
         if trainer.reference is None:
             return log_probs / mask.sum(-1)

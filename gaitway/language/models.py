@@ -103,7 +103,7 @@ def make_start(config: TrainConfig, run: RunFolder) -> None:
         tokenizer = tokenizer_of(config)
         save_model(load_model(replace(options, lora=None), tokenizer, seed=config.seed), tokenizer, partial)
     else:
-        export(load_run(language_run(Path(options.model))), partial)
+        write(load_run(language_run(Path(options.model))), partial)
     os.replace(partial, folder)
 
 
@@ -177,8 +177,20 @@ def load_writer(source: str, device: str = "auto") -> Loaded:
     return loaded
 
 
-def export(loaded: Loaded, folder: Path) -> None:
-    """Write a plain folder in Hugging Face's form: config, safetensors with adapters merged, tokeniser and template."""
+def export_run(path: Path, out: Path) -> None:
+    """Write the newest model of a run to ``out``, which must be new or empty; it appears whole or not at all."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunError(f"{out} exists and is not an empty folder: choose another --out")
+    loaded = load_run(language_run(path))
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    make_folder(partial)
+    write(loaded, partial)
+    os.replace(partial, out)
+
+
+def write(loaded: Loaded, folder: Path) -> None:
+    """A plain folder in Hugging Face's form: config, safetensors with adapters merged, tokeniser and template."""
     if isinstance(loaded.model, RewardModel):
         scorer = loaded.model
         save_reward_model(scorer.model, scorer.mean, scorer.std, loaded.tokenizer, folder)

@@ -55,6 +55,18 @@ def bootstrap_mean(values: Sequence[float], *, seed: int = 0) -> Measure:
     return Measure(float(numbers.mean()), float(low), float(high))
 
 
+def mean_share(shares: Sequence[float]) -> Measure:
+    """The mean over problems of shares between 0 and 1.
+
+    The interval is the bootstrap's or, where no problem differs from another at 0 or 1 and resampling would claim
+    certainty, Wilson's.
+    """
+    first = shares[0] if len(shares) else 0.5
+    if first in (0.0, 1.0) and all(share == first for share in shares):
+        return wilson(int(first) * len(shares), len(shares))
+    return bootstrap_mean(shares)
+
+
 def pass_at_k(samples: int, correct: int, k: int) -> float:
     """Probability that one of ``k`` answers drawn from ``samples``, of which ``correct`` are right, is right.
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaitway.language.statistics import bootstrap_mean, doublings, majority, pass_at_k, wilson
+from gaitway.language.statistics import bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 8])
@@ -65,6 +65,12 @@ def test_bootstrap_interval_covers_the_mean_and_is_the_same_every_time():
     assert bootstrap_mean(values) == found
     with pytest.raises(ValueError, match="no values"):
         bootstrap_mean([])
+
+
+def test_a_bootstrap_of_equal_shares_does_not_claim_certainty():
+    assert mean_share([0.0] * 20) == wilson(0, 20)
+    assert mean_share([1.0] * 20) == wilson(20, 20)
+    assert mean_share([0.5, 1.0, 0.25] * 20) == bootstrap_mean([0.5, 1.0, 0.25] * 20)
 
 
 def test_the_majority_wins_ties_are_drawn_and_silence_has_no_vote():

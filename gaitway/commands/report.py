@@ -1,0 +1,42 @@
+"""``gaitway report``: what language runs learnt, on one page."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import COMPARE
+from . import common
+
+DESCRIPTION = """\
+Put runs of a language task on one page: what each scored in its evaluations, with intervals, the curves of their
+trainings, and what they answered to the same problems. Give the runs in the order of the story: where it began first,
+then what came of it, then the controls. Evaluate them beforehand with gaitway evaluate, on the same problems.
+
+examples:
+  gaitway report runs/reason/sft runs/reason/grpo --html runs/reason/report.html
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "report", "put language runs on one page", DESCRIPTION)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument("--html", type=Path, required=True, metavar="FILE", help="page to write; needs no network")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("report", COMPARE)
+    from ..files import make_folder, write_text_atomically
+    from ..language.report import read_story, render_report
+
+    story = read_story(args.runs)
+    make_folder(args.html.absolute().parent)
+    write_text_atomically(args.html, render_report(story, shlex.join(["gaitway", *sys.argv[1:]])))
+    for line in story.headlines():
+        print(line)
+    print(f"report: {args.html}")
+    return 0
