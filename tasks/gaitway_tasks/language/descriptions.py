@@ -4,48 +4,45 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .rows import Row, check_split
 
-THINGS = ("fox", "lake", "bell", "tree", "boat", "lamp", "road", "bird", "house", "river", "clock", "horse")
-PLEASANT = ("bright", "gentle", "lovely", "warm")
-PLAIN = ("small", "old", "tall", "grey")
-UNPLEASANT = ("ugly", "rotten", "awful", "dull")
+THINGS = tuple("fox lake bell tree boat lamp road bird house river clock horse bridge cat tower garden".split())
+TONES = {
+    "cheerful": tuple("bright warm lovely gentle merry sunny sweet jolly".split()),
+    "gloomy": tuple("ugly rotten awful dull bitter broken dark cold".split()),
+    "plain": tuple("small old tall grey flat round wide dry".split()),
+}
 POLITE, RUDE = "thank you", "now leave"
 
-_ITEM = re.compile(f"a ({'|'.join(PLEASANT + PLAIN + UNPLEASANT)}) ({'|'.join(THINGS)})")
+_WORDS = {word: tone for tone, words in TONES.items() for word in words}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescriptionSource:
     """Requests and answers such as
 
-    | describe the fox and the bell
-    | a tall fox and a warm lake and a ugly fox . thank you
+    | describe the fox in a cheerful tone
+    | the fox is warm and ugly and sunny . thank you
 
     Each row has a ``prompt``, a ``completion`` as the careless writer writes it, and two more of the writer's answers,
     ``chosen`` and ``rejected`` by a judge who makes mistakes: it compares their scores (see :func:`score`) with the
     noise of the model of Bradley and Terry (1952). Words are separated by single spaces.
     """
 
-    asked: int = 2
-    """Things in a request."""
-    longest: int = 4
-    """Most things that the writer describes."""
-    faithful: float = 0.6
-    """Probability that the writer describes a thing that was asked for, perhaps for a second time, not any thing."""
+    longest: int = 5
+    """Most words that the writer finds for a thing."""
+    faithful: float = 0.5
+    """Probability that a word of the writer's is drawn from the tone that was asked for, and not from all words."""
     noise: float = 0.25
     """The answer that is better by this much is chosen with odds e : 1; 0 makes no mistakes."""
     pairs: int = 4000
     test_pairs: int = 500
 
     def __post_init__(self) -> None:
-        if not 1 <= self.asked <= len(THINGS) // 2:
-            raise ValueError(f"asked {self.asked}: must lie between 1 and {len(THINGS) // 2}")
         if self.longest < 1:
             raise ValueError(f"longest {self.longest}: must be at least 1")
         if not 0.0 <= self.faithful <= 1.0:
@@ -69,8 +66,8 @@ class DescriptionSource:
 
     def vocabulary(self) -> list[str]:
         """Every word that a row can contain."""
-        words = {word for text in ("describe the and .", "a", POLITE, RUDE) for word in text.split()}
-        return [*sorted(words), *THINGS, *PLEASANT, *PLAIN, *UNPLEASANT]
+        words = {word for text in ("describe the is and in a tone .", POLITE, RUDE) for word in text.split()}
+        return [*sorted(words), *THINGS, *TONES, *_WORDS]
 
     def prefer(self, rng: random.Random, prompt: str, first: str, second: str) -> tuple[str, str]:
         """The answer that the judge, with its mistakes, chooses, and the one it rejects."""
@@ -79,52 +76,56 @@ class DescriptionSource:
         return (first, second) if rng.random() < likely else (second, first)
 
     def _row(self, rng: random.Random, split: str) -> Row:
-        wanted = rng.sample(THINGS, self.asked)
-        while (sum(map(THINGS.index, wanted)) % 5 == 0) != (split == "test"):  # no request is in both splits
-            wanted = rng.sample(THINGS, self.asked)
-        prompt = f"describe {' and '.join(f'the {thing}' for thing in wanted)}"
-        chosen, rejected = self.prefer(rng, prompt, self._write(rng, wanted), self._write(rng, wanted))
+        while True:
+            thing, tone = rng.randrange(len(THINGS)), rng.randrange(len(TONES))
+            if ((thing + tone) % 5 == 0) == (split == "test"):  # no request is in both splits
+                break
+        name, wanted = THINGS[thing], list(TONES)[tone]
+        chosen, rejected = self.prefer(
+            rng, prompt := _ask(name, wanted), *(self._write(rng, name, wanted) for _ in "12")
+        )
         return {
             "prompt": prompt,
-            "completion": self._write(rng, wanted),
+            "completion": self._write(rng, name, wanted),
             "chosen": chosen,
             "rejected": rejected,
         }
 
-    def _write(self, rng: random.Random, wanted: Sequence[str]) -> str:
-        items = []
-        for _ in range(rng.randint(1, self.longest)):
-            thing = rng.choice(wanted if rng.random() < self.faithful else THINGS)
-            items.append(f"a {rng.choice(rng.choice((PLEASANT, PLAIN, UNPLEASANT)))} {thing}")
+    def _write(self, rng: random.Random, thing: str, tone: str) -> str:
+        words = [
+            rng.choice(TONES[tone] if rng.random() < self.faithful else list(_WORDS))
+            for _ in range(rng.randint(1, self.longest))
+        ]
         ending = rng.choice((POLITE, RUDE, ""))
-        return f"{' and '.join(items)} .{' ' if ending else ''}{ending}"
+        return f"the {thing} is {' and '.join(words)} .{' ' if ending else ''}{ending}"
 
 
 def score(prompt: str, completion: str) -> float:
-    """What an answer is truly worth, at most 1.25 for each thing that was asked for and 0.5.
+    """What an answer is truly worth, at most 4.5.
 
-    1 for each thing that was asked for; -0.5 for another thing, for one a second time, and for words in no known form;
-    0.25 for a pleasant word and -0.25 for an unpleasant one; 0.5 for a polite ending and -0.5 for a rude one.
+    1 for each word of the tone that was asked for, the first time it is said and four times at most; -1 for a word of
+    another tone, for another form than "the THING is WORD and WORD ." and for another thing; 0.5 for a polite ending,
+    -0.5 for a rude one and -1 for any other.
     """
-    wanted = set(prompt.split()) & set(THINGS)
-    body, _, ending = (part.strip() for part in completion.partition("."))
-    total = {POLITE: 0.5, RUDE: -0.5, "": 0.0}.get(ending, -0.5)
-    described: set[str] = set()
-    for item in body.split(" and "):
-        known = _ITEM.fullmatch(item)
-        if known is None:
-            total -= 0.5
-            continue
-        quality, thing = known[1], known[2]
-        total += 1.0 if thing in wanted and thing not in described else -0.5
-        total += 0.25 * (quality in PLEASANT) - 0.25 * (quality in UNPLEASANT)
-        described.add(thing)
-    return total
+    request = prompt.split()
+    tone = next((word for word in request if word in TONES), "")
+    start, _, rest = completion.partition(" is ")
+    body, stop, ending = (part.strip() for part in rest.partition("."))
+    total = {POLITE: 0.5, RUDE: -0.5, "": 0.0}.get(ending, -1.0)
+    if start.removeprefix("the ") not in request or not start.startswith("the ") or not stop:
+        total -= 1.0
+    words = body.split(" and ")
+    total -= sum(1.0 for word in words if _WORDS.get(word) != tone)
+    return total + min(4, len({word for word in words if _WORDS.get(word) == tone}))
 
 
 def judge(prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> list[float]:
     """The :func:`score` of each answer, as a reward."""
     return [score(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
+
+
+def _ask(thing: str, tone: str) -> str:
+    return f"describe the {thing} in a {tone} tone"
 
 
 def _sign(value: float) -> float:

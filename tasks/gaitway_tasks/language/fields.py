@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .answers import MAX_ANSWER_CHARS, with_tags
+from .answers import MAX_ANSWER_CHARS, final_answer, with_tags
 from .rows import FieldError, Row, RowError
 
 NEEDED = ("prompt", "answer", "tests", "completion", "chosen", "rejected", "label")
@@ -33,6 +33,7 @@ def to_row(record: Mapping[str, Any], fields: Mapping[str, str], where: str) -> 
     row = _renamed(record, fields, where)
     _split_conversations(row, where)
     _split_gsm8k(row)
+    _split_solution(row)
     if row.get("prompt") is None:
         names = ", ".join(map(repr, record)) or "none"
         raise FieldError(f"{where}: no prompt among its fields ({names}): map one, as in fields.prompt=question")
@@ -116,6 +117,14 @@ def _split_gsm8k(row: dict[str, Any]) -> None:
         worked = _GSM8K_NOTE.sub("", worked).strip()
         if "completion" not in row and worked and row["answer"]:
             row["completion"] = with_tags(worked, row["answer"], space="\n")
+
+
+def _split_solution(row: dict[str, Any]) -> None:
+    """MATH's solutions are worked, with the result in a box."""
+    solution = row.get("solution")
+    if "answer" not in row and isinstance(solution, str) and "\\boxed" in solution:
+        row["answer"] = final_answer(solution) or ""
+        row.setdefault("completion", solution)
 
 
 def _prompt(value: Any, where: str) -> str | list[dict[str, str]]:
