@@ -169,7 +169,7 @@ def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int)
     """Answer questions in order until the other end is closed."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what an interrupted training still needs
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # engines have processes of their own to end
+    signal.signal(signal.SIGTERM, _leave)
     # Its own thread sends, because a pipe holds less than a rollout and the next one is to begin.
     with ThreadPoolExecutor(1) as sender:
         try:
@@ -179,9 +179,15 @@ def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int)
                 answer = pickle.dumps(worker.answer(what, arguments))
                 sender.submit(connection.send_bytes, answer)
         except (EOFError, ConnectionResetError):
-            return
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         except Exception as error:
             sender.submit(connection.send_bytes, _failure(error))
+
+
+def _leave(*_: Any) -> None:
+    """End in good order, since engines have processes of their own to end, and undisturbed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
 
 
 class _Worker:

@@ -57,12 +57,14 @@ class SharedWeights:
 
     def write(self, slot: int, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy weights, those that the memory was made for and in the same order, into a slot."""
-        written = set()
-        for place, (name, value) in zip(self.places, parameters, strict=True):
+        pairs = list(zip(self.places, parameters, strict=True))
+        for place, (name, value) in pairs:
             if (name, tuple(value.shape), value.dtype) != (place.name, place.shape, place.dtype):
                 raise ValueError(
-                    f"weight {name} of shape {tuple(value.shape)}: {place.name} {place.shape} was expected"
+                    f"weight {name} of shape {tuple(value.shape)}: {place.name} of shape {place.shape} was expected"
                 )
+        written = set()
+        for place, (_, value) in pairs:
             if place.offset not in written:
                 self._view(slot, place).copy_(value.detach())
                 written.add(place.offset)

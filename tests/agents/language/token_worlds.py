@@ -89,3 +89,45 @@ def wanted_token(seed=0, **settings):
 
     torch.set_num_threads(1)
     return WantedToken(tiny_lm(vocab_size=12), seed=seed, own_weights=True, **settings)
+
+
+class Told:
+    """Rewards are the weight ``w`` that the world was told last; log-probabilities count the rollouts."""
+
+    temperature = 0.5
+
+    def __init__(self, delay=0.0, fail_at=None, size=1):
+        self.delay, self.fail_at, self.size = delay, fail_at, size
+        self.weight, self.version, self.calls = -1.0, 0, 0
+
+    def sample(self, num_prompts, group_size):
+        time.sleep(self.delay)
+        self.calls += 1
+        if self.calls == self.fail_at:
+            raise KeyError("row 7 has no answer")
+        rows = num_prompts * group_size
+        shape = (rows, 3 * self.size)
+        return TokenRollout(
+            tokens=torch.zeros(shape, dtype=torch.long),
+            lengths=torch.full((rows,), shape[1]),
+            mask=torch.ones(shape),
+            log_probs=torch.full(shape, -float(self.calls)),
+            groups=torch.arange(num_prompts).repeat_interleave(group_size),
+            finished=torch.ones(rows, dtype=torch.bool),
+            rewards=torch.full((rows,), self.weight),
+            parts={},
+            version=self.version,
+        )
+
+    def follow(self, parameters):
+        found = dict(parameters)
+        assert found["w"].data_ptr() == found["tied"].data_ptr()
+        self.weight = float(found["w"][0, 1])
+        self.version += 1
+        return {"heard": self.weight}
+
+    def state_dict(self):
+        return {"calls": self.calls, "version": self.version}
+
+    def load_state_dict(self, state):
+        self.calls, self.version = state["calls"], state["version"]
