@@ -158,6 +158,31 @@ def test_sequences_of_both_processes_weigh_what_they_weigh_in_one(found, aggrega
     assert (first - Bigram(0).logits).abs().max() > 1e-3
 
 
+def gathered_steps(parts: list[list[Batch]]) -> Tensor:
+    """Parameters after a step along each of the lists, gathered one batch at a time."""
+    policy = Bigram(0)
+    optimizer = PolicyOptimizer(policy, token_config("sequence"))
+    for part in parts:
+        for batch in part:
+            optimizer.gather(batch)
+        optimizer.step()
+    return policy.logits.detach()
+
+
+def gather_in_processes(rank: int) -> Tensor:
+    """The second process has more to say of the first step, and nothing of the second."""
+    own = [sequences(SIZES[rank], 7, rank, Bigram(0)), sequences(3, 7, 8, Bigram(0))]
+    return gathered_steps([own[: rank + 1], [] if rank else own[1:]])
+
+
+def test_processes_step_along_what_all_have_gathered(found):
+    batches = [sequences(SIZES[rank], 7, rank, Bigram(0)) for rank in range(PROCESSES)]
+    last = sequences(3, 7, 8, Bigram(0))
+    first, second = found["gathered"]
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first, gathered_steps([[*batches, last], [last]]), rtol=0.0, atol=1e-12)
+
+
 REWARDS = torch.tensor([[1.0, 2.0, 0.0, 0.0], [5.0, 3.0, 9.0, 1.0]])
 GROUPS = torch.tensor([0, 0, 1, 1])
 EQUAL = torch.full((17, 1), 0.1)
@@ -257,6 +282,7 @@ JOBS: dict[str, Callable[[int], Any]] = {
     **{case: partial(update, config=config, masked=masked) for case, (config, masked) in CASES.items()},
     SHUFFLED: partial(update, config=replace(ONE_STEP, minibatches=4), masked=False),
     **{aggregation: partial(token_update, aggregation=aggregation) for aggregation in AGGREGATIONS},
+    "gathered": gather_in_processes,
     "advantages": advantages_of,
     "statistics": statistics_of,
     "trainers": train,

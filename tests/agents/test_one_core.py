@@ -8,11 +8,11 @@ are rows of single steps, those of language are sequences with prompts, a tool's
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
 from box_spaces import boxes
+from counting_lm import VOCABULARY, WIDTH, CountingLM, counted
 from gaitway_agents.core.advantage import gae
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
@@ -23,7 +23,7 @@ from gaitway_agents.models.token_critic import TokenCritic
 from gymnasium import spaces
 from torch import Tensor, nn
 
-VOCABULARY, WIDTH, LENGTH = 7, 5, 9
+LENGTH = 9
 MASK = torch.tensor(
     [
         [0, 0, 1, 1, 1, 1, 1, 1, 1],
@@ -34,45 +34,6 @@ MASK = torch.tensor(
     dtype=torch.float64,
 )
 LENGTHS = torch.tensor([9, 7, 4, 6])
-
-
-def counted(tokens: Tensor) -> Tensor:
-    """The share of each token of the vocabulary in every prefix, (B, L, V)."""
-    seen = nn.functional.one_hot(tokens, VOCABULARY).double().cumsum(1)
-    return seen / torch.arange(1, tokens.shape[1] + 1)[:, None]
-
-
-class Counting(nn.Module):
-    """A decoder whose states know how often each token came."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(VOCABULARY, WIDTH, dtype=torch.float64)
-        text = SimpleNamespace(hidden_size=WIDTH)
-        self.config = SimpleNamespace(_attn_implementation="eager", get_text_config=lambda: text)
-
-    def forward(self, input_ids: Tensor, use_cache: bool = False) -> SimpleNamespace:
-        return SimpleNamespace(last_hidden_state=nn.functional.elu(self.inner(counted(input_ids))))
-
-    def get_decoder(self) -> nn.Module:
-        return self
-
-
-class CountingLM(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.decoder = Counting()
-        self.head = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
-        self.config = self.decoder.config
-
-    def forward(self, input_ids: Tensor, use_cache: bool = False) -> SimpleNamespace:
-        return SimpleNamespace(logits=self.head(self.decoder(input_ids).last_hidden_state))
-
-    def get_decoder(self) -> nn.Module:
-        return self.decoder
-
-    def get_output_embeddings(self) -> nn.Module:
-        return self.head
 
 
 def make_language() -> CausalLMPolicy:

@@ -14,5 +14,5 @@ class NegativeLogLikelihood:
     statistics: tuple[str, ...] = ("loss",)
 
     def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
-        losses = -new.log_probs
+        losses = -new.log_probs if batch.weights is None else -new.log_probs * batch.weights
         return losses, losses.detach()[None]

@@ -110,6 +110,9 @@ class PolicyOptimizer:
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
+        self.gathered = 0.0
+        """What the losses summed since the last step are to be divided by; 0 if nothing was gathered."""
+        self._last: Batch | None = None
         self._check_groups()
         distributed.from_first_(self.flat.flat.data)
         self.inner = _make(config, self.flat.flat)
@@ -137,7 +140,7 @@ class PolicyOptimizer:
         replicas = self._replicas()
         names = self.loss.statistics
         totals = torch.zeros(len(names))
-        grad_norm, steps = 0.0, 0
+        grad_norm, steps, self.gathered = 0.0, 0, 0.0
         for minibatch in self._minibatches(batch, refresh):
             statistics = distributed.mean_(self._accumulate(minibatch, replicas)).cpu()
             distributed.mean_(replicas[0][1])
@@ -152,6 +155,37 @@ class PolicyOptimizer:
         result = dict(zip(names, (totals / steps).tolist(), strict=True))
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
+
+    def gather(self, batch: Batch) -> None:
+        """Add a batch's gradient to that of the batches before it, for ``step`` to go along.
+
+        However decisions are split over calls, the step is that of one batch with all of them. Epochs, minibatches,
+        normalisation of advantages and adaptive rates are the business of ``update`` alone.
+        """
+        replicas = self._replicas()
+        if not self.gathered:
+            replicas[0][1].zero_()
+        self._add(batch, replicas, 1.0, 1.0)
+        kept = float(batch.advantages.numel()) if batch.mask is None else float(batch.mask.sum())
+        self.gathered += kept if self.config.aggregation == "decision" else len(batch) * (self.config.horizon or 1)
+        self._last = batch
+
+    def step(self) -> float:
+        """Step along what was gathered; returns the norm of the gradient before clipping.
+
+        Processes that learn together must step together; one of them may have gathered nothing.
+        """
+        gradient = self.flat.flat.grad
+        assert gradient is not None
+        if not self.gathered:
+            gradient.zero_()
+        total = distributed.mean_(torch.tensor(self.gathered, dtype=torch.float64, device=gradient.device))
+        if not total > 0.0:
+            raise ValueError("there is nothing to step along: gather a batch with decisions first")
+        distributed.mean_(gradient).div_(total)
+        norm = self._step(self._last)
+        self.gathered = 0.0
+        return norm
 
     def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
         """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
@@ -177,7 +211,6 @@ class PolicyOptimizer:
 
     def _accumulate(self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]]) -> Tensor:
         """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics."""
-        workers, size = len(replicas), self.config.chunk_size
         if self.config.normalize_advantages == "minibatch":
             batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
         count = decisions(batch)
@@ -185,8 +218,14 @@ class PolicyOptimizer:
             count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         for _, gradient in replicas:
             gradient.zero_()
-        total = self._total(batch, count)
-        parts = self._parts(batch, size, workers)
+        return self._add(batch, replicas, count, self._total(batch, count))
+
+    def _add(
+        self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]], count: Tensor | float, total: Tensor | float
+    ) -> Tensor:
+        """Add the gradient of a minibatch's losses, divided by ``total``; return statistics, divided by ``count``."""
+        workers = len(replicas)
+        parts = self._parts(batch, self.config.chunk_size, workers)
 
         def work(worker: int) -> Tensor:
             policy = replicas[worker][0]
@@ -245,10 +284,11 @@ class PolicyOptimizer:
         elif 0.0 < kl < 0.5 * self.config.desired_kl:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
-    def _step(self, batch: Batch) -> float:
+    def _step(self, batch: Batch | None) -> float:
         norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
         if not norm < float("inf"):
-            raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
+            culprit = "the gradient norm" if batch is None else first_bad(self.policy, batch)
+            raise NonFiniteError(f"training diverged: {culprit} is not finite")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         self.inner.step()
         tell(self.policy)
