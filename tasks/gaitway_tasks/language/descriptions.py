@@ -10,11 +10,12 @@ from typing import Any
 
 from .rows import Row, check_split
 
-THINGS = tuple("fox lake bell tree boat lamp road bird house river clock horse bridge cat tower garden".split())
+THINGS = ["fox", "lake", "bell", "tree", "boat", "lamp", "road", "bird", "house", "river", "clock", "horse", "bridge"]
+THINGS += ["cat", "tower", "garden"]
 TONES = {
-    "cheerful": tuple("bright warm lovely gentle merry sunny sweet jolly".split()),
-    "gloomy": tuple("ugly rotten awful dull bitter broken dark cold".split()),
-    "plain": tuple("small old tall grey flat round wide dry".split()),
+    "cheerful": ("bright", "warm", "lovely", "gentle", "merry", "sunny", "sweet", "jolly"),
+    "gloomy": ("ugly", "rotten", "awful", "dull", "bitter", "broken", "dark", "cold"),
+    "plain": ("small", "old", "tall", "grey", "flat", "round", "wide", "dry"),
 }
 POLITE, RUDE = "thank you", "now leave"
 
@@ -81,9 +82,8 @@ class DescriptionSource:
             if ((thing + tone) % 5 == 0) == (split == "test"):  # no request is in both splits
                 break
         name, wanted = THINGS[thing], list(TONES)[tone]
-        chosen, rejected = self.prefer(
-            rng, prompt := _ask(name, wanted), *(self._write(rng, name, wanted) for _ in "12")
-        )
+        prompt = f"describe the {name} in a {wanted} tone"
+        chosen, rejected = self.prefer(rng, prompt, self._write(rng, name, wanted), self._write(rng, name, wanted))
         return {
             "prompt": prompt,
             "completion": self._write(rng, name, wanted),
@@ -122,10 +122,6 @@ def score(prompt: str, completion: str) -> float:
 def judge(prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> list[float]:
     """The :func:`score` of each answer, as a reward."""
     return [score(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
-
-
-def _ask(thing: str, tone: str) -> str:
-    return f"describe the {thing} in a {tone} tone"
 
 
 def _sign(value: float) -> float:
