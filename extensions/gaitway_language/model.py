@@ -40,10 +40,11 @@ def load_model(
 
 
 def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str = "sdpa") -> nn.Module:
-    """A model in Qwen2's architecture with tied embeddings and random weights, for the tokens of ``tokenizer``."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    """A model in Llama's architecture with tied embeddings and random weights, for the tokens of ``tokenizer``."""
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = Qwen2Config(
+    # Not Qwen2's, for whose folders AutoTokenizer takes Qwen2's tokeniser whatever they say of theirs.
+    config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=sizes.hidden_size,
         intermediate_size=sizes.intermediate_size,
@@ -57,7 +58,7 @@ def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str =
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Qwen2ForCausalLM(config)
+        return LlamaForCausalLM(config)
 
 
 def load_reward_model(

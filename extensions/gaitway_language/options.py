@@ -30,7 +30,7 @@ class LoraOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TinyModel:
-    """A model built from nothing, in Qwen2's architecture."""
+    """A model built from nothing, in Llama's architecture."""
 
     hidden_size: int = 128
     layers: int = 2

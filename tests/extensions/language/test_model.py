@@ -159,3 +159,16 @@ def test_saving_leaves_the_model_alone(tokenizer, tmp_path):
     state = copy.deepcopy(model.state_dict())
     save_model(model, tokenizer, tmp_path)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+def test_the_tokeniser_of_a_saved_model_is_the_one_that_was_saved(tmp_path):
+    """AutoTokenizer decides by the model's type, and for some takes another than the folder's."""
+    from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
+
+    text = "Tom has 7 apples . Tom finds 15 ."
+    tokenizer = build_tokenizer([text])
+    save_model(build_model(TinyModel(hidden_size=16, heads=2, layers=1), tokenizer, 0), tokenizer, tmp_path)
+    loaded = load_tokenizer(str(tmp_path))
+    tokens = tokenizer.encode(text, add_special_tokens=False)
+    assert loaded.encode(text, add_special_tokens=False) == tokens
+    assert len(tokens) == 8 and loaded.decode(tokens) == text
