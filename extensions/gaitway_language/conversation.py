@@ -49,7 +49,12 @@ class Conversation:
         return [*self.encode(completion), self.end]
 
     def result(self, text: str) -> list[int]:
-        """Tokens between an answer that called a tool, its end included, and the next answer."""
+        """Tokens between an answer that called a tool, its end included, and the next answer.
+
+        What a tool wrote cannot end a turn or begin another: the tokeniser's special tokens are taken out of it.
+        """
+        for special in self.tokenizer.all_special_tokens:
+            text = text.replace(special, "")
         if self.tokenizer.chat_template is None:
             return self.encode(f"\n{text}\n")
         ended: list[Message] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
