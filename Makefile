@@ -67,6 +67,7 @@ test: lint test-isaaclab  ## lint, types and all tests, those against Isaac Lab'
 
 include tests/peers/isaaclab/isaaclab.mk
 include tests/peers/isaaclab3/isaaclab3.mk
+include tests/peers/vllm/vllm.mk
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

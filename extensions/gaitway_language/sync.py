@@ -36,12 +36,14 @@ class VerifiedEngine:
         *,
         limit: float = 0.05,
         max_tokens: int = 16,
+        load: Callable[[Mapping[str, Tensor]], None] | None = None,
     ):
+        """``load`` is for a model to compare with that is not the learner's own: it gets the new weights first."""
         if not prompts:
             raise ValueError("no prompts: the probe needs at least one to compare engine and model on")
         if not limit > 0.0:
             raise ValueError(f"limit {limit}: must be positive [nats]")
-        self.engine, self.score_with, self.limit = engine, score_with, limit
+        self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
         self.prompts = [list(prompt) for prompt in prompts]
         self._sampling = Sampling(max_tokens=max_tokens)
         self._lock = threading.Lock()
@@ -62,9 +64,12 @@ class VerifiedEngine:
         """
         start = time.perf_counter()
         with self._lock:
+            if self.load is not None:
+                parameters = list(parameters)
+                self.load(dict(parameters))
             found = self.engine.update(parameters) or {}
         gap = self.verify()
-        return {**found, "rollout/sync_gap": gap, "time/sync": time.perf_counter() - start}
+        return {**found, "sync_gap": gap, "sync_seconds": time.perf_counter() - start}
 
     def verify(self) -> float:
         """The gap of the probe [nats]; :class:`EngineOutOfStepError` where it exceeds the limit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -40,9 +40,9 @@ class VLLMEngine:
         dtype: torch.dtype | None = None,
         batch_size: int = 256,
         gpu_memory: float = 0.3,
-        **settings: Any,
+        settings: Mapping[str, Any] | None = None,
     ):
-        """``settings`` go to ``vllm.LLM``. ImportError where there is no vLLM."""
+        """``settings`` of ``vllm.LLM`` go before those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
         self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False)
@@ -63,7 +63,7 @@ class VLLMEngine:
                     "logprobs_mode": "processed_logprobs",
                     "disable_log_stats": True,
                     **where,
-                    **settings,
+                    **(settings or {}),
                 }
             )
         self.positions: int = self.llm.llm_engine.model_config.max_model_len

@@ -74,7 +74,7 @@ def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):
     options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address)
     model = make()
     one = make_engine(options, model, type("Tokenizer", (), {"pad_token_id": 0}), PROMPTS)
-    assert one.update(model.state_dict().items())["rollout/sync_gap"] < 1e-5
+    assert one.update(model.state_dict().items())["sync_gap"] < 1e-5
     engine.update = lambda parameters: None
     with torch.no_grad():
         model.lm_head.weight.mul_(2.0)
