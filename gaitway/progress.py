@@ -13,6 +13,31 @@ LINE_INTERVAL_S = 10.0
 SMOOTHING = 0.9  # weight of the past in the numbers shown
 
 
+FACTS = (
+    ("rollout/reward", "reward", ".4f"),
+    ("learn/loss", "loss", ".4f"),
+    ("learn/accuracy", "accuracy", ".1%"),
+    ("learn/margin", "margin", ".3f"),
+    ("rollout/length", "tokens of an answer", ".1f"),
+    ("rollout/finished", "answers that ended", ".1%"),
+    ("learn/used_groups", "prompts with a signal", ".1%"),
+    ("learn/learning_rate", "learning rate", ".1e"),
+    ("learn/std", "action std", ".3f"),
+    ("learn/entropy", "entropy", ".3f"),
+    ("learn/kl", "KL of an update", ".1e"),
+    ("learn/clip_fraction", "clipped", ".1%"),
+    ("learn/mismatch_kl", "KL of engine and learner", ".1e"),
+    ("rollout/reference_kl", "KL from the reference", ".2f"),
+    ("rollout/staleness", "staleness", ".0f"),
+    ("rollout/tokens_per_s", "generation", ",.0f tokens/s"),
+    ("learn/tokens_per_s", "learning", ",.0f tokens/s"),
+    ("learn/epsilon", "epsilon", ".3f"),
+    ("learn/value_start", "value of the start", ".6f"),
+    ("learn/residual", "residual", ".1e"),
+)
+"""Metrics that are shown where a run has them: their labels, and how they are written."""
+
+
 class Progress:
     """Shows nothing; what the others have in common."""
 
@@ -66,9 +91,10 @@ class Summary:
         return sum(v for k, v in ended.items() if k not in in_time) / total if total else None
 
     def rewards(self) -> dict[str, float]:
-        """Reward per second of each of a robot's terms, of the episodes ended lately."""
-        names = (f"rollout/{name}" for name in getattr(self.config.task, "rewards", {}))
-        return {key.removeprefix("rollout/"): self.values[key] for key in names if key in self.values}
+        """Reward per second of each of a robot's terms, of the episodes ended lately; of texts, per answer."""
+        where = "rollout/" if self.config.language is None else "rollout/reward/"
+        terms = getattr(self.config.task, "rewards", {})
+        return {name: self.values[where + name] for name in terms if where + name in self.values}
 
     def facts(self) -> dict[str, str]:
         """What tells how well the training goes, by name."""
@@ -80,18 +106,15 @@ class Summary:
         if "episodes/return" in self.values:
             facts["return"] = f"{self.values['episodes/return']:.1f}"
             facts["episode length"] = f"{self.values['episodes/length']:.0f}"
-        for name, label, form in (
-            ("rollout/reward", "reward", ".4f"),
-            ("learn/learning_rate", "learning rate", ".1e"),
-            ("learn/std", "action std", ".3f"),
-            ("learn/entropy", "entropy", ".3f"),
-            ("learn/epsilon", "epsilon", ".3f"),
-            ("learn/value_start", "value of the start", ".6f"),
-            ("learn/residual", "residual", ".1e"),
-        ):
+        for name, label, form in FACTS:
             if name in self.values:
-                facts[label] = f"{self.values[name]:{form}}"
+                form, _, unit = form.partition(" ")
+                facts[label] = f"{self.values[name]:{form}} {unit}".rstrip()
         return facts
+
+    def parts(self) -> list[tuple[str, str]]:
+        """The parts of the reward of texts, which say more than their sum."""
+        return [] if self.config.language is None else [(name, f"{v:.3f}") for name, v in self.rewards().items()]
 
     def eta_s(self) -> float:
         return (self.config.total_steps - self.steps) / max(self.speed, 1e-9)
@@ -110,7 +133,7 @@ class Lines(Progress):
             return
         self.last = time.monotonic()
         shares = ", ".join(f"{name} {share:.0%}" for name, share in summary.shares().items())
-        facts = "  ".join(f"{name} {value}" for name, value in list(summary.facts().items())[:3])
+        facts = "  ".join(f"{name} {value}" for name, value in [*summary.parts(), *summary.facts().items()][:3])
         print(
             f"{steps:>11,} / {summary.config.total_steps:,} steps  {summary.speed:>7,.0f} steps/s ({shares})  "
             f"{facts}  {_clock(summary.eta_s())} left",
@@ -164,7 +187,7 @@ class Live(Progress):
         right = Table.grid(padding=(0, 2))
         rewards = summary.rewards()
         if rewards:
-            right.add_row("[bold]reward per second[/]", "")
+            right.add_row(f"[bold]{'reward per second' if summary.config.language is None else 'reward parts'}[/]", "")
         for name, number in rewards.items():
             right.add_row(name, f"{number:+.4f}")
         columns = Table.grid(padding=(0, 4))

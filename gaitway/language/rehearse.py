@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_language.conversation import Conversation
+from gaitway_language.memory import available_memory, check_memory, estimate_memory
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.tasks import check_task
@@ -16,7 +18,7 @@ from ..catalogue import VLLM, install_line
 from ..errors import ConfigError, RunError
 from ..runs import is_run
 from .data import Fitting, check_fields, check_lengths, converse, fitting
-from .models import find_device, language_run, language_task, options_of, tokenizer_of
+from .models import START, find_device, language_run, language_task, options_of, tokenizer_of
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
@@ -49,6 +51,7 @@ def rehearse(config: TrainConfig) -> None:
             f"language.tiny.max_positions={options.tiny.max_positions}: raise that, or lower those"
         )
     _ask_rewards(task)
+    _check_memory(config, room)
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
     print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
 
@@ -60,6 +63,31 @@ def _check_run(path: Path, config: TrainConfig) -> None:
     of_judge = isinstance(run.config().agent, RewardModelConfig)
     if of_judge and not isinstance(config.agent, RewardModelConfig):
         raise RunError(f"--model {path}: this run made a reward model, which writes nothing; pass it to --reward-model")
+
+
+def _check_memory(config: TrainConfig, sequence: int) -> None:
+    """Raise ``ModelError`` if the training does not fit into the memory of its device."""
+    agent, options, device = config.agent, options_of(config), find_device(config.device)
+    while is_run(Path(options.model)):
+        start = Path(options.model) / START
+        if start.exists():
+            options = replace(options, model=str(start))
+        else:
+            options = replace(options, model=options_of(language_run(Path(options.model)).config()).model)
+    if options.tiny is not None:
+        return
+    needed = estimate_memory(
+        options,
+        sequence=sequence,
+        chunk_size=agent.optimizer.chunk_size,  # type: ignore[union-attr]
+        precision=agent.optimizer.precision,  # type: ignore[union-attr]
+        reference=getattr(agent, "needs_reference", False),
+        critic=getattr(agent, "advantage", "") == "gae",
+    )
+    available = available_memory(device)
+    if options.rollout == "vllm" and device.type == "cuda":
+        available = int((1.0 - options.gpu_memory) * available)
+    check_memory(needed, available, str(device))
 
 
 def _check_rows(task: LanguageTask, conversation: Conversation) -> int:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from gaitway_agents.language import presets as agents
-from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
+from gaitway_agents.presets import cpu_has_bfloat16
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
 from gaitway_tasks.language.spec import LanguageTask, TextReward
@@ -39,6 +40,10 @@ TEXT_AGENTS: dict[str, AgentConfig] = {
 }
 """Every agent's settings for texts. PPO of texts has a critic and a reference of its own."""
 
+OWN_MODEL = ("arithmetic", "descriptions")
+"""Tasks of few words, for which a tiny model is built unless told otherwise."""
+TINY_RATE, TINY_SEQUENCES, TINY_GROUP = 1e-3, 512, 16
+"""Learning rate, sequences of an update and answers to a prompt of models that small."""
 UPDATES = 200
 """Updates of agents that sample, by default."""
 EXAMPLES = 20_000
@@ -70,23 +75,24 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
     if agent not in TEXT_AGENTS:
         raise ConfigError(f"agent {agent!r} does not learn from texts, and {task.name} is a language task: use one of "
                           f"{', '.join(TEXT_AGENTS)}")  # fmt: skip
+    tiny = choices.model == "tiny" or (task.name in OWN_MODEL if choices.model is None else is_tiny(choices.model))
     settings: dict[str, Any] = {
         "task": task,
         "num_envs": 1,
-        "num_threads": 1,
+        "num_threads": 1 if tiny else 0,
         "evaluation_episodes": 200,
-        "agent": TEXT_AGENTS[agent],
+        "agent": _fitted(TEXT_AGENTS[agent], task, tiny),
         "language": LanguageOptions(model="", tiny=None),
         "checkpoint_interval": 10,
     }
     config = settings["agent"]
-    if isinstance(config, PolicyGradientConfig):
+    if hasattr(config, "prompts_per_step"):
         sequences = config.prompts_per_step * config.group_size
         settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
     else:
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
-    if task.name == "arithmetic" and (choices.model is None or is_tiny(choices.model)):
-        settings |= {"language": LanguageOptions(tiny=TinyModel())}
+    if tiny:
+        settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=_precision())
     chosen = choices.as_settings()
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
@@ -94,6 +100,29 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
     if choices.reward_model is not None:
         settings["task"] = with_reward_model(settings["task"], choices.reward_model)
     return settings
+
+
+def _fitted(config: AgentConfig, task: LanguageTask, tiny: bool) -> AgentConfig:
+    """An agent's published settings with the lengths of the task's answers and, for tiny models, their sizes."""
+    longest = task.max_completion_tokens
+    optimizer = replace(config.optimizer, precision=_precision())  # type: ignore[union-attr, type-var]
+    changes: dict[str, Any] = {}
+    if optimizer.aggregation == "constant":
+        optimizer = replace(optimizer, horizon=longest)
+    if getattr(config, "overlong_end", None) is not None:
+        changes |= {"overlong_start": longest * 4 // 5, "overlong_end": longest}
+    if tiny:
+        optimizer = replace(optimizer, learning_rate=TINY_RATE)
+        if hasattr(config, "prompts_per_step"):
+            group = min(config.group_size, TINY_GROUP)
+            changes |= {"prompts_per_step": TINY_SEQUENCES // group, "group_size": group}
+            optimizer = replace(optimizer, minibatches=min(optimizer.minibatches, 4))
+    return replace(config, optimizer=optimizer, **changes)
+
+
+def _precision() -> str:
+    """What forward passes are computed in where nobody says: the precision that this machine is fast in."""
+    return "bfloat16" if torch.cuda.is_available() or cpu_has_bfloat16() else "float32"
 
 
 def is_tiny(model: str) -> bool:
