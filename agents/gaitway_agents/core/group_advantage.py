@@ -56,7 +56,10 @@ def reinforce_plus_plus(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Te
 
 
 def reinforce_plus_plus_baseline(rewards: Tensor, groups: Tensor, mask: Tensor) -> Tensor:
-    """Advantages (B, L) of REINFORCE++-baseline: reward minus the group's mean, whitened over the batch's tokens."""
+    """Advantages (B, L) of REINFORCE++-baseline: reward minus the group's mean, whitened over the batch's tokens.
+
+    Whitening subtracts the mean over all tokens, from groups without a signal too: leave those out to leave them alone.
+    """
     centred, _ = _centred(rewards, groups)
     return _whitened(torch.where(has_signal(rewards, groups), centred, 0.0)[:, None] * mask, mask)
 

@@ -33,7 +33,7 @@ def sapo(ratio: Tensor, advantages: Tensor, temperatures: tuple[float, float]) -
 
     ``temperatures`` are those of good and of bad actions; slope 1 at ratio 1 whatever they are.
     """
-    good, bad = (torch.as_tensor(value, dtype=ratio.dtype, device=ratio.device) for value in temperatures)
+    good, bad = ratio.new_tensor(temperatures)
     heat = torch.where(advantages > 0.0, good, bad)
     return -advantages * torch.sigmoid(heat * (ratio - 1.0)) * 4.0 / heat
 
@@ -48,8 +48,9 @@ def gamma_weights(
     """
     with torch.no_grad():
         log_weights = log_weights.clamp(math.log(1e-8), 20.0)
-        good = advantages >= 0.0
-        shape, rate = (torch.where(good, *log_weights.new_tensor(pair)) for pair in (shapes, rates))
+        shape, rate = (
+            torch.where(advantages >= 0.0, good, bad) for good, bad in map(log_weights.new_tensor, (shapes, rates))
+        )
         return (rate + shape * log_weights - rate * log_weights.exp()).exp()
 
 

@@ -179,7 +179,7 @@ class PolicyOptimizer:
         assert gradient is not None
         if not self.gathered:
             gradient.zero_()
-        total = distributed.mean_(torch.tensor(self.gathered, dtype=torch.float64, device=gradient.device))
+        total = distributed.mean_(torch.tensor(self.gathered, dtype=torch.float32, device=gradient.device))
         if not total > 0.0:
             raise ValueError("there is nothing to step along: gather a batch with decisions first")
         distributed.mean_(gradient).div_(total)

@@ -213,12 +213,16 @@ class TrainingClient:
             if loss == "cross_entropy":
                 return NegativeLogLikelihood()
             config = self.optimizer.config
-            settings = {"entropy_coefficient": 0.0, "aggregation": config.aggregation, "horizon": config.horizon}
+            settings: dict[str, Any] = {
+                "entropy_coefficient": 0.0,
+                "aggregation": config.aggregation,
+                "horizon": config.horizon,
+            }
             loss = PolicyLossConfig(**(settings | POLICY_LOSSES[loss]))
         if isinstance(loss, PolicyLossConfig):
             self._check(loss, batch)
             return PolicyLoss(loss)
-        return cast(Loss, loss) if hasattr(loss, "statistics") else _Plain(cast(LossFunction, loss))
+        return cast(Loss, loss) if hasattr(loss, "statistics") else _Plain(loss)
 
     def _check(self, loss: PolicyLossConfig, batch: Batch) -> None:
         config = self.optimizer.config

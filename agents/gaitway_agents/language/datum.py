@@ -84,14 +84,14 @@ def batch_of(data: Sequence[Datum], vocabulary: int, device: torch.device) -> Ba
         ]
         found[name] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
     missing = torch.full_like(mask, float("nan"))
-    return Batch(
+    batch = Batch(
         observations={"lengths": lengths, "row": torch.arange(len(data), device=device)},
         actions=tokens,
+        log_probs=missing,
+        advantages=missing,
         mask=mask,
-        log_probs=found.pop("log_probs", missing),
-        advantages=found.pop("advantages", missing),
-        **found,
     )
+    return batch.replace(**found)
 
 
 def _sequence(datum: Datum, number: int, vocabulary: int) -> tuple[Tensor, Tensor]:
