@@ -69,6 +69,10 @@ class PolicyGradientConfig:
     """Tokens at which the punishment, growing linearly, reaches 1."""
     kl: KLControlConfig | None = None
     """Penalty in the reward for leaving the reference; that in the loss is ``optimizer.kl_coefficient``."""
+    reference_interval: int | None = None
+    """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
+    reference_rate: float = 0.6
+    """How far it moves: 1 is all the way."""
     whiten_rewards: bool = False
     """Scale the rewards of tokens to unit standard deviation over the batch, without moving their mean."""
     behaviour: str = "engine"
@@ -106,6 +110,7 @@ class PolicyGradientConfig:
         self._check_lengths()
         self._check_optimizer()
         self._check_corrections()
+        self._check_reference()
         if self.whiten_rewards and self.advantage not in OF_TOKENS:
             raise ValueError(
                 f"whiten_rewards with advantage {self.advantage!r}: only {' and '.join(map(repr, OF_TOKENS))} have "
@@ -145,6 +150,18 @@ class PolicyGradientConfig:
         if start is not None and end is not None and not 0 <= start < end:
             raise ValueError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
 
+    def _check_reference(self) -> None:
+        if self.kl is not None and self.optimizer.kl_coefficient:
+            raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")
+        if not 0.0 < self.reference_rate <= 1.0:
+            raise ValueError(f"reference_rate {self.reference_rate}: must lie in (0, 1]")
+        if self.reference_interval is not None and self.reference_interval < 1:
+            raise ValueError(f"reference_interval {self.reference_interval}: must be at least 1; None never moves it")
+        if self.reference_interval is not None and not self.needs_reference:
+            raise ValueError(
+                "reference_interval without a reference: set kl or optimizer.kl_coefficient, or leave it out"
+            )
+
     def _check_corrections(self) -> None:
         if not 0.0 < self.entropy_share <= 1.0:
             raise ValueError(f"entropy_share {self.entropy_share}: must lie in (0, 1]; 1 learns from all tokens")
@@ -173,5 +190,3 @@ class PolicyGradientConfig:
             raise ValueError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")
         if self.entropy is not None and self.optimizer.entropy_coefficient:
             raise ValueError("entropy steers optimizer.entropy_coefficient: set that to 0")
-        if self.kl is not None and self.optimizer.kl_coefficient:
-            raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")

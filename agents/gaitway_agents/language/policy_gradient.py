@@ -63,6 +63,12 @@ class PolicyGradientTrainer(SamplingTrainer):
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config = config
         self.reference = Reference(policy) if reference is None and config.needs_reference else reference
+        copied = isinstance(self.reference, Reference) and not self.reference.adapted
+        if config.reference_interval is not None and not copied:
+            raise ValueError(
+                "reference_interval moves a copy of the model, but the reference is none: train without adapters, or "
+                "leave it out"
+            )
         self.controller = None if config.kl is None else KLController(config.kl)
         self.entropy = None if config.entropy is None else EntropyController(config.entropy)
 
@@ -79,9 +85,16 @@ class PolicyGradientTrainer(SamplingTrainer):
             self.anneal(self.steps - before)
             metrics |= {f"learn/{name}": value for name, value in self._update(batch).items()}
             metrics |= self.follow()
+            self._move_reference()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(samples.lengths.sum()) / (end - sampled)
         return metrics | {"time/sampling": sampled - start, "time/learning": end - sampled, "time/total": end - start}
+
+    def _move_reference(self) -> None:
+        interval = self.config.reference_interval
+        if interval is not None and (self.version - 1) % interval == 0:
+            assert isinstance(self.reference, Reference)
+            self.reference.follow(self.policy, self.config.reference_rate)
 
     def _update(self, batch: Batch) -> dict[str, float]:
         if self.entropy is None:
@@ -183,7 +196,8 @@ class PolicyGradientTrainer(SamplingTrainer):
     def state_dict(self) -> dict[str, Any]:
         named = {"controller": self.controller, "entropy": self.entropy}
         found = {name: None if part is None else part.state_dict() for name, part in named.items()}
-        return super().state_dict() | found
+        reference = self.reference.state_dict() if isinstance(self.reference, Reference) else {}
+        return super().state_dict() | found | {"reference": reference}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -191,6 +205,8 @@ class PolicyGradientTrainer(SamplingTrainer):
             self.controller.load_state_dict(state["controller"])
         if self.entropy is not None:
             self.entropy.load_state_dict(state["entropy"])
+        if isinstance(self.reference, Reference):
+            self.reference.load_state_dict(state["reference"])
 
 
 def _weights(

@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_agents.core.finite import NonFiniteError
-from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language import presets
+from gaitway_agents.language.config import CorrectionConfig, PolicyGradientConfig
+from gaitway_agents.language.entropy_control import EntropyControlConfig
 from gaitway_agents.language.fixed_data import one_step
+from gaitway_agents.language.kl_control import KLControlConfig
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
+from gaitway_agents.models.token_critic import TokenCritic
 
 from .tiny_models import tiny_lm
 from .token_worlds import WantedToken
@@ -148,26 +152,110 @@ def test_a_reward_that_is_no_number_ends_the_training_before_the_model_is_harmed
     assert torch.equal(parameters(learner), before)
 
 
+STEERED = replace(
+    presets.PPO_RLHF,
+    prompts_per_step=16,
+    kl=KLControlConfig(coefficient=0.1, target=0.5, horizon=100),
+    entropy=EntropyControlConfig(target=3.0, step=0.01),
+    reference_interval=2,
+    behaviour="trainer",
+    correction=CorrectionConfig(),
+    optimizer=replace(presets.PPO_RLHF.optimizer, learning_rate=3e-3),
+)
+
+
 @pytest.mark.parametrize(
     "config",
     [
         replace(QUICK, schedule=LearningRateSchedule(shape="cosine", warmup=0.2)),
         replace(QUICK, zero_variance="resample", optimizer=one_step(learning_rate=3e-3, minibatches=2)),
+        STEERED,
     ],
-    ids=["cosine", "resampling"],
+    ids=["cosine", "resampling", "ppo"],
 )
 def test_a_training_goes_on_bit_for_bit(config):
-    whole = trainer(config, total_steps=160)
+    def make(seed):
+        critic = TokenCritic(tiny_lm(seed=1, vocab_size=12)) if config.advantage == "gae" else None
+        return trainer(config, total_steps=160, seed=seed, critic=critic)
+
+    whole = make(0)
     for _ in range(3):
         whole.iterate()
-    state = copy.deepcopy(whole.state_dict())
-    resumed = trainer(config, total_steps=160, seed=0)
-    resumed.load_state_dict(state)
+    resumed = make(1)
+    if resumed.reference is not None:  # the start is the same, whatever the seed
+        assert float(whole.controller.coefficient) != config.kl.coefficient
+    resumed.load_state_dict(copy.deepcopy(whole.state_dict()))
     for _ in range(3):
         mine, theirs = whole.iterate(), resumed.iterate()
         for name in mine:
             assert name.startswith("time/") or name.endswith("tokens_per_s") or mine[name] == theirs[name], name
-    assert torch.equal(parameters(whole), parameters(resumed))
+    for one, two in zip(whole.policy.parameters(), resumed.policy.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+class Biased(WantedToken):
+    """An engine that says of every second token that it was likelier than it is."""
+
+    def sample(self, num_prompts, group_size):
+        rollout = super().sample(num_prompts, group_size)
+        rollout.log_probs[:, ::2] += 0.5 * rollout.mask[:, ::2]
+        return rollout
+
+
+def test_weights_correct_an_engine_that_is_not_the_trainer():
+    learner = trainer(replace(QUICK, behaviour="trainer", correction=CorrectionConfig(low=0.9)), world=Biased)
+    samples, _ = learner._sample()
+    metrics = {}
+    weights = learner._prepare(samples, metrics).weights
+    even = samples.mask.clone()
+    even[:, 1::2] = 0.0
+    assert weights[even.bool()] == pytest.approx(0.9)  # exp(-0.5), truncated
+    assert weights[(samples.mask - even).bool()] == pytest.approx(1.0, abs=1e-4)
+    assert metrics["learn/mismatch_kl"] > 0.01 and 0.0 < metrics["learn/importance_outside"] < 1.0
+    assert trainer(replace(QUICK, behaviour="trainer")).iterate().keys() >= {"learn/mismatch_kl"}
+
+
+def test_only_the_least_certain_tokens_may_be_learnt_from():
+    learner = trainer(replace(QUICK, behaviour="trainer", entropy_share=0.2))
+    samples, _ = learner._sample()
+    weights = learner._prepare(samples, {}).weights
+    assert float(weights.sum() / samples.mask.sum()) == pytest.approx(0.2, abs=0.03)
+
+
+def test_bad_answers_far_from_the_policy_may_be_left_out():
+    learner = trainer(replace(QUICK, behaviour="trainer", off_policy_threshold=0.1), world=Biased)
+    samples, _ = learner._sample()
+    batch = learner._prepare(samples, {})
+    good = (batch.advantages > 0.0).any(1)
+    kept = batch.weights.bool().any(1)
+    assert kept[good].all() and not kept[~good].all()
+
+
+def test_the_reference_moves_towards_the_policy():
+    optimizer = one_step(learning_rate=3e-3, kl_coefficient=0.1)
+    learner = trainer(replace(QUICK, reference_interval=2, reference_rate=1.0, optimizer=optimizer))
+    reference = learner.reference.policy.model
+    first = parameters(learner)
+    for expected in ("start", "now"):
+        learner.iterate()
+        theirs = torch.cat([p.detach().flatten() for p in reference.parameters()])
+        assert torch.equal(theirs, first if expected == "start" else parameters(learner))
+    with pytest.raises(ValueError, match="without a reference"):
+        replace(QUICK, reference_interval=2)
+
+
+def test_entropy_is_kept_up_by_a_bonus_that_comes_and_goes():
+    config = replace(QUICK, prompts_per_step=8, group_size=8, optimizer=one_step(learning_rate=1e-2))
+    plain = trainer(config)
+    steered = trainer(replace(config, entropy=EntropyControlConfig(target=1.0, step=0.05)))
+    entropies, coefficients = [], []
+    for _ in range(25):
+        plain_entropy = plain.iterate()["learn/entropy"]
+        metrics = steered.iterate()
+        entropies.append(metrics["learn/entropy"])
+        coefficients.append(metrics["learn/entropy_coefficient"])
+    assert coefficients[0] == 0.0 and max(coefficients) >= 0.05
+    assert plain_entropy < 0.3 < sum(entropies[-5:]) / 5
 
 
 def test_a_policy_can_be_taken_without_the_rest():
@@ -196,9 +284,25 @@ def test_a_policy_can_be_taken_without_the_rest():
         ({"missing_eos_penalty": 1.0, "truncated": "mask"}, "truncated 'mask'"),
         ({"overlong_start": 3}, "give both or neither"),
         ({"overlong_start": 3, "overlong_end": 3}, "must lie below"),
+        ({"correction": CorrectionConfig()}, "correction with behaviour 'engine'"),
+        ({"entropy_share": 0.2}, "entropy_share with behaviour 'engine'"),
+        ({"entropy_share": 0.0}, "entropy_share 0.0"),
+        ({"off_policy_threshold": 0.0}, "off_policy_threshold 0.0"),
+        ({"reference_rate": 0.0}, "reference_rate 0.0"),
+        ({"kl": KLControlConfig(), "optimizer": one_step(kl_coefficient=0.1)}, "not in both"),
+        ({"entropy": EntropyControlConfig(), "optimizer": one_step(entropy_coefficient=0.1)}, "set that to 0"),
         ({"optimizer": one_step(minibatches=3)}, "optimizer.minibatches 3 does not divide the 16"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         replace(QUICK, **settings)
+
+
+def test_bad_weights_and_targets_are_refused():
+    with pytest.raises(ValueError, match="level 'word'"):
+        CorrectionConfig(level="word")
+    with pytest.raises(ValueError, match="bounds"):
+        CorrectionConfig(low=3.0)
+    with pytest.raises(ValueError, match=r"entropy\.target"):
+        EntropyControlConfig(target=0.0)
