@@ -54,6 +54,8 @@ def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str =
         max_position_embeddings=sizes.max_positions,
         tie_word_embeddings=True,
         bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
         attn_implementation=attention,
     )
     with torch.random.fork_rng(devices=[]):
