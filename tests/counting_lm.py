@@ -22,8 +22,8 @@ class Counting(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inner = nn.Linear(VOCABULARY, WIDTH, dtype=torch.float64)
-        text = SimpleNamespace(hidden_size=WIDTH)
-        self.config = SimpleNamespace(_attn_implementation="eager", get_text_config=lambda: text)
+        self.config = SimpleNamespace(hidden_size=WIDTH, model_type="counting", _attn_implementation="eager")
+        self.config.get_text_config = lambda: self.config
 
     def forward(self, input_ids: Tensor, use_cache: bool = False) -> SimpleNamespace:
         return SimpleNamespace(last_hidden_state=nn.functional.elu(self.inner(counted(input_ids))))
