@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
+from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
 from .sequences import hidden_states, merged_weights, token_chunks, without_dropout
 from .token_critic import TokenCritic
 
@@ -23,8 +24,9 @@ class CausalLMPolicy(nn.Module):
     """``model`` is a causal LM of transformers (``get_decoder()``, ``get_output_embeddings()``), adapters included.
 
     Rows of its batches are sequences: ``observations["lengths"]`` (B,), ``actions`` (B, L) and ``mask`` (B, L), as
-    described in :mod:`gaitway_agents.language.world`. A minibatch's forward passes have at most
-    ``OptimizerConfig.chunk_size`` *tokens*, padding included.
+    described in :mod:`gaitway_agents.language.world`. A minibatch's forward passes have about
+    ``OptimizerConfig.chunk_size`` *tokens*, padding included. Rows that begin with the same prompt are read together,
+    the prompt once, where that saves time; the gradient is the same.
 
     The ``critic`` says what each token's values are. ``entropy`` is left out ("none", it is 0 then), a "statistic", or
     has a "gradient", for losses that hold it. The model is without dropout unless ``dropout``: sampled tokens are
@@ -52,22 +54,25 @@ class CausalLMPolicy(nn.Module):
         check_head(model)
 
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Log-probabilities and entropies, shape (B, L), of the tokens that ``batch.mask`` keeps; 0 elsewhere."""
+        """Log-probabilities, entropies and values (B, L) of the tokens that ``batch.mask`` keeps; 0 elsewhere."""
         assert batch.mask is not None
-        lengths = batch.observations["lengths"]
-        width = int(lengths.max())
-        tokens = batch.actions[:, :width]
-        states = self.hidden(tokens, lengths)
-        log_probs, entropy = self._chosen(states, batch.actions, batch.mask)
-        values = None
-        if self.critic is not None:
-            found = self.critic.values(tokens, lengths, states)
-            values = nn.functional.pad(found, (0, batch.actions.shape[1] - width))
+        log_probs, entropy, values = self._read(batch.actions, batch.observations["lengths"], batch.mask)
         return Evaluation(log_probs=log_probs, entropy=entropy, values=values)
 
     def chunks(self, batch: Batch, size: int) -> list[Tensor]:
-        """The rows of each forward pass, of at most ``size`` tokens."""
-        return token_chunks(batch, size)
+        """The rows of each forward pass, of about ``size`` tokens: of similar length, or with the same beginning."""
+        apart = token_chunks(batch, size)
+        mask = batch.observations.get("mask") if batch.mask is None else batch.mask
+        if mask is None or not self._shares:
+            return apart
+        lengths = batch.observations["lengths"]
+        together, tokens = shared_chunks(batch.actions, lengths, mask, size)
+        padded = sum(int(lengths[part].max()) * lengths[part].numel() for part in apart)
+        return together if tokens <= WORTH * padded else apart
+
+    @property
+    def _shares(self) -> bool:
+        return not self.dropout and can_share(self.model)
 
     def hidden(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Last hidden states, shape (B, L, D)."""
@@ -76,16 +81,34 @@ class CausalLMPolicy(nn.Module):
 
     def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each masked token after those before it, and the entropy there, shape (B, L) each."""
-        return self._chosen(self.hidden(tokens[:, : int(lengths.max())], lengths), tokens, mask)
+        return self._read(tokens, lengths, mask)[:2]
 
-    def _chosen(self, states: Tensor, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        width = states.shape[1]
-        chosen = mask[:, 1:width].bool()
-        found, spread = self._of(states[:, :-1][chosen], tokens[:, 1:width][chosen])
-        result = found.new_zeros((2, *tokens.shape))
-        where = torch.zeros_like(mask, dtype=torch.bool)
-        where[:, 1:width] = chosen
-        return result[0].masked_scatter(where, found), result[1].masked_scatter(where, spread)
+    def _read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Log-probabilities, entropies and, with a critic, values; a beginning that rows share is read once."""
+        shape, width = tokens.shape, int(lengths.max())
+        tokens, mask = tokens[:, :width], mask[:, :width]
+        parts = split(tokens, lengths, mask) if self._shares else None
+
+        def states_of(model: nn.Module) -> Tensor:
+            if parts is not None:
+                return suffix_states(model, tokens, parts)
+            return self.hidden(tokens, lengths) if model is self.model else hidden_states(model, tokens, lengths)
+
+        states = states_of(self.model)
+        targets, kept = (tokens, mask) if parts is None else (parts.take(tokens), parts.take(mask))
+        chosen = kept[:, 1:].bool()
+        where = nn.functional.pad(chosen, (1, 0))
+        found = [
+            values.new_zeros(where.shape).masked_scatter(where, values)
+            for values in self._of(states[:, :-1][chosen], targets[:, 1:][chosen])
+        ]
+        if self.critic is not None:
+            backbone = self.critic.backbone
+            found.append(self.critic.of_states(states if backbone is None else states_of(backbone)) * where)
+        if parts is not None:
+            found = [parts.put(values, width) for values in found]
+        found = [nn.functional.pad(values, (0, shape[1] - width)) for values in found]
+        return found[0], found[1], found[2] if self.critic is not None else None
 
     def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """The same of states (M, D) and targets (M,), a slice of logits at a time."""

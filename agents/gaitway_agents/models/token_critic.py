@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .reward_model import RewardModel
-from .sequences import hidden_states, without_dropout
+from .sequences import without_dropout
 
 
 class TokenCritic(nn.Module):
@@ -41,13 +41,7 @@ class TokenCritic(nn.Module):
             critic.head.bias.copy_(-reward_model.mean / reward_model.std)
         return critic
 
-    def values(self, tokens: Tensor, lengths: Tensor, states: Tensor | None = None) -> Tensor:
-        """What is expected before each token is chosen, shape (B, L); 0 for the first.
-
-        ``states`` (B, L, D) are those of the policy's decoder, for a critic that shares it.
-        """
-        if self.backbone is not None:
-            states = hidden_states(self.backbone, tokens, lengths)
-        assert states is not None, "a critic that shares the policy's decoder needs its states"
+    def of_states(self, states: Tensor) -> Tensor:
+        """What is expected before each token is chosen, from the states (B, L, D) of a decoder; shape (B, L)."""
         before = self.head(states[:, :-1].to(self.head.weight.dtype)).squeeze(-1)
         return nn.functional.pad(before if before.dtype == torch.float64 else before.float(), (1, 0))

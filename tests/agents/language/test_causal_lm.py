@@ -8,7 +8,9 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.models import causal_lm
 from gaitway_agents.models.causal_lm import CausalLMPolicy
+from gaitway_agents.models.prefixes import ARCHITECTURES
 from gaitway_agents.models.sequences import hidden_states, merged_weights, packed_states, token_chunks
+from gaitway_agents.models.token_critic import TokenCritic
 
 from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
 
@@ -113,7 +115,7 @@ def test_never_holds_all_logits(monkeypatch):
     assert largest(build, monkeypatch, 16 * 4096) < chosen / 2  # the model's own weights are the largest then
 
 
-@pytest.mark.parametrize("name", ["gemma2", "cohere", "granite", "gpt2", "qwen3", "llama"])
+@pytest.mark.parametrize("name", ["gemma2", "cohere", *sorted({*ARCHITECTURES} - {"qwen2"})])
 def test_other_architectures(name):
     import transformers as hf
 
@@ -131,15 +133,23 @@ def test_other_architectures(name):
         ),
         "qwen3": lambda: hf.Qwen3Config(**sizes, head_dim=8),
         "llama": lambda: hf.LlamaConfig(**sizes),
+        "olmo2": lambda: hf.Olmo2Config(**sizes),
+        "phi3": lambda: hf.Phi3Config(**sizes),
+        "smollm3": lambda: hf.SmolLM3Config(**sizes),
     }[name]()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = hf.AutoModelForCausalLM.from_config(config)
-    policy = CausalLMPolicy(model)
+    policy = CausalLMPolicy(model, entropy="gradient")
     with torch.no_grad():
         torch.testing.assert_close(
             policy.log_probs(*sequences())[0], plain(model.eval(), *sequences())[0], atol=2e-6, rtol=0.0
         )
+    read = counted(model)
+    ours = gradients(model, *policy.log_probs(*answers()))
+    assert (len(read) == 2) == (name in ARCHITECTURES)
+    for parameter, value in gradients(model, *plain(model, *answers())).items():
+        torch.testing.assert_close(ours[parameter], value, atol=5e-6, rtol=1e-5)
 
 
 def test_refuses_a_model_whose_logits_come_from_elsewhere():
@@ -277,3 +287,102 @@ def test_an_engine_gets_adapters_merged():
         assert (expected - CausalLMPolicy(tiny_lm()).log_probs(*sequences())[0]).abs().max() > 0.01
         torch.testing.assert_close(CausalLMPolicy(model).log_probs(*sequences())[0], expected, atol=1e-5, rtol=0.0)
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in merged_weights(model))
+
+
+# ---- shared prompts -------------------------------------------------------------------------------------------------
+
+
+def answers(prompts=4, each=6, seed=0):
+    """``each`` answers of 1 to 4 tokens to prompts of 7 to 12 tokens; the last answer counts for nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, starts = [], []
+    for _ in range(prompts):
+        prompt = torch.randint(
+            1, VOCABULARY, (int(torch.randint(7, 13, (), generator=generator)),), generator=generator
+        )
+        for _ in range(each):
+            length = int(torch.randint(1, 5, (), generator=generator))
+            rows.append(torch.cat((prompt, torch.randint(1, VOCABULARY, (length,), generator=generator))))
+            starts.append(len(prompt))
+    lengths = torch.tensor([len(row) for row in rows])
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    at = torch.arange(tokens.shape[1])
+    mask = ((at >= torch.tensor(starts)[:, None]) & (at < lengths[:, None])).float()
+    mask[-1] = 0.0
+    return tokens, lengths, mask
+
+
+def counted(model):
+    """How many tokens the decoder of ``model`` reads from now on, in a list."""
+    found = []
+    model.get_input_embeddings().register_forward_hook(lambda _module, inputs, _output: found.append(inputs[0].numel()))
+    return found
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_prompts_of_several_answers_are_read_once(attention):
+    model = tiny_lm(attn_implementation=attention)
+    expected = gradients(model, *plain(model, *answers()))
+    policy = CausalLMPolicy(model, entropy="gradient")
+    read = counted(model)
+    log_probs, entropy = policy.log_probs(*answers())
+    assert sum(read) < 0.6 * answers()[0].numel()
+    with torch.no_grad():
+        torch.testing.assert_close(log_probs, plain(model, *answers())[0], atol=2e-6, rtol=0.0)
+    for name, value in gradients(model, log_probs, entropy).items():
+        torch.testing.assert_close(value, expected[name], atol=3e-6, rtol=1e-5)
+
+
+def test_forward_passes_keep_answers_to_a_prompt_together():
+    tokens, lengths, mask = answers(prompts=5, each=8)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    batch = batch_of(tokens[order], lengths[order], mask[order])
+    policy = CausalLMPolicy(tiny_lm())
+    parts = policy.chunks(batch, 60)
+    assert torch.cat(parts).sort().values.tolist() == list(range(40))
+    read = counted(policy.model)
+    for part in parts:
+        policy.evaluate(batch[part])
+        assert len(batch[part].actions[:, :7].unique(dim=0)) <= 2
+    whole, apart = sum(read), token_chunks(batch, 60)
+    assert whole < 0.7 * sum(len(part) * int(batch.observations["lengths"][part].max()) for part in apart)
+    # Prompts without company, or none longer than an answer: length alone decides.
+    alone = batch_of(*sequences())
+    assert [p.tolist() for p in policy.chunks(alone, 30)] == [p.tolist() for p in token_chunks(alone, 30)]
+
+
+def test_shared_prompts_change_no_update():
+    start = tiny_lm()
+    states = []
+    for shares in (True, False):
+        model = copy.deepcopy(start)
+        if not shares:
+            model.config.model_type = "of nobody's"
+        policy = CausalLMPolicy(model, critic=TokenCritic(model))
+        torch.nn.init.ones_(policy.critic.head.weight)
+        batch = batch_of(*answers())
+        with torch.no_grad():
+            found = policy.evaluate(batch)
+        signs = torch.tensor([1.0, -1.0]).repeat(12)[:, None]
+        batch = batch.replace(
+            log_probs=found.log_probs, values=found.values, returns=found.values + 1.0, advantages=signs * batch.mask
+        )
+        config = OptimizerConfig(
+            epochs=2, minibatches=1, schedule="constant", normalize_advantages="none", chunk_size=60, workers=2
+        )
+        PolicyOptimizer(policy, config).update(batch)
+        states.append(policy.state_dict())
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[1][name], value, atol=3e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_shared_prompts_with_adapters_in_low_precision(lora):
+    model = adapted(tiny_lm()) if lora else tiny_lm()
+    policy = CausalLMPolicy(model)
+    with torch.no_grad():
+        full = policy.log_probs(*answers())[0]
+        with torch.autocast("cpu", torch.bfloat16):
+            low = policy.log_probs(*answers())[0]
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low, full, atol=0.1, rtol=0.0)

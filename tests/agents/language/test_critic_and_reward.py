@@ -8,6 +8,7 @@ from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.language.reference import Reference
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
+from gaitway_agents.models.sequences import hidden_states
 from gaitway_agents.models.token_critic import TokenCritic
 
 from tests.agents.language.test_causal_lm import adapted, batch_of, sequences
@@ -83,10 +84,10 @@ def test_values_belong_to_what_came_before():
     critic = TokenCritic(model)
     torch.nn.init.normal_(critic.head.weight)
     tokens, lengths, _ = sequences()
-    before = critic.values(tokens, lengths)
+    before = critic.of_states(hidden_states(critic.backbone, tokens, lengths))
     other = tokens.clone()
     other[:, 5] = (other[:, 5] + 1) % VOCABULARY
-    after = critic.values(other, lengths)
+    after = critic.of_states(hidden_states(critic.backbone, other, lengths))
     assert torch.equal(before[:, :6], after[:, :6])
     assert (before[:, 6] != after[:, 6]).all()
     assert not before[:, 0].any() and before[:, 1:].all()
@@ -108,7 +109,8 @@ def test_critic_of_a_reward_model_says_at_the_end_what_it_says():
     with torch.no_grad():
         reward.normalise(reward.score(tokens, lengths))
         expected = reward.score(tokens, lengths)
-        values = TokenCritic.of(reward).values(tokens, lengths)
+        critic = TokenCritic.of(reward)
+        values = critic.of_states(hidden_states(critic.backbone, tokens, lengths))
     torch.testing.assert_close(values[torch.arange(4), lengths], expected, atol=1e-5, rtol=0.0)
 
 
