@@ -67,6 +67,8 @@ class LanguageOptions:
     """Who continues prompts: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
     server: str = ""
     """Address of the vLLM server, http://host:port; only for rollout "vllm-server"."""
+    transport: str = "http"
+    """How weights reach the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: float = 0.3
     """Share of the GPU's memory that vLLM in this process takes; only for rollout "vllm"."""
     batch_size: int = 256
@@ -92,6 +94,12 @@ class LanguageOptions:
             raise ValueError(f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs one, others none")
         if self.server and not re.fullmatch(r"https?://[^/\s]+/?", self.server):
             raise ValueError(f"server {self.server!r}: write http://host:port")
+        if self.transport not in ("http", "nccl", "gloo"):
+            raise ValueError(f"transport {self.transport!r}: use 'http', 'nccl' or 'gloo'")
+        if self.transport != "http" and not self.server:
+            raise ValueError(
+                f"transport {self.transport!r} with rollout {self.rollout!r}: only a 'vllm-server' has one"
+            )
         if not 0.0 < self.gpu_memory < 1.0:
             raise ValueError(f"gpu_memory {self.gpu_memory}: a share between 0 and 1")
         if self.batch_size < 1:

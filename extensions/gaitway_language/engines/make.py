@@ -45,4 +45,4 @@ def _engine(options: LanguageOptions, model: nn.Module, tokenizer: Any) -> Engin
         return VLLMEngine(model, dtype=dtype, batch_size=options.batch_size, gpu_memory=options.gpu_memory)
     from .vllm_server import VLLMServerEngine
 
-    return VLLMServerEngine(model, options.server)
+    return VLLMServerEngine(model, options.server, transport=options.transport)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ..rollout import Engine, Sampling
+from .group import WeightGroup
 from .stream import tensors_of
 
 CHUNK = 2**20
@@ -31,7 +32,8 @@ class EngineServer(HTTPServer):
 
     def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
         super().__init__(address, _Handler)
-        self.engine = engine
+        self.engine, self.dtype = engine, dtype
+        self.group: WeightGroup | None = None
         self.about = {
             "engine": type(engine).__name__,
             "vocabulary": vocabulary,
@@ -47,7 +49,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.path == "/about", lambda: self.server.about)
 
     def do_POST(self) -> None:
-        action = {"/generate": self._generate, "/score": self._score, "/update": self._update}.get(self.path)
+        action = {
+            "/generate": self._generate,
+            "/score": self._score,
+            "/update": self._update,
+            "/join": self._join,
+            "/receive": self._receive,
+        }.get(self.path)
         self._answer(action is not None, action or dict)
 
     def _generate(self) -> Any:
@@ -69,6 +77,24 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ConnectionError(f"{left} bytes of the new weights did not arrive")
             file.flush()
             return dict(self.server.engine.update(tensors_of(Path(file.name))) or {})
+
+    def _join(self) -> Any:
+        request = json.loads(self._body())
+        group = WeightGroup(request["backend"], 1, request["host"], request["port"])
+        group.join()
+        self.server.group = group
+        return {}
+
+    def _receive(self) -> Any:
+        """Weights by way of the group; the request has their names and shapes."""
+        if self.server.group is None:
+            raise ValueError("no group to receive weights from: /join comes first")
+        tensors = self.server.group.receive(json.loads(self._body())["layout"], self.server.dtype)
+        try:
+            return dict(self.server.engine.update(tensors) or {})
+        finally:
+            for _ in tensors:  # the other side waits until the last one is taken
+                pass
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers["Content-Length"]))

@@ -99,7 +99,7 @@ class VLLMEngine:
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
-        self.llm.apply_model(partial(_load, parameters=list(parameters)))
+        self.llm.apply_model(partial(_load, parameters=parameters))
         self.llm.reset_prefix_cache()
 
     def close(self) -> None:
@@ -129,7 +129,8 @@ def _seeded(seed: int) -> Iterator[None]:
 
     A seed for each request would draw row by row, and vLLM's CPU build cannot take one back from a partial prompt.
     """
-    with torch.random.fork_rng():
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..rollout import Completion, Sampling
+from .group import WeightGroup, own_address
 from .merged import merged
 from .stream import WeightStream
 
@@ -20,10 +23,12 @@ from .stream import WeightStream
 class VLLMServerEngine:
     """Continues prompts through the server at ``address``, which gets the weights of ``model`` now and at each update.
 
-    Weights travel in the request, in the server's dtype. ``timeout`` [s] is how long an answer may take.
+    ``transport`` is how weights travel, in the server's dtype: "http", in a request; "nccl", from this process's GPU to
+    the server's, which must be another; or "gloo", from memory to memory. ``timeout`` [s] is how long an answer may
+    take. "nccl" has the code of "gloo" but for the backend, and has not been run for want of two GPUs.
     """
 
-    def __init__(self, model: nn.Module, address: str, *, timeout: float = 1800.0):
+    def __init__(self, model: nn.Module, address: str, *, transport: str = "http", timeout: float = 1800.0):
         base: Any = model
         self.address, self.timeout = address.rstrip("/"), timeout
         about = self._ask("GET", "/about", timeout=10.0)
@@ -34,7 +39,15 @@ class VLLMServerEngine:
                 f"{vocabulary}: start it with the same --model"
             )
         self.dtype: torch.dtype = getattr(torch, about["dtype"])
+        self._group = None if transport == "http" else self._join(transport)
         self.update(merged(model).state_dict().items())
+
+    def _join(self, transport: str) -> WeightGroup:
+        url = urlsplit(self.address)
+        here = own_address(url.hostname or "", url.port or 80)
+        group = WeightGroup(transport, 0, here)
+        self._beside("/join", {"backend": transport, "host": here, "port": group.port}, group.join)
+        return group
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         found = self._ask("POST", "/generate", {"prompts": [list(p) for p in prompts], "sampling": asdict(sampling)})
@@ -45,8 +58,23 @@ class VLLMServerEngine:
         return found
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
-        found: Mapping[str, float] = self._ask("POST", "/update", WeightStream(parameters, self.dtype))
-        return found
+        stream = WeightStream(parameters, self.dtype)
+        if self._group is None:
+            return dict(self._ask("POST", "/update", stream))
+        layout = {"layout": [(name, list(tensor.shape)) for name, tensor in stream.tensors.items()]}
+        send = partial(self._group.send, stream.tensors.values(), self.dtype)
+        return dict(self._beside("/receive", layout, send))
+
+    def _beside(self, path: str, body: Any, act: Callable[[], None]) -> Any:
+        """The server's answer to a request during which this side has to act."""
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self._ask, "POST", path, body)
+            try:
+                act()
+            except RuntimeError:
+                answer.result()  # what the server says of it comes first
+                raise
+            return answer.result()
 
     def close(self) -> None:
         """The server stays: it is whoever started it who ends it."""

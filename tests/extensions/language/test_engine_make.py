@@ -50,3 +50,10 @@ def test_vllm_that_is_not_there_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     with pytest.raises(ImportError, match=r"pip install 'gaitway\[vllm\]'"):
         make_engine(options(rollout="vllm"), make(), TOKENIZER, PROMPTS)
+
+
+def test_only_a_server_has_a_transport():
+    with pytest.raises(ValueError, match="transport 'pigeon': use 'http', 'nccl' or 'gloo'"):
+        options(transport="pigeon")
+    with pytest.raises(ValueError, match="only a 'vllm-server' has one"):
+        options(transport="nccl")

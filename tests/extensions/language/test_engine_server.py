@@ -55,9 +55,10 @@ def served():
     thread.join(10)
 
 
-def test_answers_are_those_of_an_engine_in_this_process(served):
+@pytest.mark.parametrize("transport", ["http", "gloo"])
+def test_answers_are_those_of_an_engine_in_this_process(served, transport):
     model = make()
-    here, there = TransformersEngine(model, pad_token=0), VLLMServerEngine(model, served[0])
+    here, there = TransformersEngine(model, pad_token=0), VLLMServerEngine(model, served[0], transport=transport)
     assert there.generate(PROMPTS, SAMPLING) == here.generate(PROMPTS, SAMPLING)
     assert there.score(PROMPTS) == here.score(PROMPTS)
     with torch.no_grad():
@@ -71,7 +72,7 @@ def test_answers_are_those_of_an_engine_in_this_process(served):
 
 def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):
     address, engine = served
-    options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address)
+    options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address, transport="gloo")
     model = make()
     one = make_engine(options, model, type("Tokenizer", (), {"pad_token_id": 0}), PROMPTS)
     assert one.update(model.state_dict().items())["sync_gap"] < 1e-5
@@ -106,6 +107,23 @@ def test_mistakes_come_back_by_their_name(served):
     with pytest.raises(ValueError, match="the one that learns has 41: start it with the same --model"):
         VLLMServerEngine(make(vocabulary=41), served[0])
     assert one.score([[5, 9]])  # and the server goes on
+
+
+def test_weights_by_ways_that_are_not_there(served):
+    with pytest.raises(ValueError, match="weights through 'pigeon': use 'nccl' or 'gloo'"):
+        VLLMServerEngine(make(), served[0], transport="pigeon")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="there is no GPU here: use transport 'gloo' or 'http'"):
+            VLLMServerEngine(make(), served[0], transport="nccl")
+    with pytest.raises(ValueError, match="/join comes first"):
+        VLLMServerEngine(make(), served[0])._ask("POST", "/receive", {"layout": []})
+
+
+def test_weights_of_another_shape_are_refused_by_either_way(served):
+    one = VLLMServerEngine(make(), served[0], transport="gloo")
+    with pytest.raises(ValueError, match="says: new weights without"):
+        one.update([("model.norm.weight", torch.ones(32))])
+    assert one.score([[5, 9]])
 
 
 def test_a_server_that_fails_says_so(served):
@@ -146,9 +164,8 @@ def test_the_command_serves_a_folder(tmp_path):
     command = [sys.executable, "-m", "gaitway_language.engines.serve", "--model", str(tmp_path), "--port", "0"]
     path = ":".join(str(ROOT / folder) for folder in ("extensions", "tasks"))
     environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": ""}
-    with subprocess.Popen(
-        [*command, "--engine", "transformers", "--dtype", "float32"], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    command += ["--engine", "transformers", "--dtype", "float32"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             address = process.stdout.readline().split()[-1]
             with urllib.request.urlopen(f"{address}/about", timeout=30) as answer:
