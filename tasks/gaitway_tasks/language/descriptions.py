@@ -109,10 +109,11 @@ def score(prompt: str, completion: str) -> float:
     """
     request = prompt.split()
     tone = next((word for word in request if word in TONES), "")
+    asked = [f"the {word}" for word in request if word in THINGS]
     start, _, rest = completion.partition(" is ")
     body, stop, ending = (part.strip() for part in rest.partition("."))
     total = {POLITE: 0.5, RUDE: -0.5, "": 0.0}.get(ending, -1.0)
-    if start.removeprefix("the ") not in request or not start.startswith("the ") or not stop:
+    if start not in asked or not stop:
         total -= 1.0
     words = body.split(" and ")
     total -= sum(1.0 for word in words if _WORDS.get(word) != tone)

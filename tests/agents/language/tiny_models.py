@@ -11,9 +11,8 @@ from torch import Tensor
 VOCABULARY = 24
 
 
-def tiny_lm(seed: int = 0, dtype: torch.dtype = torch.float32, **settings):
-    """A Qwen2-shaped model with 20 thousand parameters."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+def tiny_config(**settings):
+    from transformers import Qwen2Config
 
     usual = {
         "vocab_size": VOCABULARY,
@@ -28,9 +27,25 @@ def tiny_lm(seed: int = 0, dtype: torch.dtype = torch.float32, **settings):
         "attention_dropout": 0.0,
         "initializer_range": 0.1,
     }
+    return Qwen2Config(**(usual | settings))
+
+
+def tiny_lm(seed: int = 0, **settings):
+    """A Qwen2-shaped model with 20 thousand parameters."""
+    from transformers import Qwen2ForCausalLM
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Qwen2ForCausalLM(Qwen2Config(**(usual | settings))).to(dtype)
+        return Qwen2ForCausalLM(tiny_config(**settings))
+
+
+def tiny_scorer(seed: int = 0):
+    """The same with a scalar head."""
+    from transformers import Qwen2ForSequenceClassification
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen2ForSequenceClassification(tiny_config(num_labels=1))
 
 
 @dataclass

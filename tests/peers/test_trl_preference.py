@@ -1,0 +1,268 @@
+"""Losses and gradients of TRL's own DPO, KTO and reward trainers against ours: the same model and the same batch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.preference import PreferenceLossConfig, preference_loss
+from gaitway_agents.language.fixed_data import one_step
+from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer
+from gaitway_agents.language.reward_model import RewardModelConfig, RewardModelTrainer
+from gaitway_agents.language.schedule import LearningRateSchedule
+from gaitway_agents.language.sft import SFTConfig, SFTTrainer
+from gaitway_agents.models.causal_lm import CausalLMPolicy
+from gaitway_agents.models.reward_model import RewardModel
+from gaitway_language.tokenizer import build_tokenizer
+
+for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+    os.environ.setdefault(name, "1")
+trl = pytest.importorskip("trl")
+datasets = pytest.importorskip("datasets")
+transformers = pytest.importorskip("transformers")
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+ROWS = [
+    {"prompt": "one two", "chosen": " three four five", "rejected": " six"},
+    {"prompt": "nine", "chosen": " ten", "rejected": " one one two"},
+    {"prompt": "four three two", "chosen": " one", "rejected": " five six seven eight"},
+    {"prompt": "ten nine", "chosen": " eight seven", "rejected": " two two"},
+]
+ATOL = 1e-6
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return build_tokenizer([" ".join(WORDS)])
+
+
+def model(tokenizer, seed=0):
+    config = transformers.Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=False,
+        initializer_range=0.2,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        num_labels=1,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.Qwen2ForCausalLM(config), transformers.Qwen2ForSequenceClassification(config)
+
+
+class Reference:
+    """Another model's word on the same answers."""
+
+    def __init__(self, lm):
+        self.policy = CausalLMPolicy(lm, entropy="none")
+
+    @torch.no_grad()
+    def log_probs(self, tokens, lengths, mask):
+        return self.policy.log_probs(tokens, lengths, mask)[0]
+
+
+class Pairs:
+    """The rows of a batch of theirs, chosen ones before rejected ones."""
+
+    def __init__(self, batch, margins=()):
+        self.examples = examples(batch["input_ids"], batch["attention_mask"], batch.get("completion_mask"))
+        self.margins = margins
+
+    def __len__(self):
+        return len(self.examples) // 2
+
+    def pair(self, index):
+        return self.examples[index], self.examples[len(self) + index]
+
+    def margin(self, index):
+        return self.margins[index] if self.margins else 0.0
+
+
+def examples(tokens, seen, mask=None):
+    mask = seen if mask is None else mask
+    return [(t[s.bool()], m[s.bool()].float()) for t, s, m in zip(tokens, seen, mask, strict=True)]
+
+
+class Demonstrations(list):
+    def tokens(self, index):
+        return self[index]
+
+
+class Answers:
+    """Their single answers."""
+
+    def __init__(self, rows):
+        self.rows = list(rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def tokens(self, index):
+        prompt, answer = self.rows[index]["prompt_ids"], self.rows[index]["completion_ids"]
+        mask = torch.tensor([0.0] * len(prompt) + [1.0] * len(answer))
+        return torch.tensor(prompt + answer), mask
+
+    def desirable(self, index):
+        return bool(self.rows[index]["label"])
+
+
+def settings(kind, tmp_path, **more):
+    usual = {
+        "output_dir": str(tmp_path),
+        "per_device_train_batch_size": len(ROWS),
+        "report_to": "none",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+    }
+    return kind(**(usual | more))
+
+
+def check(learner, ours, trainer, batch, rows):
+    """Equal losses and gradients, of numbers that are large enough to mean something; the loss.
+
+    ``ours`` is the model that the learner holds. The optimiser cuts the batch into several chunks.
+    """
+    trainer.model.train()
+    trainer.model.zero_grad()
+    theirs = trainer.compute_loss(trainer.model, dict(batch))
+    theirs.backward()
+    optimizer = learner.optimizer
+    statistics = optimizer._accumulate(learner.batch_of(list(rows)), optimizer._replicas())
+    loss = theirs.item()
+    assert statistics[0].item() == pytest.approx(loss, rel=ATOL, abs=ATOL)
+    for (name, mine), (_, other) in zip(ours.named_parameters(), trainer.model.named_parameters(), strict=True):
+        largest = float(other.grad.abs().max())
+        assert largest > 1e-3, name
+        apart = float((mine.grad - other.grad).abs().max())
+        assert apart <= ATOL * max(1.0, largest), f"{name}: {apart} apart, {largest} large"
+    return loss
+
+
+PAIR_LOSSES = [
+    ("sigmoid", {"beta": 0.3}, {"loss": "dpo", "beta": 0.3}),
+    ("hinge", {"beta": 0.3}, {"loss": "hinge", "beta": 0.3}),
+    ("ipo", {"beta": 0.3}, {"loss": "ipo", "beta": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("kind", "theirs", "ours"), PAIR_LOSSES)
+def test_losses_of_pairs_are_those_of_trls_dpo_trainer(kind, theirs, ours, tokenizer, tmp_path):
+    policy, other = model(tokenizer, 0)[0], model(tokenizer, 1)[0]
+    trainer = trl.DPOTrainer(
+        model=copy.deepcopy(policy),
+        ref_model=copy.deepcopy(other),
+        args=settings(trl.DPOConfig, tmp_path, loss_type=[kind], **theirs),
+        train_dataset=datasets.Dataset.from_list(ROWS),
+        processing_class=tokenizer,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    config = PreferenceConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20), **ours)
+    learner = PreferenceTrainer(policy, Pairs(batch), config, seed=0, reference=Reference(other))
+    assert check(learner, policy, trainer, batch, range(4)) != pytest.approx(math.log(2.0), abs=1e-3)
+
+
+def test_kto_is_that_of_trls_kto_trainer(tokenizer, tmp_path):
+    policy, other = model(tokenizer, 0)[0], model(tokenizer, 1)[0]
+    rows = [
+        {"prompt": row["prompt"], "completion": row["chosen" if i % 3 else "rejected"], "label": bool(i % 3)}
+        for i, row in enumerate(ROWS)
+    ]
+    trainer = trl.KTOTrainer(
+        model=copy.deepcopy(policy),
+        ref_model=copy.deepcopy(other),
+        args=settings(trl.KTOConfig, tmp_path, beta=0.3, desirable_weight=1.0, undesirable_weight=1.5),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    config = PreferenceConfig(
+        loss="kto",
+        beta=0.3,
+        undesirable_weight=1.5,
+        batch_size=4,
+        schedule=LearningRateSchedule(),
+        optimizer=one_step(chunk_size=10),
+    )
+    learner = PreferenceTrainer(policy, Answers(trainer.train_dataset), config, seed=0, reference=Reference(other))
+    # They pair each prompt with the answer before it, we with the one after it.
+    check(learner, policy, trainer, batch, reversed(range(4)))
+    assert float(learner.batch_of([3, 2, 1, 0]).observations["baseline"][0]) > 0.1
+
+
+def test_a_reward_model_is_that_of_trls_reward_trainer(tokenizer, tmp_path):
+    scorer = model(tokenizer)[1]
+    margins = [0.5, 0.0, 1.0, 0.25]
+    rows = [row | {"margin": margin} for row, margin in zip(ROWS, margins, strict=True)]
+    trainer = trl.RewardTrainer(
+        model=copy.deepcopy(scorer),
+        args=settings(trl.RewardConfig, tmp_path, center_rewards_coefficient=0.05),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    config = RewardModelConfig(
+        batch_size=4,
+        use_margin=True,
+        centring=0.05,
+        schedule=LearningRateSchedule(),
+        optimizer=one_step(chunk_size=20),
+    )
+    learner = RewardModelTrainer(RewardModel(scorer), Pairs(batch, batch["margin"].tolist()), config, seed=0)
+    check(learner, scorer, trainer, batch, range(4))
+
+
+def test_fine_tuning_is_that_of_trls_sft_trainer(tokenizer, tmp_path):
+    lm = model(tokenizer)[0]
+    rows = [{"prompt": row["prompt"], "completion": row["rejected"]} for row in ROWS]
+    trainer = trl.SFTTrainer(
+        model=copy.deepcopy(lm),
+        args=settings(trl.SFTConfig, tmp_path, completion_only_loss=True),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+
+    data = Demonstrations(examples(batch["input_ids"], batch["attention_mask"], (batch["labels"] != -100).long()))
+    config = SFTConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=10))
+    check(SFTTrainer(lm, data, config, seed=0), lm, trainer, batch, range(4))
+
+
+def test_simpo_is_that_of_trls_cpo_trainer():
+    from trl.experimental.cpo import CPOTrainer
+
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(1, 7, (5, 2), generator=generator)
+    mask = (torch.arange(8) < sizes[..., None]).double()
+    log_probs = (-torch.rand(5, 2, generator=generator, dtype=torch.float64) * sizes).requires_grad_()
+    means = log_probs / sizes
+    stub = SimpleNamespace(
+        alpha=0.0,
+        accelerator=SimpleNamespace(device="cpu"),
+        loss_type="simpo",
+        simpo_gamma=0.7,
+        beta=2.0,
+        label_smoothing=0.1,
+    )
+    theirs = CPOTrainer.cpo_loss(stub, means[:, 0], means[:, 1])[0]
+    config = PreferenceLossConfig(loss="simpo", beta=2.0, gamma=0.7, label_smoothing=0.1)
+    none = torch.zeros(5, dtype=torch.float64)
+    batch = Batch(observations={"mask": mask}, actions=mask.long(), log_probs=none, advantages=none)
+    ours = preference_loss(config)(Evaluation(log_probs=log_probs, entropy=log_probs), batch)[0]
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(losses.mean(), log_probs, retain_graph=True)[0] for losses in (ours, theirs)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
