@@ -40,7 +40,7 @@ TEXT_AGENTS: dict[str, AgentConfig] = {
 }
 """Every agent's settings for texts. PPO of texts has a critic and a reference of its own."""
 
-OWN_MODEL = ("arithmetic", "descriptions")
+OWN_MODEL = ("arithmetic", "arithmetic-long", "descriptions")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP = 1e-3, 512, 16
 """Learning rate, sequences of an update and answers to a prompt of models that small."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _PATIENCE = 1000
 """So many known problems in a row, and there are hardly any others."""
 
 
+_MISTAKEN = {"+": "-", "-": "+", "*": "+"}
+
+
 class _Step(NamedTuple):
     before: int
     operation: str
@@ -42,9 +46,9 @@ class ArithmeticSource:
     | <think> 7 + 5 = 12 ; 12 - 3 = 9 </think> <answer> 9 </answer>
 
     Words are separated by single spaces, so that a text is its list of words. ``rows("train")`` are a fixed set of
-    correct, complete demonstrations; ``stream("train", seed)`` is new problems for ever; ``rows("test")`` are the same
-    whatever the seed. No calculation of a test problem (its numbers and operations in order; of a one-step problem,
-    the whole prompt) occurs anywhere else, in whatever words.
+    demonstrations, correct and complete but for ``slips``; ``stream("train", seed)`` is new problems for ever;
+    ``rows("test")`` are the same whatever the seed. No calculation of a test problem (its numbers and operations in
+    order; of a one-step problem, the whole prompt) occurs anywhere else, in whatever words.
     """
 
     operations: tuple[str, ...] = ("+", "-")
@@ -53,38 +57,46 @@ class ArithmeticSource:
     """Fewest and most operations of a problem; their number is the row's ``level``, all levels equally frequent."""
     demonstration_steps: tuple[int, int] | None = None
     """The same for demonstrations; None: as ``steps``."""
+    test_steps: tuple[int, int] | None = None
+    """The same for test problems; None: as ``steps``."""
     operand: tuple[int, int] = (1, 9)
     """Smallest and largest number in an operation, and at the start."""
     max_total: int = 20
     """Largest intermediate result; none is negative."""
     demonstrations: int = 1000
+    slips: float = 0.0
+    """Share of the steps of demonstrations that their writer got wrong: half of them left out, half with the wrong
+    operation; the rest follows from that. The problems are the same whatever the share."""
     test_problems: int = 1000
 
     def __post_init__(self) -> None:
         unknown = [operation for operation in self.operations if operation not in SENTENCES]
         if unknown or not self.operations:
             raise ValueError(f"operations {self.operations}: name some of {', '.join(map(repr, SENTENCES))}")
-        for name, (low, high) in {"steps": self.steps, "demonstration_steps": self._demonstration_steps}.items():
+        for name in ("steps", "demonstration_steps", "test_steps"):
+            low, high = getattr(self, name) or self.steps
             if not 1 <= low <= high:
                 raise ValueError(f"{name} ({low}, {high}): needs 1 <= fewest <= most")
         low, high = self.operand
         if not 0 <= low <= high or low > self.max_total:
             raise ValueError(f"operand ({low}, {high}): needs 0 <= smallest <= largest, smallest <= max_total")
+        if not 0.0 <= self.slips < 1.0:
+            raise ValueError(f"slips {self.slips}: a share of steps, at least 0 and below 1")
         if self.demonstrations < 1 or self.test_problems < 1:
             raise ValueError(
                 f"demonstrations {self.demonstrations}, test_problems {self.test_problems}: both must be at least 1"
             )
 
-    @property
-    def _demonstration_steps(self) -> tuple[int, int]:
-        return self.demonstration_steps or self.steps
-
     def rows(self, split: str) -> list[Row]:
-        """Distinct problems, each with ``prompt``, ``answer``, ``completion`` and ``level``."""
+        """Distinct problems, each with ``prompt``, ``answer``, ``completion`` and ``level``.
+
+        Those of "train" are demonstrations: ``completion`` may have slips, of which ``flawless`` tells.
+        """
         check_split(split)
         train = split == "train"
         count = self.demonstrations if train else self.test_problems
-        problems = self._problems(split, f"rows/{split}", self._demonstration_steps if train else self.steps)
+        steps = (self.demonstration_steps if train else self.test_steps) or self.steps
+        problems = self._problems(split, f"rows/{split}", steps)
         found: dict[str, Row] = {}
         repeated = 0
         while len(found) < count and repeated < _PATIENCE:
@@ -92,16 +104,25 @@ class ArithmeticSource:
             repeated = repeated + 1 if row["prompt"] in found else 0
             found.setdefault(row["prompt"], row)
         if len(found) == count:
-            return list(found.values())
+            return self._demonstrated(list(found.values())) if train else list(found.values())
         raise ValueError(
             f"only {len(found)} of {count} different {split} problems found: ask for fewer, or widen "
             f"steps {self.steps}, operand {self.operand} or max_total {self.max_total}"
         )
 
+    def _demonstrated(self, rows: list[Row]) -> list[Row]:
+        rng = random.Random("gaitway arithmetic/slips")
+        found: list[Row] = []
+        for row in rows:
+            completion = _with_slips(rng, row["completion"], self.slips)
+            found.append({**row, "completion": completion, "flawless": completion == row["completion"]})
+        return found
+
     def stream(self, split: str, seed: int) -> Iterator[Row]:
         """New problems without end; a problem may come back, as in a bag that is put back into."""
         check_split(split)
-        return self._problems(split, f"stream/{split}/{seed}", self.steps)
+        steps = (None if split == "train" else self.test_steps) or self.steps
+        return self._problems(split, f"stream/{split}/{seed}", steps)
 
     def vocabulary(self) -> list[str]:
         """Every word that a prompt or a demonstration can contain, whatever the settings, numbers to 99 at least."""
@@ -166,11 +187,31 @@ def _tell(rng: random.Random, calculation: list[_Step]) -> str:
 
 
 def _row(prompt: str, calculation: list[_Step]) -> Row:
-    thought = " ; ".join(f"{s.before} {s.operation} {s.operand} = {s.after}" for s in calculation)
-    answer = str(calculation[-1].after)
     return {
         "prompt": prompt,
-        "answer": answer,
-        "completion": with_tags(thought, answer),
+        "answer": str(calculation[-1].after),
+        "completion": _completion(calculation),
         "level": len(calculation),
     }
+
+
+def _completion(calculation: list[_Step]) -> str:
+    thought = " ; ".join(f"{s.before} {s.operation} {s.operand} = {s.after}" for s in calculation)
+    return with_tags(thought, str(calculation[-1].after))
+
+
+def _with_slips(rng: random.Random, completion: str, share: float) -> str:
+    """A demonstration as a careless person writes it, of at least one step."""
+    written: list[_Step] = []
+    total: int | None = None
+    for before, operation, operand in re.findall(r"(\d+) ([-+*]) (\d+) =", completion):
+        total = int(before) if total is None else total
+        left_out = False
+        if rng.random() < share:
+            left_out = rng.random() < 0.5
+            operation = _MISTAKEN[operation]
+        after = _result(total, operation, int(operand))
+        if not left_out and after >= 0:
+            written.append(_Step(total, operation, int(operand), after))
+            total = after
+    return _completion(written) if written else completion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ..registry import UnknownNameError
@@ -17,12 +18,25 @@ from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource
 from .spec import LanguageTask, Source, TextReward
 
+_CARELESS = ArithmeticSource(demonstrations=8000, slips=0.25)
+"""Demonstrations of two and three steps by somebody who gets every fourth step wrong: about half are all right."""
+
 
 def arithmetic() -> LanguageTask:
-    """Word problems of two or three steps; few have a demonstration, all have an answer."""
+    """Word problems of two or three steps; half of the demonstrations have a slip."""
+    return _word_problems("arithmetic", _CARELESS)
+
+
+def arithmetic_long() -> LanguageTask:
+    """Word problems of four or five steps, and demonstrations of two or three."""
+    source = replace(_CARELESS, steps=(2, 5), demonstration_steps=(2, 3), test_steps=(4, 5))
+    return _word_problems("arithmetic-long", source)
+
+
+def _word_problems(name: str, source: ArithmeticSource) -> LanguageTask:
     return LanguageTask(
-        name="arithmetic",
-        source=ArithmeticSource(),
+        name=name,
+        source=source,
         rewards={
             "correctness": TextReward(func=correctness, params={"tags_only": True}),
             "format": TextReward(func=format_reward, weight=0.2),
@@ -57,6 +71,7 @@ def gsm8k() -> LanguageTask:
 
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
+    "arithmetic-long": arithmetic_long,
     "descriptions": descriptions,
     "gsm8k": gsm8k,
 }

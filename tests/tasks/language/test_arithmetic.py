@@ -92,9 +92,37 @@ def test_demonstrations_are_distinct_and_may_be_shorter_than_problems():
         assert levels.keys() == {1, 2, 3, 4, 5, 6} and min(levels.values()) > 25
 
 
+def test_test_problems_may_be_longer_than_any_that_is_learnt_from():
+    source = ArithmeticSource(steps=(2, 3), test_steps=(4, 5), demonstrations=50, test_problems=50)
+    assert {row["level"] for row in source.rows("test")} == {4, 5}
+    assert {row["level"] for row in islice(source.stream("test", 0), 50)} == {4, 5}
+    assert {row["level"] for row in [*source.rows("train"), *islice(source.stream("train", 0), 50)]} == {2, 3}
+
+
+def test_slips_change_demonstrations_and_nothing_else():
+    clean, careless = (ArithmeticSource(slips=share, demonstrations=2000) for share in (0.0, 0.25))
+    assert clean.rows("test") == careless.rows("test")
+    kinds = Counter()
+    for row, written in zip(clean.rows("train"), careless.rows("train"), strict=True):
+        assert {**row, "completion": None, "flawless": None} == {**written, "completion": None, "flawless": None}
+        assert row["flawless"] and written["flawless"] == (written["completion"] == row["completion"])
+        assert has_format(written["completion"])
+        steps = re.findall(r"(\d+) ([-+*]) (\d+) = (\d+)", written["completion"])
+        assert all(eval(before + sign + operand) == int(after) for before, sign, operand, after in steps)
+        assert [step[0] for step in steps[1:]] == [step[3] for step in steps[:-1]]
+        assert steps[-1][3] == final_answer(written["completion"])
+        if not written["flawless"]:
+            kinds["left out" if len(steps) < row["level"] else "mistaken"] += 1
+    # Of two or three steps, (0.75^2 + 0.75^3) / 2 have no slip; demonstrations of none keep one.
+    assert 1.0 - kinds.total() / 2000 == pytest.approx(0.492, abs=0.06)
+    assert min(kinds.values()) > 200
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"slips": 1.0}, r"slips 1\.0: a share"),
+        ({"test_steps": (0, 2)}, r"test_steps \(0, 2\)"),
         ({"operations": ("+", "/")}, r"operations"),
         ({"operations": ()}, r"operations"),
         ({"steps": (3, 2)}, r"steps \(3, 2\)"),
