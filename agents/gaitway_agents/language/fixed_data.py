@@ -90,9 +90,8 @@ class FixedDataTrainer:
         while done < self.config.updates and (not done or self.total_steps is None or self.steps < self.total_steps):
             batch = self.batch_of(self.order.take(self.config.batch_size))
             self._schedule()
-            with torch.random.fork_rng(
-                devices=[]
-            ):  # of dropout, where a policy has it: equal however often we were interrupted
+            # Dropout, where a policy has it, is the same however often the training was interrupted.
+            with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.generator.initial_seed() + self.steps)
                 statistics = self.optimizer.update(batch)
             for name, value in statistics.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -129,21 +129,26 @@ class Unpaired:
         return index % 2 == 0
 
 
-def _pairs(preferences: Preferences | Feedback, loss: str) -> Preferences:
-    if not hasattr(preferences, "pair"):
+def _are_pairs(data: Preferences | Feedback) -> TypeGuard[Preferences]:
+    return hasattr(data, "pair")
+
+
+def _pairs(data: Preferences | Feedback, loss: str) -> Preferences:
+    if not _are_pairs(data):
         raise ValueError(f"loss {loss!r} needs pairs of answers, chosen and rejected; single ones are for 'kto'")
-    check_pairs(preferences)
-    return preferences
+    check_pairs(data)
+    return data
 
 
-def _feedback(preferences: Preferences | Feedback) -> Feedback:
-    if hasattr(preferences, "pair"):
-        check_pairs(preferences)
-        return Unpaired(preferences)
-    for row in range(len(preferences)):
-        if not preferences.tokens(row)[1][1:].any():
+def _feedback(data: Preferences | Feedback) -> Feedback:
+    if _are_pairs(data):
+        check_pairs(data)
+        return Unpaired(data)
+    single = cast("Feedback", data)
+    for row in range(len(single)):
+        if not single.tokens(row)[1][1:].any():
             raise ValueError(f"answer {row} is empty: its mask keeps no token")
-    return preferences
+    return single
 
 
 def _crossed(example: Example, other: Example) -> Example:
