@@ -53,8 +53,12 @@ def run(args: argparse.Namespace) -> int:
     for name, least in (("samples", 0), ("problems", 1)):
         if (value := getattr(args, name)) is not None and value < least:
             raise UserError(f"--{name} {value}: must be at least {least}")
-    from ..language.exam import hold_exam
+    from ..language.exam import examine_judge, hold_exam, is_reward_model
 
+    if is_reward_model(args.source):
+        found = examine_judge(args.source, task=args.task, settings=args.settings, problems=args.problems)
+        print(f"pair accuracy {found.percent()}: how often the better of two held-out answers has the higher score")
+        return 0
     out, evaluation = hold_exam(
         args.source,
         task=args.task,

@@ -7,19 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.models.reward_model import RewardModel
+from gaitway_language.data import TextPreferences
 from gaitway_language.engines.make import make_engine
 from gaitway_language.world import prompt_tokens
+from gaitway_tasks.language.spec import LanguageTask
+from torch import Tensor
 
 from ..config import merge, resolve
 from ..errors import ConfigError, UserError
 from ..files import make_folder
 from ..runs import is_run
+from ..worlds import find_task
 from .build import text_world
 from .data import converse, fitting
 from .evaluate import EVALUATIONS, Evaluation, examine
-from .models import language_run, language_task, load_writer, options_of
+from .models import language_run, language_task, load_run, load_writer, options_of
 from .pages import write_page
+from .ranking import rank
 from .settings import Choices
+from .statistics import Measure
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
@@ -48,12 +57,8 @@ def hold_exam(
             "set one, as in 'task.rewards.mine={func: module:function}'"
         )
     rows = asked.source.rows("test")[:problems]
-    engine = make_engine(
-        options_of(config),
-        loaded.model,
-        loaded.tokenizer,
-        [prompt_tokens(row, asked, conversation) for row in rows[:1]],
-    )
+    probe = [prompt_tokens(row, asked, conversation) for row in rows[:1]]
+    engine = make_engine(options_of(config), loaded.model, loaded.tokenizer, probe)
     try:
         world = text_world(config, asked, conversation, engine)
         evaluation = examine(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
@@ -67,6 +72,37 @@ def hold_exam(
     return path, evaluation
 
 
+def is_reward_model(source: str) -> bool:
+    """Whether ``source`` is a run whose model judges answers."""
+    path = Path(source)
+    return is_run(path) and isinstance(language_run(path).config().agent, RewardModelConfig)
+
+
+def examine_judge(source: str, *, task: str | None, settings: Sequence[str], problems: int | None) -> Measure:
+    """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
+    loaded = load_run(language_run(Path(source)))
+    assert isinstance(loaded.model, RewardModel) and loaded.config is not None
+    asked = language_task(merge(loaded.config, None, settings))
+    if task is not None and task != asked.name:
+        asked = find_language_task(task)
+    rows = asked.source.rows("test")[:problems]
+    pairs = TextPreferences(rows, asked, converse(asked, loaded.tokenizer))
+    model = loaded.model
+
+    def scores(batch: Batch) -> Tensor:
+        lengths = batch.observations["lengths"]
+        return model.score(batch.actions.flatten(0, 1), lengths.flatten()).view(lengths.shape)
+
+    return rank(pairs, scores, next(model.parameters()).device)
+
+
+def find_language_task(name: str) -> LanguageTask:
+    found = find_task(name)
+    if not isinstance(found, LanguageTask):
+        raise ConfigError(f"--task {name}: is no language task; 'gaitway list tasks' shows them")
+    return found
+
+
 def exam_config(source: str, task: str | None, settings: Sequence[str], rollout: str) -> TrainConfig:
     """The configuration in which a model is asked: its run's own, or the usual one of ``task``."""
     if is_run(Path(source)):
@@ -77,6 +113,7 @@ def exam_config(source: str, task: str | None, settings: Sequence[str], rollout:
         raise UserError(
             f"--task is missing: {source} is no run, which would know its task; 'gaitway list tasks' has some"
         )
+    find_language_task(str(task))
     return resolve(str(task), agent="grpo", overrides=settings, choices=Choices(model=source, rollout=rollout))
 
 

@@ -18,6 +18,7 @@ from ..files import make_folder
 from .build import Studio, world_for_answers
 from .evaluate import examine
 from .pages import shown, write_page
+from .ranking import rank
 from .statistics import Measure, bootstrap_mean
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ class LanguageJudge:
         measures: dict[str, Measure] = {}
         with torch.no_grad():
             if isinstance(self.trainer, RewardModelTrainer | PreferenceTrainer) and "chosen" in rows[0]:
-                measures["pair accuracy"] = self._rank(
-                    TextPreferences(rows, self.studio.task, self.studio.conversation)
-                )
+                pairs = TextPreferences(rows, self.studio.task, self.studio.conversation)
+                measures["pair accuracy"] = rank(pairs, self._scores, self.studio.device)
             if isinstance(self.trainer, SFTTrainer) and "completion" in rows[0]:
                 measures["demonstration loss"] = self._foresee(rows)
         told = {name: shown(name, measure) for name, measure in measures.items()}

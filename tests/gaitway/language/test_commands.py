@@ -1,0 +1,214 @@
+"""Language models through the real command line: trained, chained, examined, talked with, exported, reported."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from html_page import Page
+from language_runs import FLOAT, MODEL, PROBLEMS, RL, SFT, ours, train
+
+from gaitway.config import load
+from gaitway.language.evaluate import Evaluation
+from gaitway.runs import RunFolder, read_rows
+
+PAIRS = [
+    {"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in ("one", "two", "three", "four")
+] * 12
+LENGTHS = ["task.max_prompt_tokens=32", "task.max_completion_tokens=32"]
+DATA = [*FLOAT, *LENGTHS, "agent.batch_size=8", "agent.updates=2", "total_steps=64", "evaluation_episodes=4"]
+DATA += ["evaluation_interval=0"]
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in PAIRS))
+    return path
+
+
+@pytest.fixture(scope="session")
+def judge(pairs, tmp_path_factory):
+    options = ["--model", "tiny", *MODEL, *DATA]
+    return train(pairs, "--agent", "reward-model", *options, out=tmp_path_factory.mktemp("runs") / "judge")
+
+
+def test_a_run_keeps_all_that_it_needs(sft, grpo):
+    assert load(grpo / "config.yaml").language.model == str(sft)
+    assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {
+        p.name for p in (grpo / "start").iterdir()
+    }
+    record = RunFolder.open(grpo).record
+    assert (record["status"], record["steps"], record["world"]) == ("finished", 64, "language")
+    assert record["cpu_time_s"] > 0.0
+
+
+def test_the_log_has_what_the_table_shows(grpo):
+    rows = read_rows(grpo / "metrics.jsonl")
+    assert [row["steps"] for row in rows] == [16, 32, 48, 64]
+    shown = {"rollout/reward", "rollout/reward/correctness", "rollout/reward/format", "rollout/length"}
+    shown |= {"rollout/finished", "rollout/tokens_per_s", "rollout/staleness", "learn/kl", "learn/entropy"}
+    shown |= {"learn/clip_fraction", "learn/grad_norm", "learn/tokens_per_s", "time/generation", "time/learning"}
+    assert shown <= rows[-1].keys()
+
+
+def test_evaluations_are_recorded_with_pages_to_read(grpo):
+    rows = read_rows(grpo / "evaluations.jsonl")
+    assert [row["steps"] for row in rows] == [32, 64]
+    assert len(rows[-1]["returns"]) == len(rows[-1]["lengths"]) == 8
+    assert {"greedy accuracy", "greedy format"} <= rows[-1]["measures"].keys()
+    page = Page((grpo / "answers" / "step_000000000064.html").read_text("utf-8"))
+    assert not page.open and "expected" in page.text and "Failures to read" in page.text
+
+
+def test_grpo_begins_with_what_sft_made(sft, grpo):
+    from gaitway.language.models import language_run, load_run, open_start
+
+    made = load_run(language_run(sft)).model.state_dict()
+    begun = open_start(load(grpo / "config.yaml"), RunFolder.open(grpo))[0].state_dict()
+    assert all(torch.equal(made[name], begun[name]) for name in made)
+    after = load_run(language_run(grpo)).model.state_dict()
+    assert not all(torch.equal(after[name], begun[name]) for name in after)
+
+
+def test_evaluate_writes_numbers_and_page(grpo, capsys):
+    code, out, _ = ours(["evaluate", grpo, "--samples", "4", "--problems", "6"], capsys)
+    assert code == 0 and "pass@4" in out and "majority@4" in out
+    found = Evaluation.load(grpo / "evaluations" / "arithmetic.json")
+    assert len(found.problems) == 6 and all(len(p.samples) == 4 for p in found.problems)
+    assert found.steps == 64
+    right = [bool(p.greedy.is_right) for p in found.problems]
+    assert found.measures["greedy accuracy"].value == pytest.approx(sum(right) / 6)
+    page = Page((grpo / "evaluations" / "arithmetic.html").read_text("utf-8"))
+    assert not page.open and "sample 4" in page.text
+    assert ours(["evaluate", grpo, "--samples", "4", "--problems", "6"], capsys)[0] == 0
+    again = Evaluation.load(grpo / "evaluations" / "arithmetic.json")
+    assert again.problems == found.problems  # the same answers every time
+
+
+def test_evaluate_on_other_problems(grpo, tmp_path, capsys):
+    settings = ["task.source.steps=[4,4]", "--problems", "3", "--out", tmp_path]
+    assert ours(["evaluate", grpo, *settings], capsys)[0] == 0
+    assert {p.level for p in Evaluation.load(tmp_path / "arithmetic.json").problems} == {"4"}
+
+
+def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Tom has 3 cups . Tom finds 4 . how many cups ?\n\n/new\nhello\n"))
+    code, out, _ = ours(["chat", grpo, "--max-tokens", "6"], capsys)
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Tom has 3 cups . Tom finds 4 . how many cups ?\n"))
+    assert ours(["chat", grpo, "--max-tokens", "6"], capsys)[1] == out.splitlines(keepends=True)[0]
+
+
+def test_export_is_a_plain_folder(grpo, tmp_path, capsys):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from gaitway.language.models import language_run, load_run
+
+    folder = tmp_path / "model"
+    assert ours(["export", grpo, "--out", folder], capsys)[0] == 0
+    loaded = load_run(language_run(grpo))
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    messages = [{"role": "user", "content": "Tom has 3 cups . Tom finds 4 . how many cups ?"}]
+    tokens = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    expected = loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert tokens["input_ids"][0].tolist() == expected
+    with torch.no_grad():
+        logits = model(**tokens).logits
+        torch.testing.assert_close(logits, loaded.model(tokens["input_ids"]).logits)  # by other kernels of attention
+    code, _, err = ours(["export", grpo, "--out", folder], capsys)
+    assert code == 2 and "not an empty folder" in err
+
+
+def test_what_was_exported_can_be_evaluated_and_trained_on(grpo, tmp_path, capsys):
+    folder = tmp_path / "model"
+    assert ours(["export", grpo, "--out", folder], capsys)[0] == 0
+    settings = [*PROBLEMS[:2], "--out", tmp_path]
+    assert ours(["evaluate", folder, "--task", "arithmetic", "--problems", "4", *settings], capsys)[0] == 0
+    run = train("arithmetic", "--agent", "sft", "--model", folder, *SFT[len(MODEL) :], out=tmp_path / "run")
+    assert not (run / "start").exists()  # the user's folder is where it is
+
+
+def test_a_report_tells_the_story(sft, grpo, tmp_path, capsys):
+    for run in (sft, grpo):
+        assert ours(["evaluate", run, "--samples", "2"], capsys)[0] == 0
+    code, out, _ = ours(["report", sft, grpo, "--html", tmp_path / "report.html"], capsys)
+    assert code == 0 and "arithmetic: sft" in out
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert not page.open
+    assert all(word in page.text for word in ("sft", "grpo", "greedy accuracy", "pass@2", "To repeat this"))
+    assert not [link for link in page.links if link.startswith("http")]
+
+
+@pytest.mark.parametrize("agent", ["dr-grpo", "dapo", "gspo", "cispo", "rloo", "online-dpo"])
+def test_every_agent_that_compares_answers(sft, tmp_path, agent):
+    settings = [*RL, "agent.optimizer.minibatches=1", "total_steps=16", "evaluation_episodes=0"]
+    run = train("arithmetic", "--agent", agent, "--model", sft, *settings, out=tmp_path / agent)
+    assert RunFolder.open(run).record["status"] == "finished"
+
+
+@pytest.mark.parametrize("agent", ["ppo", "reinforce++"])
+def test_every_agent_without_groups(sft, tmp_path, agent):
+    settings = [*RL, "agent.group_size=1", "agent.optimizer.minibatches=1", "total_steps=16", "evaluation_episodes=0"]
+    run = train("arithmetic", "--agent", agent, "--model", sft, *settings, out=tmp_path / agent)
+    assert RunFolder.open(run).record["status"] == "finished"
+
+
+@pytest.mark.parametrize("agent", ["dpo", "ipo", "kto", "simpo"])
+def test_preferences_of_a_file(pairs, judge, tmp_path, agent):
+    settings = ["--model", "tiny", *MODEL, *DATA]
+    run = train(pairs, "--agent", agent, *settings, out=tmp_path / agent)
+    rows = read_rows(run / "evaluations.jsonl")
+    assert 0.0 <= rows[-1]["measures"]["pair accuracy"]["value"] <= 1.0
+    assert (run / "answers").is_dir()
+
+
+def test_a_reward_model_judges_pairs_and_teaches_ppo(pairs, judge, tmp_path, capsys):
+    assert "pair accuracy" in read_rows(judge / "evaluations.jsonl")[-1]["measures"]
+    code, out, _ = ours(["evaluate", judge], capsys)
+    assert code == 0 and "pair accuracy" in out
+    start = train(pairs, "--agent", "simpo", "--model", "tiny", *MODEL, *DATA, "evaluation_episodes=0",
+                  "task.max_prompt_tokens=32", "task.max_completion_tokens=32", out=tmp_path / "start")  # fmt: skip
+    settings = [*FLOAT, "agent.prompts_per_step=8", "agent.optimizer.minibatches=1", "total_steps=16"]
+    settings += ["evaluation_episodes=2", "task.max_prompt_tokens=32", "task.max_completion_tokens=16"]
+    run = train(pairs, "--agent", "ppo", "--model", start, "--reward-model", judge, *settings, out=tmp_path / "ppo")
+    assert "rollout/reward/reward_model" in read_rows(run / "metrics.jsonl")[-1]
+    folder = tmp_path / "model"
+    assert ours(["export", judge, "--out", folder], capsys)[0] == 0
+    assert json.loads((folder / "config.json").read_text())["architectures"] == ["LlamaForSequenceClassification"]
+
+
+def test_adapters_alone_are_in_checkpoints(sft, tmp_path, capsys):
+    run = train("arithmetic", "--agent", "grpo", "--model", sft, "--lora", *RL, "total_steps=32", out=tmp_path / "lora")
+    state = RunFolder.open(run).load_checkpoint()[0]["trainer"]["policy"]
+    assert state and all("lora" in name for name in state)
+    assert ours(["evaluate", run, "--problems", "2"], capsys)[0] == 0
+    assert ours(["export", run, "--out", tmp_path / "model"], capsys)[0] == 0
+    assert not list((tmp_path / "model").glob("adapter*"))
+
+
+def test_sampling_ahead_in_another_process(sft, tmp_path):
+    options = ["language.staleness=1", "total_steps=48", "evaluation_episodes=2"]
+    run = train("arithmetic", "--agent", "grpo", "--model", sft, *RL, *options, out=tmp_path / "ahead")
+    assert [row["rollout/staleness"] for row in read_rows(run / "metrics.jsonl")] == [0.0, 1.0, 1.0]
+
+
+def test_a_reward_of_the_users_own(sft, tmp_path, monkeypatch):
+    (tmp_path / "taste.py").write_text(
+        "def short(prompts, completions, **columns):\n    return [-len(c) for c in completions]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run = train("arithmetic", "--agent", "grpo", "--model", sft, "--reward-model", "taste:short", *RL, "total_steps=16",
+                "evaluation_episodes=0", out=tmp_path / "run")  # fmt: skip
+    row = read_rows(run / "metrics.jsonl")[-1]
+    assert row["rollout/reward"] == pytest.approx(row["rollout/reward/reward_model"])
+    assert "rollout/reward/correctness" in row  # measured, and not learnt from
+    assert load(run / "config.yaml").task.rewards["correctness"].weight == 0.0
+
+
+def test_help_of_the_commands_loads_nothing_heavy():
+    code = "import sys; from gaitway.cli import parse; parse(['evaluate', 'x']); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
