@@ -23,6 +23,8 @@ class Evaluation:
     """KL(behaviour || this policy) of each decision, if the batch has the behaviour's distribution. No gradient."""
     value_losses: Tensor | None = None
     """The critic's own loss of each decision, where that is not the squared error of ``values``."""
+    likeliest: Tensor | None = None
+    """1 where no other action was likelier than the one that was chosen. No gradient."""
 
 
 class Policy(Protocol):

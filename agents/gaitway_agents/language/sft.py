@@ -44,10 +44,10 @@ class SFTTrainer(FixedDataTrainer):
         self.demonstrations = demonstrations
         self.device = next(model.parameters()).device
         super().__init__(
-            CausalLMPolicy(model, entropy="none", dropout=True),
+            CausalLMPolicy(model, entropy="none", likeliest=True, dropout=True),
             len(demonstrations),
             self._batch,
-            NegativeLogLikelihood(),
+            NegativeLogLikelihood(accuracy=True),
             config,
             seed=seed,
             total_steps=total_steps,

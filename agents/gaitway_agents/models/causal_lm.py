@@ -29,8 +29,9 @@ class CausalLMPolicy(nn.Module):
     the prompt once, where that saves time; the gradient is the same.
 
     The ``critic`` says what each token's values are. ``entropy`` is left out ("none", it is 0 then), a "statistic", or
-    has a "gradient", for losses that hold it. The model is without dropout unless ``dropout``: sampled tokens are
-    learnt from by comparing what the policy says of them now and then.
+    has a "gradient", for losses that hold it. ``likeliest`` asks whether chosen tokens were the likeliest. The model is
+    without dropout unless ``dropout``: sampled tokens are learnt from by comparing what the policy says of them now
+    and then.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class CausalLMPolicy(nn.Module):
         temperature: float = 1.0,
         critic: TokenCritic | None = None,
         entropy: str = "statistic",
+        likeliest: bool = False,
         dropout: bool = False,
     ):
         super().__init__()
@@ -48,7 +50,7 @@ class CausalLMPolicy(nn.Module):
         if not temperature > 0.0:
             raise ValueError(f"temperature {temperature}: must be positive")
         self.model, self.critic = model, critic
-        self.temperature, self.entropy, self.dropout = temperature, entropy, dropout
+        self.temperature, self.entropy, self.likeliest, self.dropout = temperature, entropy, likeliest, dropout
         if not dropout:
             without_dropout(model)
         check_head(model)
@@ -56,8 +58,13 @@ class CausalLMPolicy(nn.Module):
     def evaluate(self, batch: Batch) -> Evaluation:
         """Log-probabilities, entropies and values (B, L) of the tokens that ``batch.mask`` keeps; 0 elsewhere."""
         assert batch.mask is not None
-        log_probs, entropy, values = self._read(batch.actions, batch.observations["lengths"], batch.mask)
-        return Evaluation(log_probs=log_probs, entropy=entropy, values=values)
+        log_probs, entropy, likeliest, *values = self._read(batch.actions, batch.observations["lengths"], batch.mask)
+        return Evaluation(
+            log_probs=log_probs,
+            entropy=entropy,
+            values=values[0] if values else None,
+            likeliest=likeliest if self.likeliest else None,
+        )
 
     def chunks(self, batch: Batch, size: int) -> list[Tensor]:
         """The rows of each forward pass, of about ``size`` tokens: of similar length, or with the same beginning."""
@@ -81,10 +88,11 @@ class CausalLMPolicy(nn.Module):
 
     def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each masked token after those before it, and the entropy there, shape (B, L) each."""
-        return self._read(tokens, lengths, mask)[:2]
+        log_probs, entropy = self._read(tokens, lengths, mask)[:2]
+        return log_probs, entropy
 
-    def _read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Log-probabilities, entropies and, with a critic, values; a beginning that rows share is read once."""
+    def _read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
+        """What :func:`_log_probs` returns and, with a critic, values; a beginning that rows share is read once."""
         shape, width = tokens.shape, int(lengths.max())
         tokens, mask = tokens[:, :width], mask[:, :width]
         parts = split(tokens, lengths, mask) if self._shares else None
@@ -107,13 +115,12 @@ class CausalLMPolicy(nn.Module):
             found.append(self.critic.of_states(states if backbone is None else states_of(backbone)) * where)
         if parts is not None:
             found = [parts.put(values, width) for values in found]
-        found = [nn.functional.pad(values, (0, shape[1] - width)) for values in found]
-        return found[0], found[1], found[2] if self.critic is not None else None
+        return [nn.functional.pad(values, (0, shape[1] - width)) for values in found]
 
-    def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """The same of states (M, D) and targets (M,), a slice of logits at a time."""
         head = output_layer(self.model)
-        settings = (head, self.temperature, self.entropy)
+        settings = (head, self.temperature, self.entropy, self.likeliest)
         rows = max(1, LOGITS.get(states.device.type, 2**24) // _vocabulary(self.model))
         if len(states) <= rows:
             return _log_probs(states, targets, *settings)
@@ -121,8 +128,7 @@ class CausalLMPolicy(nn.Module):
             checkpoint(_log_probs, s, t, *settings, use_reentrant=False)
             for s, t in zip(states.split(rows), targets.split(rows), strict=True)
         ]
-        found, spread = zip(*parts, strict=True)
-        return torch.cat(found), torch.cat(spread)
+        return tuple(torch.cat(values) for values in zip(*parts, strict=True))
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """The model's weights for an engine: as in its ``state_dict``, adapters merged."""
@@ -141,7 +147,7 @@ def output_layer(model: nn.Module) -> Callable[[Tensor], Tensor]:
     cap = getattr(config, "final_logit_softcapping", None)
     scale = getattr(config, "logit_scale", None) or 1.0 / (getattr(config, "logits_scaling", None) or 1.0)
     if cap is None and scale == 1.0:
-        return head  # type: ignore[no-any-return]
+        return head
     if cap is None:
         return lambda states: head(states) * scale
     return lambda states: cap * torch.tanh(head(states) * scale / cap)
@@ -177,12 +183,22 @@ def _vocabulary(model: nn.Module) -> int:
 
 
 def _log_probs(
-    states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor], temperature: float, entropy: str
-) -> tuple[Tensor, Tensor]:
+    states: Tensor,
+    targets: Tensor,
+    head: Callable[[Tensor], Tensor],
+    temperature: float,
+    entropy: str,
+    likeliest: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of targets: log-probabilities, the entropies there, and 1.0 where they are the likeliest; 0 if not asked for."""
     logits = head(states)
     normalised = ((logits if logits.dtype == torch.float64 else logits.float()) / temperature).log_softmax(-1)
     found = normalised.gather(1, targets[:, None])[:, 0]
-    if entropy == "none":
-        return found, torch.zeros_like(found)
-    with torch.set_grad_enabled(entropy == "gradient" and torch.is_grad_enabled()):
-        return found, -(normalised.exp() * normalised).sum(-1)
+    spread = best = torch.zeros_like(found)
+    if entropy != "none":
+        with torch.set_grad_enabled(entropy == "gradient" and torch.is_grad_enabled()):
+            spread = -(normalised.exp() * normalised).sum(-1)
+    if likeliest:
+        with torch.no_grad():
+            best = (found >= normalised.amax(-1)).to(found.dtype)
+    return found, spread, best

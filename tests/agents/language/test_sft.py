@@ -34,6 +34,28 @@ def test_the_loss_is_the_cross_entropy_of_the_completion():
     assert learner.iterate()["learn/loss"] == pytest.approx(expected, abs=1e-5)
 
 
+def test_the_accuracy_is_the_share_of_tokens_that_were_the_likeliest():
+    class Guessed(Copies):
+        """Of every second example the last token is what the model says itself."""
+
+        def tokens(self, index):
+            tokens, mask = super().tokens(index)
+            if index % 2:
+                with torch.no_grad():
+                    tokens[-1] = tiny_lm()(tokens[None]).logits[0, -2].argmax()
+            return tokens, mask
+
+    right, count = 0.0, 0.0
+    for tokens, mask in map(Guessed(8).tokens, range(8)):
+        with torch.no_grad():
+            best = tiny_lm()(tokens[None]).logits[0, :-1].argmax(-1)
+        right += float(((best == tokens[1:]) * mask[1:]).sum())
+        count += float(mask[1:].sum())
+    learner = trainer(SFTConfig(batch_size=8, updates=1), Guessed(8))
+    assert 4 <= right < count
+    assert learner.iterate()["learn/accuracy"] == pytest.approx(right / count, abs=1e-6)
+
+
 def test_the_gradient_step_is_that_of_the_whole_batch_at_once():
     data, model = Copies(6), tiny_lm()
     learner = trainer(SFTConfig(batch_size=6, updates=1, optimizer=one_step(learning_rate=1e-3, chunk_size=2)), data)
