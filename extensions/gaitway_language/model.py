@@ -44,6 +44,7 @@ def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str =
     from transformers import LlamaConfig, LlamaForCausalLM
 
     # Not Qwen2's, for whose folders AutoTokenizer takes Qwen2's tokeniser whatever they say of theirs.
+    settings: dict[str, Any] = {"attn_implementation": attention}
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=sizes.hidden_size,
@@ -56,7 +57,7 @@ def build_model(sizes: TinyModel, tokenizer: Any, seed: int, *, attention: str =
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation=attention,
+        **settings,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -93,7 +94,7 @@ def _with_head(model: Any, seed: int) -> nn.Module:
         torch.manual_seed(seed)
         made: Any = AutoModelForSequenceClassification.from_config(config)
     made.get_decoder().load_state_dict(model.get_decoder().state_dict())
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Module:
@@ -107,20 +108,21 @@ def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Mod
         names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
         if missing := set(options.targets) - names:
             raise ModelError(f"lora.targets {sorted(missing)}: no linear layer has this name; it has {sorted(names)}")
+    alpha: Any = options.alpha  # peft says that it is a whole number, and only multiplies by it
     config = LoraConfig(
         r=options.rank,
-        lora_alpha=options.alpha,
+        lora_alpha=alpha,
         lora_dropout=options.dropout,
         target_modules=list(options.targets) or "all-linear",
         exclude_modules=["score"] if hasattr(model, "score") else None,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        adapted: Any = get_peft_model(model, config)  # type: ignore[arg-type]
+        adapted: Any = get_peft_model(model, config)
     head = getattr(adapted.get_base_model(), "score", None)
     if head is not None:
         head.float().requires_grad_(True)
-    return adapted  # type: ignore[no-any-return]
+    return adapted
 
 
 def save_model(model: nn.Module, tokenizer: Any, folder: Path) -> None:

@@ -12,8 +12,8 @@ from .sequences import checkpoints_activations
 
 ARCHITECTURES = ("gpt2", "granite", "llama", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 """Model types, as in a ``config.json``, whose caches have been checked to have gradients."""
-WORTH = 0.85
-"""Sequences are taken apart if no more than this share of their tokens is left to read."""
+WORTH = 0.65
+"""Sequences are taken apart if no more than this share of their tokens is left: two passes and copied keys cost too."""
 
 
 @dataclass(frozen=True)
