@@ -74,7 +74,7 @@ class AsynchronousWorld:
         self._fill()
         while not self._ready:
             self._receive()
-        return SimpleNamespace(**self._ready.popleft())  # type: ignore[return-value]
+        return SimpleNamespace(**self._ready.popleft())
 
     def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Returns at once; the numbers are those of the last weights that the engine has taken already."""

@@ -27,7 +27,7 @@ def evaluate(policy: nn.Module, batch: Batch, config: OptimizerConfig) -> Evalua
             value = getattr(new, name)
             if value is not None:
                 found.setdefault(name, value.new_zeros(batch.actions.shape))[rows[part]] = value
-    return Evaluation(**found)
+    return Evaluation(log_probs=found["log_probs"], entropy=found["entropy"], values=found.get("values"))
 
 
 def _parts(policy: Any, batch: Batch, size: int) -> list[Tensor | slice]:

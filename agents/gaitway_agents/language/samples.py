@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -52,7 +52,7 @@ class Samples:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Samples:
-        found = {name: function(getattr(self, name)) for name in TENSORS}
+        found: dict[str, Any] = {name: function(getattr(self, name)) for name in TENSORS}
         return dataclasses.replace(self, **found, parts={name: function(part) for name, part in self.parts.items()})
 
 
