@@ -23,7 +23,7 @@ class VerifiedEngine:
 
     The probe is the same every time: the engine samples ``max_tokens`` after each of ``prompts``, and both what it
     says of them as it samples and what it scores them with is compared with ``score_with``, the model that learns. The
-    gap is the mean over these tokens of the absolute difference, the larger of the two; bfloat16 gives about 0.005.
+    gap is the mean over these tokens of the absolute difference, the larger of the two; bfloat16 gives about 0.01.
     ``update`` has to be called while the model still has the weights that the engine is given. Calls from several
     threads wait for each other.
     """

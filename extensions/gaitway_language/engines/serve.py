@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(asked.model, dtype=dtype)
+    model: Any = AutoModelForCausalLM.from_pretrained(asked.model, dtype=dtype)
     engine: Engine
     if asked.engine == "vllm":
         from .vllm import VLLMEngine

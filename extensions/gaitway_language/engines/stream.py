@@ -43,7 +43,7 @@ class WeightStream:
         yield self._head
         for tensor in self.tensors.values():
             flat = tensor.detach().reshape(-1).to("cpu", self.dtype).contiguous()
-            yield memoryview(flat.view(torch.uint8).numpy())
+            yield flat.view(torch.uint8).numpy().data
 
 
 def tensors_of(path: Path) -> Iterator[tuple[str, Tensor]]:
