@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/walk
+REASON ?= runs/reason
 SEED ?= 0
 PIP_ARGS ?=
 JOBS ?= auto
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.gaitway-installed
 
 .DELETE_ON_ERROR:
-.PHONY: help setup walk test lint format bench clean FORCE
+.PHONY: help setup walk reason test lint format bench clean FORCE
 
 help:  ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -57,6 +58,35 @@ $(RUN)/validation/.passed: $(RUN)/bundle/contract.yaml
 
 $(RUN)/videos/walk.mp4: $(RUN)/validation/.passed
 	$(BIN)/gaitway run $(RUN)/bundle --world twin --seconds 20 --video $(RUN)/videos/walk.mp4
+
+# ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
+
+reason: $(REASON)/report.html  ## build a tiny model, teach it by examples, then by reward; all in runs/reason
+	@echo
+	@echo "A model that reasons, in $(REASON):"
+	@echo "  before and after, curves, answers    $(REASON)/report.html"
+	@echo "  failures to read                     $(REASON)/grpo/evaluations/arithmetic.html"
+	@echo "  training records                     $(REASON)/*/run.json, metrics.jsonl"
+	@echo "Ask it something: $(BIN)/gaitway chat $(REASON)/grpo"
+
+REASONERS := $(REASON)/sft $(REASON)/grpo $(REASON)/control
+.PRECIOUS: $(REASONERS:%=%/run.json)
+
+$(REASON)/sft/run.json: FORCE $(READY)
+	$(BIN)/gaitway train arithmetic --agent sft --seed $(SEED) --out $(REASON)/sft --resume
+
+$(REASON)/grpo/run.json: $(REASON)/sft/run.json FORCE
+	$(BIN)/gaitway train arithmetic --agent grpo --model $(REASON)/sft --seed $(SEED) --out $(REASON)/grpo --resume
+
+# The honest control: the same model, given as much time for more of the same examples.
+$(REASON)/control/run.json: $(REASON)/sft/run.json FORCE
+	$(BIN)/gaitway train arithmetic --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/control --resume
+
+$(REASONERS:%=%/evaluations/arithmetic.json): %/evaluations/arithmetic.json: %/run.json
+	$(BIN)/gaitway evaluate $* --samples 4
+
+$(REASON)/report.html: $(REASONERS:%=%/evaluations/arithmetic.json)
+	$(BIN)/gaitway report $(REASONERS) --html $@
 
 FORCE:
 

@@ -64,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
 def _is_game(run: Path) -> bool:
     from ..runs import RunFolder
 
-    return RunFolder.open(run).record["world"] not in ("mujoco", "isaaclab")
+    world = RunFolder.open(run).record["world"]
+    if world == "language":
+        raise UserError(f"{run} is a run of a language model: talk with it, gaitway chat {run}")
+    return world not in ("mujoco", "isaaclab")
 
 
 def _film_game(args: argparse.Namespace) -> int:

@@ -96,7 +96,10 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
     chosen = choices.as_settings()
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
-    settings["language"] = replace(settings["language"], **chosen)
+    try:
+        settings["language"] = replace(settings["language"], **chosen)
+    except ValueError as error:
+        raise ConfigError(f"{', '.join(choices.given())}: {error}") from None
     if choices.reward_model is not None:
         settings["task"] = with_reward_model(settings["task"], choices.reward_model)
     return settings
@@ -145,7 +148,10 @@ def with_reward_model(task: LanguageTask, source: str) -> LanguageTask:
 
         reward = TextReward(func=reward_of_run, params={"run": source})
     elif ":" in source:
-        reward = load_reward(source)
+        try:
+            reward = load_reward(source)
+        except ValueError as error:
+            raise ConfigError(f"--reward-model: {error}") from None
     else:
         raise ConfigError(
             f"--reward-model {source}: there is no run folder; give one, an address such as http://127.0.0.1:8000, or "

@@ -30,7 +30,23 @@ def run_path(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["list", "train", "play", "validate", "export", "record", "diagnose", "run", "doctor"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "list",
+        "train",
+        "evaluate",
+        "chat",
+        "report",
+        "play",
+        "validate",
+        "export",
+        "record",
+        "diagnose",
+        "run",
+        "doctor",
+    ],
+)
 def test_every_command_explains_itself(name, capsys):
     with pytest.raises(SystemExit) as stop:
         main([name, "--help"])
@@ -41,7 +57,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 12
+    assert len(COMMANDS) == 15
 
 
 def test_version_is_the_one_of_the_project(capsys):
@@ -252,7 +268,7 @@ def test_run_imports_no_torch(run_path, tmp_path):
 def test_lists(capsys):
     code, out, _ = ours(["list"], capsys)
     assert code == 0
-    for name in (BLIND, "anymal-c", "mujoco", "ppo"):
+    for name in (BLIND, "anymal-c", "mujoco", "ppo", "gsm8k", "arithmetic", "grpo", "reward-model"):
         assert name in out
     code, out, _ = ours(["list", "robots"], capsys)
     assert "12" in out and BLIND not in out

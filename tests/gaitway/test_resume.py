@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from bit_by_bit import differences
 
 from gaitway import train as training
 from gaitway.config import TrainConfig, resolve
@@ -41,22 +42,6 @@ class KillAfter(Progress):
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), self.number)
-
-
-def differences(a: object, b: object, path: str = "state") -> list[str]:
-    """Where two nested states differ; tensors are compared bit for bit."""
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        same = a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
-        return [] if same else [path]
-    if isinstance(a, dict) and isinstance(b, dict):
-        if a.keys() != b.keys():
-            return [f"{path}: keys"]
-        return [d for key in a for d in differences(a[key], b[key], f"{path}.{key}")]
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        if len(a) != len(b):
-            return [f"{path}: length"]
-        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{path}[{i}]")]
-    return [] if a == b else [path]
 
 
 def final_state(run: RunFolder) -> dict:

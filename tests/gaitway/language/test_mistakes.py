@@ -1,0 +1,140 @@
+"""What is wrong is named with its fix, before a model is loaded or a folder made."""
+
+import json
+
+import pytest
+from language_runs import MODEL, PROBLEMS, ours
+
+ARITHMETIC = ["train", "arithmetic", *PROBLEMS]
+ROW = {"prompt": "what is 1 + 1 ?", "answer": "2"}
+
+
+def written(path, rows):
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def refused(argv, out, capsys):
+    """What the command says as it refuses; nothing is left behind."""
+    code, _, err = ours([*argv, "--out", out], capsys)
+    assert code == 2, err
+    assert not out.exists()
+    assert len(err.strip().splitlines()) == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["train", "gsm8k", "--agent", "dpo", "--model", "tiny"], ["'chosen'", "use one of sft, grpo"]),
+        (["train", "gsm8k", "--agent", "grpo"], ["needs a model", "--model"]),
+        (["train", "cartpole", "--agent", "grpo"], ["'grpo' learns from texts", "ppo, a2c"]),
+        (["train", "arithmetic", "--agent", "dqn"], ["'dqn' does not learn from texts", "sft, grpo"]),
+        (["train", "velocity-flat-anymal-c", "--lora"], ["--lora", "no language task"]),
+        (["train", "cartpole", "--model", "tiny", "--rollout", "vllm"], ["--model, --rollout"]),
+        ([*ARITHMETIC, "--rollout", "vllm-server"], ["'vllm-server' needs one"]),
+        ([*ARITHMETIC, "--rollout", "vllm"], ["vllm", "pip install"]),
+        ([*ARITHMETIC, "--model", "no/such/model"], ["no/such/model"]),
+        ([*ARITHMETIC, "--reward-model", "nowhere"], ["--reward-model nowhere", "module:function"]),
+        ([*ARITHMETIC, "--reward-model", "json:nothing"], ["json", "nothing"]),
+        ([*ARITHMETIC, "num_envs=8"], ["num_envs=8", "agent.prompts_per_step"]),
+        ([*ARITHMETIC, "agent.group_size=1"], ["group_size 1", "at least 2"]),
+        ([*ARITHMETIC, "agent.optimizer.minibatches=7"], ["minibatches 7 does not divide"]),
+        ([*ARITHMETIC, "language.temperature=0"], ["temperature 0", "positive"]),
+        ([*ARITHMETIC, "language.tiny.max_positions=32"], ["max_positions=32", "raise that"]),
+        ([*ARITHMETIC, "task.max_prompt_tokens=4"], ["row ", "task.max_prompt_tokens=4"]),
+        ([*ARITHMETIC, "--agent", "sft", "task.max_completion_tokens=4"], ["row ", "task.max_completion_tokens=4"]),
+        ([*ARITHMETIC, "task.rewards.correctness=null", "task.rewards.format=null"], ["--reward-model"]),
+        ([*ARITHMETIC, "device=cuda:0"], ["device=cuda:0", "no GPU"]),
+        (["train", "missing.jsonl", "--model", "tiny"], ["missing.jsonl", "no such file"]),
+    ],
+)
+def test_mistakes_of_the_command_line(argv, told, tmp_path, capsys):
+    err = refused(argv, tmp_path / "run", capsys)
+    assert all(word in err for word in told), err
+
+
+@pytest.mark.parametrize(
+    ("rows", "agent", "told"),
+    [
+        ([{"prompt": "say one"}] * 20, "grpo", ["--reward-model"]),
+        ([{"prompt": "say one"}] * 20, "sft", ["no 'completion'"]),
+        ([ROW] * 20, "reward-model", ["no 'chosen'", "grpo"]),
+        ([*[ROW] * 20, {"prompt": "2 + 2", "answer": None}], "grpo", ["row 21", "'answer'"]),
+        ([*[ROW] * 20, "{broken"], "grpo", ["row 21", "JSON"]),
+        ([*[ROW] * 20, {"prompt": "", "answer": "3"}], "grpo", ["row 21", "prompt"]),
+    ],
+)
+def test_mistakes_in_a_file(rows, agent, told, tmp_path, capsys):
+    file = written(tmp_path / "rows.jsonl", rows)
+    err = refused(["train", file, "--agent", agent, "--model", "tiny", *MODEL], tmp_path / "run", capsys)
+    assert all(word in err for word in told), err
+
+
+def test_bad_rows_are_skipped_and_counted_only_if_asked_for(tmp_path, capsys):
+    long = {"prompt": "what is 1 + 1 ? " * 30, "answer": "2"}
+    file = written(tmp_path / "rows.jsonl", [*[ROW] * 20, "{broken", long])
+    settings = ["--model", "tiny", *MODEL, "task.max_prompt_tokens=128", "task.max_completion_tokens=8"]
+    settings += ["agent.prompts_per_step=2", "agent.group_size=2", "total_steps=4", "evaluation_episodes=2"]
+    settings += ["evaluation_interval=0", "--quiet"]
+    err = refused(["train", file, *settings], tmp_path / "run", capsys)
+    assert "row 21" in err and "skip_bad_rows" in err
+    code, out, err = ours(
+        ["train", file, *settings, "task.source.skip_bad_rows=true", "--out", tmp_path / "run"], capsys
+    )
+    assert code == 0, err
+    assert "2 skipped" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["play", "RUN"], "language model"),
+        (["validate", "RUN"], "language model"),
+        (["record", "RUN", "--out", "x.npz"], "language"),
+        (["export", "RUN", "--out", "x", "--format", "bundle"], "--format huggingface"),
+        (["export", "RUN", "--out", "x", "--estimate", "height_scan"], "--estimate is for robots"),
+        (["evaluate", "RUN", "--samples", "-1"], "--samples -1"),
+        (["evaluate", "RUN", "--task", "cartpole"], "cartpole"),
+        (["evaluate", "no/such/model"], "--task"),
+        (["chat", "RUN", "--temperature", "-1"], "--temperature"),
+        (["train", "arithmetic", "--agent", "sft", "--resume", "--out", "RUN", "--lora"], "without --lora"),
+        (["train", "arithmetic", "--agent", "grpo", "--resume", "--out", "RUN"], "--agent sft"),
+    ],
+)
+def test_commands_know_which_runs_are_theirs(sft, argv, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = ours([str(sft) if word == "RUN" else word for word in argv], capsys)
+    assert code == 2, err
+    assert told in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_run_of_a_game_is_no_language_model(tmp_path, capsys):
+    assert ours(["train", "cartpole", "--out", tmp_path / "game", "--quiet", "total_steps=256", "num_envs=1",
+                 "evaluation_episodes=0"], capsys)[0] == 0  # fmt: skip
+    for argv in (["evaluate"], ["chat"], ["report", "--html", tmp_path / "x.html"]):
+        code, _, err = ours([argv[0], tmp_path / "game", *argv[1:]], capsys)
+        assert code == 2 and "not of a language model" in err
+    code, _, err = ours(["train", "arithmetic", "--model", tmp_path / "game", "--out", tmp_path / "run"], capsys)
+    assert code == 2 and "not of a language model" in err
+
+
+def test_a_reward_that_fails_is_named_before_anything_starts(sft, tmp_path, monkeypatch, capsys):
+    (tmp_path / "bad_reward.py").write_text("def broken(prompts, completions, **columns):\n    return [1 / 0]\n")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = ours(
+        [
+            "train",
+            "arithmetic",
+            "--model",
+            sft,
+            "--reward-model",
+            "bad_reward:broken",
+            "--out",
+            tmp_path / "run",
+            *PROBLEMS,
+        ],
+        capsys,
+    )
+    assert code in (1, 2) and "reward_model" in err and "ZeroDivisionError" in err
+    assert not (tmp_path / "run").exists()
