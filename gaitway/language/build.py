@@ -14,11 +14,9 @@ import torch
 from gaitway_agents.language.asynchronous import AsynchronousWorld
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.preference import PreferenceConfig
-from gaitway_agents.language.reference import Reference
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.language.world import TokenWorld
-from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import Tool
@@ -77,8 +75,6 @@ def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
         data = preferences(task, conversation, "train", single=single)
     else:
         data = _world(config, run, model, task, conversation)
-    if getattr(agent, "needs_reference", False):
-        given["reference"] = Reference(CausalLMPolicy(model, temperature=options_of(config).temperature))
     if isinstance(agent, PolicyGradientConfig) and agent.advantage == "gae":
         given["critic"] = _critic(task, model)
     module, _, cls = TEXT_KINDS[type(agent)].trainer.partition(":")
