@@ -31,8 +31,8 @@ class AsynchronousWorld:
 
     With staleness N, rollout k is sampled with the weights after update max(0, k - N): N rollouts wait or are under
     way while the learner works on the one before them. Which weights a rollout comes from depends on the order of
-    the calls alone, never on which process is faster, so a training can be repeated and continued exactly. N = 0
-    samples only when asked. A learner that takes several rollouts for one update gets none older than N updates.
+    the calls alone, never on which process is faster, so a training can be repeated and continued exactly. A learner
+    that takes several rollouts for one update gets none older than N updates.
 
     ``make`` builds the world in the other process and must be picklable: a function of a module, or a
     ``functools.partial`` of one. Its engine needs weights of its own, since the learner's are elsewhere. What goes
@@ -44,6 +44,13 @@ class AsynchronousWorld:
             raise ValueError(f"staleness {staleness}: must not be negative; 0 samples with the newest weights")
         if threads < 1:
             raise ValueError(f"threads {threads}: must be at least 1")
+        try:
+            pickle.dumps(make)
+        except Exception as error:
+            raise ValueError(
+                f"make {make!r} cannot go to another process ({error}): use a function of a module, or a "
+                "functools.partial of one"
+            ) from error
         self.staleness = staleness
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
         self._connection, theirs = context.Pipe()
@@ -140,10 +147,10 @@ class AsynchronousWorld:
                 f"the sampling process ended by itself, with exit code {self._process.exitcode}: if that is -9, the "
                 "machine had no memory left for a second copy of the model"
             ) from None
-        what = self._pending.popleft()
         if isinstance(answer, _Failure):
             self.close()
             raise answer.error
+        what = self._pending.popleft()
         if what == "sample":
             self._ready.append(answer)
         elif what == "follow":

@@ -107,6 +107,11 @@ def test_bad_settings_are_refused(settings, message):
         AsynchronousWorld(Told, **settings)
 
 
+def test_a_world_that_cannot_go_to_another_process_is_refused():
+    with pytest.raises(ValueError, match="use a function of a module"):
+        AsynchronousWorld(lambda: Told())
+
+
 def test_shared_weights_hold_versions_apart_and_tied_ones_together():
     shared = SharedWeights.like(weights(0), slots=2)
     shared.write(0, weights(5))
