@@ -102,6 +102,7 @@ def make_envs(config: TrainConfig, num_envs: int, groups: int, seed: int) -> Seq
         ]
     import gaitway_ale
 
+    assert isinstance(task, AtariTask)
     return [
         adapt(gaitway_ale.make_env(task, num_envs // groups, seed=seed * groups + g, num_threads=threads))
         for g in range(groups)

@@ -17,6 +17,7 @@ from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.language.world import TokenWorld
+from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import Tool
@@ -175,5 +176,7 @@ def _critic(task: LanguageTask, model: nn.Module) -> TokenCritic:
     params = next((reward.params for reward in task.rewards.values() if reward.func is reward_of_run), None)
     if params is None:
         return TokenCritic(model)
-    critic = TokenCritic.of(reward_model(params["run"]).model)
+    scorer = reward_model(params["run"]).model
+    assert isinstance(scorer, RewardModel)
+    critic = TokenCritic.of(scorer)
     return critic.to(next(model.parameters()).device)

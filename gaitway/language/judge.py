@@ -112,7 +112,8 @@ class LanguageJudge:
     def _scores(self, batch: Batch) -> Tensor:
         """Of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
         if isinstance(self.trainer, RewardModelTrainer):
-            found: Tensor = self.trainer.policy.evaluate(batch).values  # type: ignore[operator]
+            found = self.trainer.policy.evaluate(batch).values
+            assert found is not None
             return found
         return self._implicit_rewards(batch)
 

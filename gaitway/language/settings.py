@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.language import presets as agents
+from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
@@ -17,11 +18,12 @@ from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
 from gaitway_tasks.language.spec import LanguageTask, TextReward
 
-from ..agents import AgentConfig
+from ..agents import LanguageAgentConfig
 from ..errors import ConfigError
+from ..language_presets import RECIPES
 from ..runs import RunFolder, is_run
 
-TEXT_AGENTS: dict[str, AgentConfig] = {
+TEXT_AGENTS: dict[str, LanguageAgentConfig] = {
     "sft": SFTConfig(),
     "grpo": agents.GRPO,
     "dr-grpo": agents.DR_GRPO,
@@ -42,8 +44,9 @@ TEXT_AGENTS: dict[str, AgentConfig] = {
 
 OWN_MODEL = ("arithmetic", "arithmetic-long", "descriptions")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
-TINY_RATE, TINY_SEQUENCES, TINY_GROUP = 1e-3, 512, 16
-"""Learning rate, sequences of an update and answers to a prompt of models that small."""
+TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
+"""Of models that small: learning rate, half as much from rewards, whose first steps must be short; sequences of an
+update, and answers to a prompt."""
 UPDATES = 200
 """Updates of agents that sample, by default."""
 EXAMPLES = 20_000
@@ -85,14 +88,15 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
         "language": LanguageOptions(model="", tiny=None),
         "checkpoint_interval": 10,
     }
-    config = settings["agent"]
-    if hasattr(config, "prompts_per_step"):
+    config: LanguageAgentConfig = settings["agent"]
+    if isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
         sequences = config.prompts_per_step * config.group_size
         settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
     else:
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
     if tiny:
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=_precision())
+        settings |= RECIPES.get((task.name, agent), {})
     chosen = choices.as_settings()
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
@@ -105,22 +109,28 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
     return settings
 
 
-def _fitted(config: AgentConfig, task: LanguageTask, tiny: bool) -> AgentConfig:
+def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> LanguageAgentConfig:
     """An agent's published settings with the lengths of the task's answers and, for tiny models, their sizes."""
     longest = task.max_completion_tokens
-    optimizer = replace(config.optimizer, precision=_precision())  # type: ignore[union-attr, type-var]
-    changes: dict[str, Any] = {}
+    optimizer = replace(config.optimizer, precision=_precision())
     if optimizer.aggregation == "constant":
         optimizer = replace(optimizer, horizon=longest)
-    if getattr(config, "overlong_end", None) is not None:
-        changes |= {"overlong_start": longest * 4 // 5, "overlong_end": longest}
     if tiny:
         optimizer = replace(optimizer, learning_rate=TINY_RATE)
-        if hasattr(config, "prompts_per_step"):
-            group = min(config.group_size, TINY_GROUP)
-            changes |= {"prompts_per_step": TINY_SEQUENCES // group, "group_size": group}
-            optimizer = replace(optimizer, minibatches=min(optimizer.minibatches, 4))
-    return replace(config, optimizer=optimizer, **changes)
+    if not isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
+        return replace(config, optimizer=optimizer)
+    if isinstance(config, PolicyGradientConfig) and config.overlong_end is not None:
+        config = replace(config, overlong_start=longest * 4 // 5, overlong_end=longest)
+    if not tiny:
+        return replace(config, optimizer=optimizer)
+    group = min(config.group_size, TINY_GROUP)
+    return replace(
+        config,
+        prompts_per_step=TINY_SEQUENCES // group,
+        group_size=group,
+        schedule=replace(config.schedule, warmup=TINY_WARMUP),
+        optimizer=replace(optimizer, learning_rate=TINY_RATE / 2, minibatches=min(optimizer.minibatches, 4)),
+    )
 
 
 def _precision() -> str:
