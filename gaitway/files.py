@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from .errors import RunError
 
@@ -40,12 +39,38 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def write_tensors_atomically(path: Path, data: Any) -> None:
-    """``torch.save`` in memory first: its zip writer hides what the disk says behind an error of its own."""
+    """``torch.save``, straight to the disk: a large model has no room in memory for a second copy."""
     import torch
 
-    buffer = io.BytesIO()
-    torch.save(data, buffer)
-    write_atomically(path, lambda file: file.write(buffer.getbuffer()))
+    def write(file: IO[bytes]) -> None:
+        heard = _Heard(file)
+        try:
+            torch.save(data, cast("IO[bytes]", heard))
+        except Exception:
+            # Its zip writer hides what the disk says behind an error of its own.
+            if heard.error is not None:
+                raise heard.error from None
+            raise
+
+    write_atomically(path, write)
+
+
+class _Heard:
+    """A file that remembers why it could not be written."""
+
+    def __init__(self, file: IO[bytes]):
+        self.file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        try:
+            return self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
 
 
 def make_folder(path: Path) -> None:
