@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .attention import short_attention
 from .sequences import checkpoints_activations
 
 ARCHITECTURES = ("gpt2", "granite", "llama", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
@@ -118,14 +119,15 @@ def suffix_states(model: nn.Module, tokens: Tensor, parts: Split) -> Tensor:
     if net.training:
         net.train(False)
     decoder = net.get_decoder()
-    cache = decoder(input_ids=parts.prefixes, use_cache=True).past_key_values
-    cache.batch_select_indices(parts.owners)
     read = torch.arange(parts.prefixes.shape[1], device=tokens.device) < parts.starts[:, None]
-    states: Tensor = decoder(
-        input_ids=parts.take(tokens),
-        attention_mask=torch.cat((read, torch.ones_like(parts.seen)), 1).long(),
-        position_ids=parts.columns,
-        past_key_values=cache,
-        use_cache=True,
-    ).last_hidden_state
+    with short_attention(tokens.device):
+        cache = decoder(input_ids=parts.prefixes, use_cache=True).past_key_values
+        cache.batch_select_indices(parts.owners)
+        states: Tensor = decoder(
+            input_ids=parts.take(tokens),
+            attention_mask=torch.cat((read, torch.ones_like(parts.seen)), 1).long(),
+            position_ids=parts.columns,
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
     return states

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..core.batch import Batch
+from .attention import short_attention
 
 
 def hidden_states(model: nn.Module, tokens: Tensor, lengths: Tensor, *, dropout: bool = False) -> Tensor:
@@ -25,7 +27,9 @@ def hidden_states(model: nn.Module, tokens: Tensor, lengths: Tensor, *, dropout:
     decoder = net.get_decoder()
     if str(net.config._attn_implementation).startswith("flash_attention"):
         return packed_states(decoder, tokens, lengths)
-    states: Tensor = decoder(input_ids=tokens, use_cache=False).last_hidden_state
+    # What is computed anew in the backward pass is so without this context, and has to be the same.
+    with nullcontext() if training else short_attention(tokens.device):
+        states: Tensor = decoder(input_ids=tokens, use_cache=False).last_hidden_state
     return states
 
 
