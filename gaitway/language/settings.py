@@ -96,7 +96,8 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
     if tiny:
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=_precision())
-        settings |= RECIPES.get((task.name, agent), {})
+        if (recipe := RECIPES.get((task.name, agent))) is not None:
+            settings |= recipe | {"agent": _precise(recipe["agent"])}
     chosen = choices.as_settings()
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
@@ -112,7 +113,7 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
 def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> LanguageAgentConfig:
     """An agent's published settings with the lengths of the task's answers and, for tiny models, their sizes."""
     longest = task.max_completion_tokens
-    optimizer = replace(config.optimizer, precision=_precision())
+    optimizer = _precise(config).optimizer
     if optimizer.aggregation == "constant":
         optimizer = replace(optimizer, horizon=longest)
     if tiny:
@@ -131,6 +132,10 @@ def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> Lang
         schedule=replace(config.schedule, warmup=TINY_WARMUP),
         optimizer=replace(optimizer, learning_rate=TINY_RATE / 2, minibatches=min(optimizer.minibatches, 4)),
     )
+
+
+def _precise(config: LanguageAgentConfig) -> LanguageAgentConfig:
+    return replace(config, optimizer=replace(config.optimizer, precision=_precision()))
 
 
 def _precision() -> str:
