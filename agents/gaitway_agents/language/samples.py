@@ -94,7 +94,9 @@ def statistics_of(samples: Samples) -> dict[str, float]:
         "rollout/staleness": float(samples.staleness),
         "learn/used_groups": float(has_signal(samples.rewards, samples.groups).float().mean()),
     }
-    found |= {f"rollout/reward/{name}": float(part.float().mean()) for name, part in samples.parts.items()}
+    for name, part in samples.parts.items():
+        if not (silent := part.isnan()).all():  # a reward may have no opinion on some answers, or on all
+            found[f"rollout/reward/{name}"] = float(part[~silent].float().mean())
     seconds = samples.timing.get("generation", 0.0)
     if seconds:
         found["rollout/tokens_per_s"] = float(samples.mask.sum()) / seconds
