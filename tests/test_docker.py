@@ -10,7 +10,8 @@ FILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 
 
 def test_there_is_one_for_each_use():
-    assert {f"{use}.Dockerfile" for use in ("cpu", "isaaclab-2.3", "isaaclab-3.0", "language")} <= {path.name for path in FILES}
+    uses = ("cpu", "isaaclab-2.3", "isaaclab-3.0", "language")
+    assert {f"{use}.Dockerfile" for use in uses} <= {path.name for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
