@@ -78,9 +78,10 @@ $(REASON)/sft/run.json: FORCE $(READY)
 $(REASON)/grpo/run.json: $(REASON)/sft/run.json FORCE
 	$(BIN)/gaitway train arithmetic --agent grpo --model $(REASON)/sft --seed $(SEED) --out $(REASON)/grpo --resume
 
-# The honest control: the same model, given as much time for more of the same examples.
+# The honest control: the same model and more of the same examples, as many as are read in the CPU time that GRPO takes.
 $(REASON)/control/run.json: $(REASON)/sft/run.json FORCE
-	$(BIN)/gaitway train arithmetic --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/control --resume
+	$(BIN)/gaitway train arithmetic --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/control --resume \
+	  total_steps=24000
 
 $(REASONERS:%=%/evaluations/arithmetic.json): %/evaluations/arithmetic.json: %/run.json
 	$(BIN)/gaitway evaluate $* --samples 4
