@@ -72,14 +72,13 @@ class Story:
         return sorted(names, key=lambda name: name != own)
 
     def headlines(self) -> list[str]:
-        """A line on each evaluated task: what every run's likeliest answers scored."""
+        """A line on each evaluated task: what every run's likeliest answers scored, and its sampled ones."""
         lines = []
         for task in self.tasks:
             scores = [
-                f"{chapter.name} {measure.percent() if is_share else measure.number()}"
+                f"{chapter.name} {_said(chapter.evaluations[task])}"
                 for chapter in self.chapters
                 if task in chapter.evaluations
-                for measure, is_share in [_main(chapter.evaluations[task])]
             ]
             lines.append(f"{task}: {'; '.join(scores)}")
         return lines
@@ -120,6 +119,14 @@ def _main(evaluation: Evaluation) -> tuple[Measure, bool]:
     """The measure that says most, and whether it is a share."""
     found = evaluation.measures.get("greedy accuracy")
     return (found, True) if found is not None else (evaluation.measures["greedy reward"], False)
+
+
+def _said(evaluation: Evaluation) -> str:
+    measure, is_share = _main(evaluation)
+    if not is_share:
+        return measure.number()
+    sampled = evaluation.measures.get("sampled accuracy")
+    return measure.percent() + (f", sampled {sampled.percent()}" if sampled is not None else "")
 
 
 def _head(story: Story) -> str:
