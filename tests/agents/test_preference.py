@@ -75,7 +75,10 @@ def test_ipo_and_simpo_speak_of_means_over_tokens():
 def test_the_likelihood_of_the_chosen_answer_can_be_learnt_beside():
     log_probs, batch = pairs()
     plain, _ = PairLoss(PreferenceLossConfig())(evaluation(log_probs), batch)
-    mixed, _ = PairLoss(PreferenceLossConfig(sft_coefficient=0.3))(evaluation(log_probs), batch)
+    loss = PairLoss(PreferenceLossConfig(sft_coefficient=0.3))
+    mixed, statistics = loss(evaluation(log_probs), batch)
+    assert torch.equal(column(loss, statistics, "pair_loss"), plain.detach())
+    assert torch.equal(column(loss, statistics, "loss"), mixed.detach())
     torch.testing.assert_close(mixed - plain, -0.3 * log_probs[:, 0] / batch.observations["mask"][:, 0].sum(-1))
 
 

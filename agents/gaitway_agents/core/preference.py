@@ -133,10 +133,12 @@ class PairLoss:
     its log-ratio to the reference, or its mean log-probability for SimPO.
     """
 
-    statistics: tuple[str, ...] = ("loss", "accuracy", "margin", "chosen_reward", "rejected_reward", "chosen_log_prob")
-
     def __init__(self, config: PreferenceLossConfig):
         self.config = config
+        self.statistics: tuple[str, ...] = ("loss", "accuracy", "margin")
+        self.statistics += ("chosen_reward", "rejected_reward", "chosen_log_prob")
+        if config.sft_coefficient:
+            self.statistics += ("pair_loss",)
 
     def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
         cfg = self.config
@@ -155,11 +157,13 @@ class PairLoss:
                 losses = hinge(scores[:, 0] - scores[:, 1], cfg.beta)
             else:
                 losses = dpo(scores[:, 0] - scores[:, 1], cfg.beta, cfg.label_smoothing)
-        if cfg.sft_coefficient:
-            losses = losses - cfg.sft_coefficient * new.log_probs[:, 0] / sizes[:, 0]
         chosen, rejected = (cfg.beta * scores).unbind(1)
         right = (chosen > rejected).to(losses.dtype)
-        return losses, _stack([losses, right, chosen - rejected, chosen, rejected, new.log_probs[:, 0]])
+        columns = [right, chosen - rejected, chosen, rejected, new.log_probs[:, 0]]
+        if cfg.sft_coefficient:
+            columns.append(losses)
+            losses = losses - cfg.sft_coefficient * new.log_probs[:, 0] / sizes[:, 0]
+        return losses, _stack([losses, *columns])
 
 
 class KTOLoss:
