@@ -19,7 +19,7 @@ WORKED = "Ann has 2+2=<<2+2=4>>4 pens.\nThen 4-1=<<4-1=3>>3.\n#### 1,003"
 def write(path, records):
     text = "".join(record if isinstance(record, str) else json.dumps(record) + "\n" for record in records)
     data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return str(path)
 
 
@@ -141,7 +141,7 @@ def test_files_of_all_kinds_hold_the_same(tmp_path):
     [
         ("none.jsonl", None, "no such file"),
         ("empty.jsonl", b"\n\n", "no rows"),
-        ("half.jsonl.gz", gzip.compress(b'{"prompt": "p"}\n' * 9999)[:60], "not a whole gzip file"),
+        ("half.jsonl.gz", gzip.compress(b'{"prompt": "p"}\n' * 9999, mtime=0)[:60], "not a whole gzip file"),
         ("not.jsonl.gz", b"plain", "not a whole gzip file"),
         ("not.parquet", b"plain", "not a parquet file"),
         ("latin.jsonl", '{"prompt": "é"}\n'.encode("latin-1"), "row 1: not valid JSON"),
