@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Gaitway and what it needs into $(VENV); the first time this takes a few minutes"
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) \
-	  -c constraints.txt -e '.[train,mujoco,gyms,atari,language,dev]'
+	  -c constraints.txt -e '.[train,mujoco,gyms,atari,language,robot,dev]'
 	@touch $@
 
 # ---- a walking robot, step by step; each line is what a user would type ------------------------------------------

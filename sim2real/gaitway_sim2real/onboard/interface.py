@@ -12,6 +12,36 @@ Array = NDArray[np.floating]
 
 
 @dataclass(slots=True)
+class Health:
+    """What a robot says of itself beside its motion. None, or empty, is what its wire does not tell."""
+
+    tick: int | None = None
+    """The robot's own counter; one that stands still means that an old state is being repeated."""
+    corrupt: int = 0
+    """States dropped since the start because their checksum was wrong."""
+    motor_temperature: Array | None = None
+    """[degrees C], (J,)"""
+    motor_lost: Array | None = None
+    """The motors' own counters of communication failures, (J,)"""
+    battery: float | None = None
+    """State of charge, of 1."""
+    other_writers: tuple[str, ...] = ()
+    """Who else writes commands to this robot, now; :func:`RobotInterface.read` need not look every time."""
+    remote: Remote | None = None
+
+
+@dataclass(slots=True)
+class Remote:
+    """The operator's hand-held transmitter: sticks in [-1, 1], and the names of the buttons that are down."""
+
+    left: tuple[float, float] = (0.0, 0.0)
+    """Right and up are positive."""
+    right: tuple[float, float] = (0.0, 0.0)
+    buttons: frozenset[str] = frozenset()
+    """Of R1 L1 start select R2 L2 F1 F2 A B X Y up right down left."""
+
+
+@dataclass(slots=True)
 class Signals:
     """One reading of the robot's sensors; joints in the robot's own order."""
 
@@ -29,10 +59,17 @@ class Signals:
     """Estimate of the base's velocity in the base frame [m/s], (3,); for policies that ask for it"""
     height_scan: Array | None = None
     """Estimate of the base's height above each point of the contract's ``height_scan`` [m], (P,); likewise"""
+    accelerometer: Array | None = None
+    """Specific force in the base frame [m/s^2], (3,): (0, 0, 9.81) at rest"""
+    joint_torque: Array | None = None
+    """What the drives believe to exert [N m], (J,)"""
+    foot_force: Array | None = None
+    """Of the feet's own sensors, in the sensors' unit, (F,)"""
+    health: Health | None = None
 
 
 class RobotInterface(Protocol):
-    """A robot whose drives run ``kp (target - q) - kd qd``. Calls come from one thread, once per control period."""
+    """A robot whose drives run ``kp (target - q) - kd qd``. Calls come from one thread."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -62,3 +99,26 @@ class RobotInterface(Protocol):
     def close(self) -> None:
         """Release the transport. The robot is damped before this is called."""
         ...
+
+
+class HardwareInterface(RobotInterface, Protocol):
+    """A real robot, or a twin on its wire. Nothing moves before :meth:`take_over`."""
+
+    period: float
+    """Time between two commands [s]: :meth:`write` is wanted this often, whatever the policy's rate."""
+
+    def connect(self, timeout: float = 3.0) -> None:
+        """Wait for the first states and check who is there; raises :class:`DeployError` with what is missing."""
+        ...
+
+    def take_over(self) -> None:
+        """Make the robot obey: whatever of its own drives the motors is released first. Raises :class:`DeployError`."""
+        ...
+
+    def damping_frame(self) -> tuple[str, bytes]:
+        """Topic and payload of the command that damps every joint: what a guardian sends without knowing the robot."""
+        ...
+
+
+class DeployError(ValueError):
+    """A robot, or a bundle for it, that must not be driven; with the reason and the fix."""

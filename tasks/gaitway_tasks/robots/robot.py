@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .hardware import Hardware
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitPD:
@@ -75,6 +77,8 @@ class Robot:
     mjcf: Path
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     usd: str | None = None
+    hardware: Hardware | None = None
+    """The real one, if Gaitway can drive it."""
 
     @property
     def num_joints(self) -> int:

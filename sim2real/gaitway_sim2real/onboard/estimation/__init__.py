@@ -1,0 +1,1 @@
+"""What no sensor measures, from what sensors do."""

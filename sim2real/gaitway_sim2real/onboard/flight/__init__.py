@@ -1,0 +1,1 @@
+"""The flight recorder: everything that a deployment saw and did, in a file that survives it."""

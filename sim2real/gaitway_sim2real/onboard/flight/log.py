@@ -1,0 +1,49 @@
+"""What the controller tells the flight recorder. Calls must take microseconds: they are made at 500 Hz."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..interface import Array, Signals
+
+
+class FlightLog(Protocol):
+    """Times are those of the robot's clock [s]; joint arrays are in the robot's order, (J,) each."""
+
+    def state(self, signals: Signals) -> None:
+        """A state that was not seen before."""
+        ...
+
+    def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None:
+        """A command as sent; ``asked`` are the targets before they were clamped. Damping has zero stiffness."""
+        ...
+
+    def policy(
+        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+    ) -> None:
+        """One step of the policy: its memory before the step, which holds the observation's history, and its output."""
+        ...
+
+    def event(self, time: float, kind: str, text: str) -> None:
+        """A change of mode ("mode"), the reason of a stop ("stop", "trip"), a first clamp, a note."""
+        ...
+
+    def close(self) -> None:
+        """Everything is on disk when this returns."""
+        ...
+
+
+class NoLog:
+    """Remembers nothing."""
+
+    def state(self, signals: Signals) -> None: ...
+
+    def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None: ...
+
+    def policy(
+        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+    ) -> None: ...
+
+    def event(self, time: float, kind: str, text: str) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,60 @@
+"""What carries messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
+
+A message is its CDR payload, header included, whatever carries it: so a test in memory and a robot on a cable see the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A name on the bus and the type of its messages."""
+
+    name: str
+    """As on the wire, such as "rt/lowcmd"."""
+    type: str
+    """As in :data:`gaitway_sim2real.onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
+    reliable: bool = True
+    """QoS of a writer, and what a reader asks for."""
+    depth: int = 1
+    """Messages that a slow reader finds when it comes back."""
+
+
+class Publisher(Protocol):
+    def send(self, payload: bytes | bytearray | memoryview) -> None:
+        """Send one message. Does not block."""
+        ...
+
+
+class Subscriber(Protocol):
+    def take(self) -> tuple[float, bytes] | None:
+        """The newest message not taken before, and when it came [s]; older ones are skipped. Does not block."""
+        ...
+
+    def take_all(self) -> list[tuple[float, bytes]]:
+        """Every message that was not taken before, oldest first, as far as ``depth`` kept them."""
+        ...
+
+
+class Bus(Protocol):
+    """Not shared between threads, but for :meth:`clock`."""
+
+    def clock(self) -> float:
+        """Monotonic time [s] of arrivals and deadlines."""
+        ...
+
+    def sleep_until(self, deadline: float) -> None: ...
+
+    def publisher(self, topic: Topic) -> Publisher: ...
+
+    def subscriber(self, topic: Topic) -> Subscriber: ...
+
+    def other_writers(self, topic: Topic) -> tuple[str, ...]:
+        """Everyone else who writes this topic, in words: host, process or id. Publishers made by this bus are not."""
+        ...
+
+    def close(self) -> None: ...
