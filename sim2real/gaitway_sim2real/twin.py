@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -84,7 +85,7 @@ class MujocoTwin:
             **self._estimates(quat),
         )
 
-    def _estimates(self, quat: Array) -> dict[str, Array]:
+    def _estimates(self, quat: Array) -> dict[str, Any]:
         """The simulation's own values in place of the estimates that the policy asks for."""
         base, frame = self.plant.base_qpos, self.plant.frame
         origin = np.zeros(3)
