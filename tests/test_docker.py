@@ -10,7 +10,7 @@ FILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 
 
 def test_there_is_one_for_each_use():
-    uses = ("cpu", "isaaclab-2.3", "isaaclab-3.0", "language")
+    uses = ("cpu", "isaaclab-2.3", "isaaclab-3.0", "language", "robot")
     assert {f"{use}.Dockerfile" for use in uses} <= {path.name for path in FILES}
 
 
