@@ -6,13 +6,33 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 
 from pathlib import Path
 
+from .hardware import Hardware, by_pattern
 from .robot import DCMotor, Mirror, Robot
 
 LEGS = ("FL", "FR", "RL", "RR")
+JOINTS = ("hip", "thigh", "calf")
+_MOTORS = tuple(f"{leg}_{joint}_joint" for leg in ("FR", "FL", "RR", "RL") for joint in JOINTS)
+
+UNITREE_GO2 = Hardware(
+    name="unitree-go2",
+    robot="go2",
+    family="unitree_go",
+    motors=(*_MOTORS, *8 * (None,)),
+    enable=by_pattern(_MOTORS, {".*": 0x01}),
+    effort_limit=by_pattern(_MOTORS, {".*_calf_joint": 45.43, ".*": 23.7}),
+    velocity_limit=by_pattern(_MOTORS, {".*_calf_joint": 15.7, ".*": 30.1}),
+    max_stiffness=by_pattern(_MOTORS, {".*": 80.0}),
+    max_damping=by_pattern(_MOTORS, {".*": 5.0}),
+    damping=by_pattern(_MOTORS, {".*": 3.0}),
+)
+"""Motor order, modes and period: Unitree's ``go2_stand_example.py`` (unitree_sdk2_python). Limits of effort and
+velocity: its ``go2_description.urdf``; the calf's gear is 1.9 times the hip's. Gains: the largest, and for the damping
+the passive state's, of its ``unitree_rl_lab`` (``deploy/robots/go2``)."""
+
 
 GO2 = Robot(
     name="go2",
-    joint_names=tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in ("hip", "thigh", "calf")),
+    joint_names=tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS),
     body_names=("base", *(f"{leg}_{body}" for leg in LEGS for body in ("hip", "thigh", "calf", "foot"))),
     foot_names=tuple(f"{leg}_foot" for leg in LEGS),
     default_joint_pos=(0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5),
@@ -30,4 +50,5 @@ GO2 = Robot(
     mjcf=Path(__file__).with_name("go2.xml"),
     usd="Robots/Unitree/Go2/go2.usd",
     mirrors={"left-right": Mirror(axis="y", pairs={"FL": "FR", "RL": "RR"}, flip=("hip_joint",))},
+    hardware=UNITREE_GO2,
 )

@@ -7,11 +7,52 @@ only under a policy.
 
 from pathlib import Path
 
+from .hardware import Hardware, by_pattern
 from .robot import ImplicitPD, Mirror, Robot
 
 SIDES = ("left", "right")
 LEG = ("hip_yaw", "hip_roll", "hip_pitch", "knee", "ankle")
 ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow")
+_MOTORS = (
+    "right_hip_roll",
+    "right_hip_pitch",
+    "right_knee",
+    "left_hip_roll",
+    "left_hip_pitch",
+    "left_knee",
+    "torso",
+    "left_hip_yaw",
+    "right_hip_yaw",
+    None,
+    "left_ankle",
+    "right_ankle",
+    *(f"{side}_{joint}" for side in ("right", "left") for joint in ARM),
+)
+_WEAK = ".*_ankle|.*_shoulder_.*|.*_elbow"
+
+UNITREE_H1 = Hardware(
+    name="unitree-h1",
+    robot="h1",
+    family="unitree_go",
+    motors=_MOTORS,
+    enable=by_pattern(_MOTORS, {_WEAK: 0x01, ".*": 0x0A}),
+    effort_limit=by_pattern(
+        _MOTORS,
+        {".*_knee": 300.0, ".*_ankle|.*_shoulder_(pitch|roll)": 40.0, ".*_shoulder_yaw|.*_elbow": 18.0, ".*": 200.0},
+    ),
+    velocity_limit=by_pattern(
+        _MOTORS,
+        {".*_knee": 14.0, ".*_ankle|.*_shoulder_(pitch|roll)": 9.0, ".*_shoulder_yaw|.*_elbow": 20.0, ".*": 23.0},
+    ),
+    max_stiffness=by_pattern(_MOTORS, {".*_knee|torso": 300.0, ".*_shoulder_pitch": 100.0, _WEAK: 60.0, ".*": 200.0}),
+    max_damping=by_pattern(_MOTORS, {".*_knee|torso": 6.0, _WEAK: 2.0, ".*": 5.0}),
+    damping=by_pattern(_MOTORS, {".*_knee": 6.0, _WEAK: 2.0, ".*": 5.0}),
+)
+"""Motor order and modes: Unitree's ``h1_low_level_example.py`` (unitree_sdk2_python). Limits of effort and speed: its
+``h1.urdf``. Gains: the largest of that example and of its ``unitree_rl_lab`` (``deploy/robots/h1`` and the H1 that it
+trains); the damping is the passive state's. That example commands every 10 ms, ``unitree_rl_lab`` faster than we do."""
+
+
 _LEG_POSE = (0.0, 0.0, -0.28, 0.79, -0.52)
 _ARM_POSE = (0.28, 0.0, 0.0, 0.52)
 _LEG_LIMITS = ((-0.43, 0.43), (-0.43, 0.43), (-3.14, 2.53), (-0.26, 2.05), (-0.87, 0.52))
@@ -50,4 +91,5 @@ H1 = Robot(
     mjcf=Path(__file__).with_name("h1.xml"),
     usd="Robots/Unitree/H1/h1_minimal.usd",
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw", "_roll", "torso"))},
+    hardware=UNITREE_H1,
 )

@@ -5,8 +5,15 @@ The on-board half reads this on the robot's computer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FAMILIES = {"unitree_go": 20, "unitree_hg": 35}
+"""Motor slots in the messages of each family."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,40 @@ class Hardware:
     min_battery: float = 0.1
     """State of charge below which no policy starts, and a running one ends; of 1."""
 
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ValueError(f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}")
+        if len(self.motors) > FAMILIES[self.family]:
+            raise ValueError(f"{self.name}: {len(self.motors)} motors, and {self.family} has {FAMILIES[self.family]}")
+        joints = self.joint_names
+        if twice := sorted({name for name in joints if joints.count(name) > 1}):
+            raise ValueError(f"{self.name}: motors lists {', '.join(twice)} twice")
+        for key in PER_JOINT:
+            values: Mapping[str, float] = getattr(self, key)
+            if wrong := sorted(set(joints) ^ set(values)):
+                raise ValueError(f"{self.name}: {key} must have each joint of motors, and has not: {', '.join(wrong)}")
+            if bad := [name for name in joints if not values[name] > 0]:
+                raise ValueError(f"{self.name}: {key} of {bad[0]} is {values[bad[0]]}, and must be positive")
+        if not self.command_period > 0:
+            raise ValueError(f"{self.name}: command_period is {self.command_period}, and must be positive")
+
     @property
     def joint_names(self) -> tuple[str, ...]:
         """Driven joints in the order of the wire."""
         return tuple(name for name in self.motors if name is not None)
+
+
+PER_JOINT = ("enable", "effort_limit", "velocity_limit", "max_stiffness", "max_damping", "damping")
+
+
+def by_pattern(joints: Iterable[str | None], values: Mapping[str, T]) -> dict[str, T]:
+    """A value for each joint, that of the first regular expression in ``values`` which matches its whole name."""
+    found = {}
+    for name in joints:
+        if name is None:
+            continue
+        matching = [value for pattern, value in values.items() if re.fullmatch(pattern, name)]
+        if not matching:
+            raise ValueError(f"no pattern matches joint {name!r}: {', '.join(values)}")
+        found[name] = matching[0]
+    return found
