@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from ..html import document
+from gaitway_sim2real.page import document
+
 from .comparison import Comparison
 from .figures import COLOURS, Drawing
 from .gate import Gate

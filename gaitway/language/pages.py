@@ -8,8 +8,9 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from gaitway_sim2real.page import document
+
 from ..files import write_text_atomically
-from ..html import document
 from .evaluate import Answer, Evaluation, Problem
 from .statistics import Measure
 

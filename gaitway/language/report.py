@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_sim2real.page import document
+
 from ..compare.figures import COLOURS, STYLE, Drawing
 from ..errors import RunError
-from ..html import document
 from ..runs import EVALUATIONS as EXAMS
 from ..runs import METRICS, RunFolder, read_rows
 from .evaluate import EVALUATIONS, Evaluation, Problem

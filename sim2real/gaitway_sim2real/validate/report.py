@@ -6,10 +6,10 @@ import base64
 import math
 from collections import Counter
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from ..contract import Actuator, Contract
+from ..page import document
 from . import plots
 from .evidence import Evidence
 from .metrics import METRICS
@@ -33,7 +33,6 @@ def render_page(
     why_no_clip: str,
 ) -> str:
     """The whole page."""
-    style = (files(__package__) / "report.css").read_text("utf-8")
     sections = [
         _head(verdict, contract),
         _film(clip, why_no_clip),
@@ -45,14 +44,7 @@ def render_page(
         _scope(verdict, contract),
         _provenance(verdict, contract, bundle, model),
     ]
-    title = f"{escape(contract.robot)}: validation {verdict.word}"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(section for section in sections if section)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(f"{contract.robot}: validation {verdict.word}", sections)
 
 
 def _head(verdict: Verdict, contract: Contract) -> str:

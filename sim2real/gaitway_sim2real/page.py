@@ -9,7 +9,7 @@ from importlib.resources import files
 
 def document(title: str, sections: Iterable[str], *styles: str) -> str:
     """A whole page of ``sections``, HTML each; empty ones are left out. ``styles`` are further style sheets."""
-    house = (files("gaitway_sim2real") / "validate" / "report.css").read_text("utf-8")
+    house = (files(__package__) / "validate" / "report.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
