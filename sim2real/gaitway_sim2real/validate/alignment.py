@@ -10,8 +10,6 @@ import mujoco
 import numpy as np
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 
-from ..contract import Contract
-
 SNAP_ANGLE = np.radians(3.0)  # a rotation this close to a multiple of 90 degrees is meant to be that multiple
 SNAP_DISTANCE = 0.02  # [m], a shift below this is a difference between legs, not of frames
 MAX_AXIS_ANGLE = np.radians(30.0)
@@ -48,21 +46,21 @@ def joint_frames(model: mujoco.MjModel, base: str, joint_names: tuple[str, ...])
     return (data.xanchor[ids] - data.xpos[base_id]) @ turn, data.xaxis[ids] @ turn
 
 
-def align_base(model: mujoco.MjModel, base: str, path: Path, reference: Path, contract: Contract) -> BaseFrame:
-    """Match the joints of ``model`` with those of the bundle's robot; refuses joints that turn another way."""
+def align_base(
+    model: mujoco.MjModel, base: str, path: Path, reference: Path, own_base: str, joint_names: tuple[str, ...]
+) -> BaseFrame:
+    """Match the joints of ``model`` with those of the robot's own file; refuses joints that turn another way."""
     if path.resolve() == reference.resolve():
         return BaseFrame(rotation=np.eye(3), origin=np.zeros(3))
     own = load_spec(reference).compile()
-    own_anchors, own_axes = joint_frames(own, contract.base_body, contract.joint_names)
-    anchors, axes = joint_frames(model, base, contract.joint_names)
+    own_anchors, own_axes = joint_frames(own, own_base, joint_names)
+    anchors, axes = joint_frames(model, base, joint_names)
     rotation = _fit_rotation(
         np.vstack([anchors - anchors.mean(0), axes]), np.vstack([own_anchors - own_anchors.mean(0), own_axes])
     )
     cosines = np.sum((axes @ rotation.T) * own_axes, axis=1)
     if (bad := np.flatnonzero(cosines < np.cos(MAX_AXIS_ANGLE))).size:
-        faults = [
-            f"{contract.joint_names[i]} by {np.degrees(np.arccos(np.clip(cosines[i], -1, 1))):.0f} deg" for i in bad
-        ]
+        faults = [f"{joint_names[i]} by {np.degrees(np.arccos(np.clip(cosines[i], -1, 1))):.0f} deg" for i in bad]
         raise ModelError(
             f"{path}: joint axes differ from those of the bundle's robot ({', '.join(faults)}): "
             "give each joint the axis and sign that the contract's robot.xml gives it"

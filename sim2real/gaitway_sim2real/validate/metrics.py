@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract import Contract
-from .plant import GRAVITY
+from ..robot_model import GRAVITY
 from .simulate import Recording
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport

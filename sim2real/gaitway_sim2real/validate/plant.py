@@ -7,7 +7,6 @@ accuracy of the file are dropped and replaced.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,15 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
-from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec, set_actuators, strip_visuals
+from gaitway_tasks.robots.mjcf import ModelError, set_actuators, strip_visuals
 
 from ..contract import Actuator, Contract
+from ..robot_model import ancestors, compile_robot, foot_bodies, last_links, load_robot, set_world
 from .alignment import BaseFrame, align_base
 from .stage import set_stage
 
-GRAVITY = 9.81
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
-ALL_BITS = 2**31 - 1
-_FREE = mujoco.mjtJoint.mjJNT_FREE
-_SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +73,9 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
 
     ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees.
     """
-    spec, base_name = _robot_only(_load(path, contract), contract, path)
-    feet = _foot_bodies(spec, contract)
-    _set_world(spec, slope)
+    spec, base_name = load_robot(path, contract.joint_names)
+    feet = foot_bodies(spec, contract.joint_names, contract.foot_bodies)
+    set_world(spec, slope)
     dt = min(PHYSICS_DT, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     spec.option.timestep = contract.control_dt / decimation
@@ -92,7 +88,7 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
     set_actuators(spec, contract.joint_names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
     _add_sensors(spec, feet, fall_bodies)
-    model = _compile(spec, path)
+    model = compile_robot(spec, path)
     base = model.body(base_name)
     root = int(model.body_jntadr[base.id])
     joints = [model.joint(name).id for name in contract.joint_names]
@@ -104,7 +100,7 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
         base_body=int(base.id),
         base_qpos=int(model.jnt_qposadr[root]),
         base_dof=int(model.jnt_dofadr[root]),
-        frame=align_base(model, base_name, path, reference, contract),
+        frame=align_base(model, base_name, path, reference, contract.base_body, contract.joint_names),
         soles=np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0))),
         slope=slope,
         start_height=0.0,
@@ -116,109 +112,16 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
     return replace(plant, start_height=_start_height(plant, contract, path, reference))
 
 
-def _load(path: Path, contract: Contract) -> Any:
-    """The parsed file, with every joint of the contract; errors fit on one line and name the file."""
-    try:
-        spec = load_spec(path)
-        check_joints(spec, contract.joint_names)
-    except ModelError as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(reason if str(path) in reason else f"{path}: {reason}") from None
-    return spec
-
-
-def _robot_only(spec: Any, contract: Contract, path: Path) -> tuple[Any, str]:
-    """Drop all but the robot from ``spec``; also the name of its base, the body of the free joint."""
-    names = Counter(joint.name for joint in spec.joints)
-    if twice := [name for name in contract.joint_names if names[name] > 1]:
-        raise ModelError(f"{path} has more than one joint named {', '.join(twice)}: give each joint a name of its own")
-    by_name = {joint.name: joint for joint in spec.joints}
-    roots = {_root_body(by_name[name].parent).id for name in contract.joint_names}
-    base = _root_body(by_name[contract.joint_names[0]].parent)
-    if len(roots) > 1:
-        raise ModelError(f"{path}: the contract's joints hang on {len(roots)} separate bodies, not on one robot")
-    if not any(joint.type == _FREE for joint in base.joints):
-        raise ModelError(
-            f"{path}: body {base.name!r}, which carries the contract's joints, has no free joint: "
-            "add <freejoint/> to it, since a fixed robot cannot walk"
-        )
-    driven = {actuator.target for actuator in spec.actuators}
-    for group in (spec.actuators, spec.sensors, spec.keys):
-        for element in list(group):
-            spec.delete(element)
-    for pair in list(spec.pairs):  # contacts by list, mostly with a floor that is about to go
-        for geom in (pair.geomname1, pair.geomname2):
-            if (found := spec.geom(geom)) is not None:
-                found.conaffinity = found.conaffinity or 1
-        spec.delete(pair)
-    for body in list(spec.worldbody.bodies):
-        if body.id != base.id:
-            spec.delete(body)
-    for geom in list(spec.worldbody.geoms):
-        spec.delete(geom)
-    for joint in list(spec.joints):
-        if joint.type in _SCALAR and joint.name not in contract.joint_names and joint.name in driven:
-            spec.delete(joint)  # an arm or a camera neck, say: nobody commands it, so it is held still
-    for number, body in enumerate(spec.bodies):
-        body.name = body.name or f"unnamed_{number}"
-    for joint in spec.joints:
-        joint.actfrclimited = 0  # the torque limit is part of the actuator law
-    return spec, base.name
-
-
-def _root_body(body: Any) -> Any:
-    while body.parent is not None and body.parent.name != "world":
-        body = body.parent
-    return body
-
-
-def _foot_bodies(spec: Any, contract: Contract) -> list[str]:
-    """The contract's foot bodies if the model has them, else the last driven link of every leg."""
-    names = {body.name for body in spec.bodies}
-    if names.issuperset(contract.foot_bodies):
-        return list(contract.foot_bodies)
-    return _last_links(spec, contract)
-
-
-def _last_links(spec: Any, contract: Contract) -> list[str]:
-    """Bodies of contract joints below which there is no other contract joint, in contract order."""
-    driven = [spec.joint(name).parent for name in contract.joint_names]
-    above = {ancestor for body in driven for ancestor in _ancestors(body)}
-    return list(dict.fromkeys(body.name for body in driven if body.name not in above))
-
-
-def _ancestors(body: Any) -> list[str]:
-    names = []
-    while (body := body.parent) is not None:
-        names.append(body.name)
-    return names
-
-
 def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
     """Colliding bodies above the last driven link of each leg: touching the ground with one of them is a fall."""
-    ends = set(_last_links(spec, contract))
+    ends = set(last_links(spec, contract.joint_names))
     return [
         body.name
         for body in spec.bodies
         if body.name != "world"
         and any(geom.contype or geom.conaffinity for geom in body.geoms)
-        and not ends.intersection([body.name, *_ancestors(body)])
+        and not ends.intersection([body.name, *ancestors(body)])
     ]
-
-
-def _set_world(spec: Any, slope: float) -> None:
-    add_ground(spec)
-    ground = spec.geom("ground")
-    ground.contype = ground.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
-    # The softness and friction of a contact are the robot's: its geoms all rank above the ground.
-    ground.priority = min((geom.priority for geom in spec.geoms), default=0) - 1
-    ground.quat = [np.cos(slope / 2), 0.0, -np.sin(slope / 2), 0.0]
-    spec.option.gravity = [0.0, 0.0, -GRAVITY]
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
-    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    spec.option.iterations, spec.option.ls_iterations, spec.option.tolerance = 100, 50, 1e-8
-    # A diverged robot must stay diverged, so that it is counted: by default MuJoCo would put it back on its feet.
-    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
 
 
 def _add_sensors(spec: Any, feet: list[str], fall_bodies: list[str]) -> None:
@@ -242,14 +145,6 @@ def _add_sensors(spec: Any, feet: list[str], fall_bodies: list[str]) -> None:
         add(f"foot/{name}", name, mujoco.mjtObj.mjOBJ_XBODY, found | force | linvel, "maxforce")
     for name in fall_bodies:
         add(f"fall/{name}", name, mujoco.mjtObj.mjOBJ_BODY, force, "netforce")
-
-
-def _compile(spec: Any, path: Path) -> mujoco.MjModel:
-    try:
-        return spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{path} does not compile as a robot for this contract: {reason}") from None
 
 
 def _start_height(plant: Plant, contract: Contract, path: Path, reference: Path) -> float:

@@ -1,0 +1,131 @@
+"""Any MJCF of a robot, reduced to the robot alone on a floor of ours, whatever else the file holds.
+
+Validation and the digital twin both start from this: bodies, inertias, shapes, joint friction and contact parameters
+are the file's; floor, keyframes, gravity, solver accuracy, sensors and actuators are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec
+
+GRAVITY = 9.81
+ALL_BITS = 2**31 - 1
+_FREE = mujoco.mjtJoint.mjJNT_FREE
+_SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+def load_robot(path: Path, joint_names: Sequence[str]) -> tuple[Any, str]:
+    """The robot of an MJCF as a spec, and the name of its base, the body of the free joint.
+
+    Raises :class:`ModelError`, one line that names the file, unless every joint is there and all hang on one free body.
+    """
+    return _robot_only(_load(path, joint_names), joint_names, path)
+
+
+def _load(path: Path, joint_names: Sequence[str]) -> Any:
+    try:
+        spec = load_spec(path)
+        check_joints(spec, joint_names)
+    except ModelError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(reason if str(path) in reason else f"{path}: {reason}") from None
+    return spec
+
+
+def _robot_only(spec: Any, joint_names: Sequence[str], path: Path) -> tuple[Any, str]:
+    names = Counter(joint.name for joint in spec.joints)
+    if twice := [name for name in joint_names if names[name] > 1]:
+        raise ModelError(f"{path} has more than one joint named {', '.join(twice)}: give each joint a name of its own")
+    by_name = {joint.name: joint for joint in spec.joints}
+    roots = {_root_body(by_name[name].parent).id for name in joint_names}
+    base = _root_body(by_name[joint_names[0]].parent)
+    if len(roots) > 1:
+        raise ModelError(f"{path}: the joints to control hang on {len(roots)} separate bodies, not on one robot")
+    if not any(joint.type == _FREE for joint in base.joints):
+        raise ModelError(
+            f"{path}: body {base.name!r}, which carries the joints to control, has no free joint: "
+            "add <freejoint/> to it, since a fixed robot cannot walk"
+        )
+    driven = {actuator.target for actuator in spec.actuators}
+    for group in (spec.actuators, spec.sensors, spec.keys):
+        for element in list(group):
+            spec.delete(element)
+    for pair in list(spec.pairs):  # contacts by list, mostly with a floor that is about to go
+        for geom in (pair.geomname1, pair.geomname2):
+            if (found := spec.geom(geom)) is not None:
+                found.conaffinity = found.conaffinity or 1
+        spec.delete(pair)
+    for body in list(spec.worldbody.bodies):
+        if body.id != base.id:
+            spec.delete(body)
+    for geom in list(spec.worldbody.geoms):
+        spec.delete(geom)
+    for joint in list(spec.joints):
+        if joint.type in _SCALAR and joint.name not in joint_names and joint.name in driven:
+            spec.delete(joint)  # an arm or a camera neck, say: nobody commands it, so it is held still
+    for number, body in enumerate(spec.bodies):
+        body.name = body.name or f"unnamed_{number}"
+    for joint in spec.joints:
+        joint.actfrclimited = 0  # the torque limit is part of the actuator law
+    return spec, base.name
+
+
+def _root_body(body: Any) -> Any:
+    while body.parent is not None and body.parent.name != "world":
+        body = body.parent
+    return body
+
+
+def foot_bodies(spec: Any, joint_names: Sequence[str], foot_names: Sequence[str]) -> list[str]:
+    """``foot_names`` if the model has them all, else the last driven link of every leg."""
+    names = {body.name for body in spec.bodies}
+    if names.issuperset(foot_names):
+        return list(foot_names)
+    return last_links(spec, joint_names)
+
+
+def last_links(spec: Any, joint_names: Sequence[str]) -> list[str]:
+    """Bodies of driven joints below which there is no other driven joint, in the order of ``joint_names``."""
+    driven = [spec.joint(name).parent for name in joint_names]
+    above = {ancestor for body in driven for ancestor in ancestors(body)}
+    return list(dict.fromkeys(body.name for body in driven if body.name not in above))
+
+
+def ancestors(body: Any) -> list[str]:
+    """Names of the bodies above ``body``, nearest first, the world last."""
+    names = []
+    while (body := body.parent) is not None:
+        names.append(body.name)
+    return names
+
+
+def set_world(spec: Any, slope: float = 0.0) -> None:
+    """Put the robot on a plane named ``ground`` that rises along x by ``slope`` [rad], under our solver settings."""
+    add_ground(spec)
+    ground = spec.geom("ground")
+    ground.contype = ground.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
+    # The softness and friction of a contact are the robot's: its geoms all rank above the ground.
+    ground.priority = min((geom.priority for geom in spec.geoms), default=0) - 1
+    ground.quat = [np.cos(slope / 2), 0.0, -np.sin(slope / 2), 0.0]
+    spec.option.gravity = [0.0, 0.0, -GRAVITY]
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.iterations, spec.option.ls_iterations, spec.option.tolerance = 100, 50, 1e-8
+    # A diverged robot must stay diverged, so that it is counted: by default MuJoCo would put it back on its feet.
+    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
+
+
+def compile_robot(spec: Any, path: Path) -> mujoco.MjModel:
+    """Compile; an error fits on one line and names the file."""
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{path} does not compile as a robot: {reason}") from None
