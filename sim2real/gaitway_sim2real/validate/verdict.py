@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import math
 import os
@@ -12,14 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..onboard.verdict import SCHEMA, VerdictError, read_verdict, seal
 from .metrics import METRICS
 from .scenarios import Limit, Scenario
 
-SCHEMA = 1
-
-
-class VerdictError(ValueError):
-    """A validation.json that cannot be trusted or read."""
+__all__ = ["Check", "ScenarioResult", "Verdict", "VerdictError", "format_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +127,7 @@ class Verdict:
             ],
         }
         plain = _plain(body)
-        return {**plain, "seal": _seal(plain)}
+        return {**plain, "seal": seal(plain)}
 
     def save(self, path: str | Path) -> Path:
         """Write JSON, atomically."""
@@ -146,19 +141,7 @@ class Verdict:
     @classmethod
     def load(cls, path: str | Path, *, policy: Path | None = None) -> Verdict:
         """Read a verdict and check its seal; with ``policy``, also that it is about that policy.onnx."""
-        path = Path(path)
-        try:
-            data = json.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
-            raise VerdictError(f"no verdict at {path}: run gaitway validate first") from None
-        except ValueError as error:
-            raise VerdictError(f"{path} is truncated or not JSON ({error}): run gaitway validate again") from None
-        if not isinstance(data, dict) or data.get("gaitway_validation") != SCHEMA:
-            raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: run gaitway validate again")
-        if not hmac.compare_digest(str(data.pop("seal", "")), _seal(data)):
-            raise VerdictError(f"{path} has been edited since it was written: run gaitway validate again")
-        if policy is not None and hashlib.sha256(policy.read_bytes()).hexdigest() != data["policy_sha256"]:
-            raise VerdictError(f"{path} is about another policy than {policy}: run gaitway validate again")
+        data = read_verdict(path, policy=policy)
         return cls(
             **{key: data[key] for key in _SCALARS},
             notes=tuple(data["notes"]),
@@ -220,9 +203,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _seal(body: dict[str, Any]) -> str:
-    """Keyed by the policy's hash: shows an accidental edit or a mix-up of policies, not a forgery."""
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hmac.new(str(body.get("policy_sha256", "")).encode(), text.encode(), hashlib.sha256).hexdigest()
