@@ -12,8 +12,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FAMILIES = {"unitree_go": 20, "unitree_hg": 35}
-"""Motor slots in the messages of each family."""
+FAMILIES: dict[str, int | None] = {"unitree_go": 20, "unitree_hg": 35, "ros2": None}
+"""Motor slots in the messages of each family; None where joints go by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Hardware:
     robot: str
     """Name of the :class:`gaitway_tasks.robots.Robot` whose joints these are."""
     family: str
-    """The messages it speaks: "unitree_go" or "unitree_hg"."""
+    """The messages it speaks: a key of :data:`FAMILIES`."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
     enable: Mapping[str, int]
@@ -54,8 +54,9 @@ class Hardware:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise ValueError(f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}")
-        if len(self.motors) > FAMILIES[self.family]:
-            raise ValueError(f"{self.name}: {len(self.motors)} motors, and {self.family} has {FAMILIES[self.family]}")
+        slots = FAMILIES[self.family]
+        if slots is not None and len(self.motors) > slots:
+            raise ValueError(f"{self.name}: {len(self.motors)} motors, and {self.family} has room for {slots}")
         joints = self.joint_names
         if twice := sorted({name for name in joints if joints.count(name) > 1}):
             raise ValueError(f"{self.name}: motors lists {', '.join(twice)} twice")
