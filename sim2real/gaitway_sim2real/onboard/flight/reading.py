@@ -1,0 +1,306 @@
+"""Read a flight back as numpy columns, whole or cut off."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from mcap.exceptions import EndOfFile, InvalidMagic, McapError
+from mcap.records import Attachment, Channel, Chunk, Message, Metadata, Schema
+from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
+from numpy.typing import NDArray
+
+from ..contract import CONTRACT_FILE, Contract
+from ..interface import Health, Remote, Signals
+from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
+from .file import END, METADATA, VERSION
+from .messages import BUTTONS, CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
+
+DAMAGE = (McapError, CRCValidationError, EOFError, ValueError, KeyError, OSError, RuntimeError, MemoryError, zlib.error)
+CHANNELS = {topic: channel for channel, topic in TOPICS.items()}
+"""What a file that ends in the middle of a record, or has been written over, makes the libraries raise."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of mode, a stop, a trip, a note."""
+
+    time: float
+    """Robot's clock [s]."""
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All messages of one kind, (N, ...) each, in the types they were recorded in. Attributes are fields."""
+
+    values: dict[str, NDArray]
+    lost: int
+    """Messages missing between the first and the last."""
+
+    def __getattr__(self, name: str) -> NDArray:
+        values = self.__dict__.get("values", {})
+        if name not in values:
+            raise AttributeError(f"this flight has no {name!r}; it has {', '.join(values)}")
+        found: NDArray = values[name]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.values["time"]) if self.values else 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flight:
+    """A flight as recorded. N states, M frames, P policy steps; J joints in the robot's order."""
+
+    path: Path
+    joint_names: tuple[str, ...]
+    metadata: dict[str, str]
+    """What :func:`gaitway_sim2real.onboard.flight.opening.open_flight` wrote; values that are no text are JSON."""
+    contract_yaml: bytes | None
+    """contract.yaml of the bundle that flew."""
+    state: Columns
+    """The fields of :class:`gaitway_sim2real.onboard.interface.Signals` that this robot has, (N, ...), with its stamp
+    as ``time``; of :class:`Health` ``tick corrupt motor_temperature motor_lost battery other_writers``, and of its
+    remote ``left_x left_y right_x right_y buttons``. ``has(name)`` says which states have an optional field."""
+    frame: Columns
+    """``time`` (M,), ``mode`` (M,) of str, ``targets stiffness damping asked`` (M, J)."""
+    policy: Columns
+    """``time`` (P,), ``command`` (P, 3), ``memory`` (P, S), ``action`` and ``targets`` (P, J), ``late`` (P,)."""
+    events: tuple[Event, ...]
+    truncated: bool
+    """The file was not finished: its recorder was killed, or it was cut off later."""
+
+    @property
+    def robot(self) -> str:
+        return self.metadata.get("robot", "")
+
+    @property
+    def hardware(self) -> str:
+        return self.metadata.get("hardware", "")
+
+    @property
+    def start(self) -> float:
+        """Of what was recorded, robot's clock [s]."""
+        return float(min(self._edges(0)))
+
+    @property
+    def seconds(self) -> float:
+        """From the first record to the last [s]."""
+        return float(max(self._edges(-1)) - min(self._edges(0)))
+
+    def _edges(self, which: int) -> list[float]:
+        found = [columns.time[which] for columns in (self.state, self.frame, self.policy) if len(columns)]
+        return [*found, *([self.events[which].time] if self.events else [])]
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Records that the recorder had no room for."""
+        return {"state": self.state.lost, "frame": self.frame.lost, "policy": self.policy.lost}
+
+    @cached_property
+    def contract(self) -> Contract | None:
+        """Of the bundle that flew; raises :class:`BundleError` if the attachment was edited."""
+        if self.contract_yaml is None:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / CONTRACT_FILE).write_bytes(self.contract_yaml)
+            return Contract.load(folder)
+
+    def has(self, name: str) -> NDArray[np.bool_]:
+        """States that have the optional field ``name``, (N,)."""
+        if f"has_{name}" in self.state:
+            return self.state.values[f"has_{name}"]
+        return np.full(len(self.state), name in self.state)
+
+    def signals(self, index: int) -> Signals:
+        """State ``index`` as the controller saw it; names of other writers are not kept, their number is."""
+        row = {name: values[index] for name, values in self.state.values.items()}
+
+        def get(name: str) -> NDArray | None:
+            return row[name] if name in row and row.get(f"has_{name}", True) else None
+
+        health = None
+        if row["has_health"]:
+            buttons = int(row["buttons"])
+            health = Health(
+                tick=int(row["tick"]) if row["has_tick"] else None,
+                corrupt=int(row["corrupt"]),
+                motor_temperature=get("motor_temperature"),
+                motor_lost=get("motor_lost"),
+                battery=float(row["battery"]) if row["has_battery"] else None,
+                other_writers=("unknown",) * int(row["other_writers"]),
+                remote=Remote(
+                    left=(float(row["left_x"]), float(row["left_y"])),
+                    right=(float(row["right_x"]), float(row["right_y"])),
+                    buttons=frozenset(name for bit, name in enumerate(BUTTONS) if buttons >> bit & 1),
+                )
+                if row["has_remote"]
+                else None,
+            )
+        names = ("base_lin_vel", "height_scan", "accelerometer", "joint_torque", "foot_force")
+        return Signals(
+            joint_pos=row["joint_pos"], joint_vel=row["joint_vel"], imu_quat_wxyz=row["imu_quat_wxyz"],
+            gyro=row["gyro"], stamp=float(row["time"]), health=health, **{name: get(name) for name in names},
+        )  # fmt: skip
+
+
+def read_flight(path: str | Path) -> Flight:
+    """Read ``path`` and, if it is the newest part of a long flight, the parts before it.
+
+    A file that was not finished is read as far as it goes. Raises :class:`FlightError` for a file that is no flight, of
+    another version, or without a single record.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FlightError(f"no flight at {path}" + (": it is a folder" if path.is_dir() else ""))
+    last = _Part(path)
+    if not last.metadata:
+        raise FlightError(f"{path} is an MCAP file, but no flight of Gaitway's recorder")
+    if (found := last.metadata.get("version")) != VERSION:
+        raise FlightError(
+            f"{path} is a flight of version {found!r} and this Gaitway reads {VERSION!r}: use the Gaitway that wrote it"
+        )
+    pattern = f"{path.stem}.[0-9][0-9][0-9][0-9]{path.suffix}"
+    parts = [_Part(part) for part in sorted(path.parent.glob(pattern))]
+    parts = [part for part in parts if part.metadata.get("id") == last.metadata["id"]] + [last]
+    if not any(part.messages for part in parts):
+        raise FlightError(f"{path} has no record: the flight ended before it began, or the file is cut off too early")
+    streams = {channel: _columns(channel, parts) for channel in (STATE, FRAME, POLICY)}
+    return Flight(
+        path=path,
+        joint_names=tuple(json.loads(last.metadata["joint_names"])),
+        metadata=last.metadata,
+        contract_yaml=last.attachments.get(CONTRACT_FILE),
+        state=streams[STATE],
+        frame=streams[FRAME],
+        policy=streams[POLICY],
+        events=_events(parts),
+        truncated=any(part.truncated for part in parts),
+    )
+
+
+@dataclass
+class _Part:
+    """One file: its records by channel, and each channel's definition."""
+
+    path: Path
+    metadata: dict[str, str] = field(default_factory=dict)
+    end: dict[str, str] = field(default_factory=dict)
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    messages: dict[int, list[Message]] = field(default_factory=lambda: defaultdict(list))
+    """By the file's own channel number."""
+    truncated: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            with open(self.path, "rb") as stream:
+                for record in self._records(StreamReader(stream, emit_chunks=True)):
+                    self._take(record)
+        except InvalidMagic:
+            if not self.metadata:
+                raise FlightError(f"{self.path} is not an MCAP file") from None
+            self.truncated = True
+        except EndOfFile:
+            self.truncated = True
+        except DAMAGE:
+            self.truncated = True
+        if not self.metadata and self.truncated:
+            raise FlightError(f"{self.path} is cut off before its first record: nothing can be recovered")
+
+    def _records(self, reader: StreamReader) -> Iterator[object]:
+        for record in reader.records:
+            if isinstance(record, Chunk):
+                yield from breakup_chunk(record, validate_crc=True)
+            else:
+                yield record
+
+    def _take(self, record: object) -> None:
+        if isinstance(record, Message):
+            self.messages[record.channel_id].append(record)
+        elif isinstance(record, Channel):
+            self.channels[record.id] = record
+        elif isinstance(record, Schema):
+            self.schemas[record.id] = record
+        elif isinstance(record, Attachment):
+            self.attachments[record.name] = record.data
+        elif isinstance(record, Metadata) and record.name == METADATA:
+            self.metadata = record.metadata
+        elif isinstance(record, Metadata) and record.name == END:
+            self.end = record.metadata
+
+    def of(self, channel: int) -> Iterator[tuple[Channel, Schema, list[Message]]]:
+        """Messages of one of our channels, in blocks of one definition."""
+        for number, messages in self.messages.items():
+            found = self.channels.get(number)
+            if found is not None and CHANNELS.get(found.topic) == channel:
+                yield found, self.schemas[found.schema_id], messages
+
+
+def _columns(channel: int, parts: list[_Part]) -> Columns:
+    blocks: list[dict[str, NDArray]] = []
+    sequences: list[int] = []
+    for part in parts:
+        for _, schema, messages in part.of(channel):
+            blocks.append(_block(Layout.parse(schema.name, schema.data.decode()), messages))
+            sequences += [message.sequence for message in messages]
+    values = _joined(blocks)
+    if channel == POLICY and values:
+        parts_of = [values.pop(name) for name in ("command_x", "command_y", "command_yaw")]
+        values["command"] = np.stack(parts_of, 1)
+    order = np.argsort(np.array(sequences, dtype=np.int64), kind="stable")
+    lost = max(sequences) - min(sequences) + 1 - len(sequences) if sequences else 0
+    return Columns({name: value[order] for name, value in values.items()}, lost)
+
+
+def _block(layout: Layout, messages: list[Message]) -> dict[str, NDArray]:
+    dtype, start = layout.dtype, len(CDR_HEADER)
+    end = start + dtype.itemsize
+    rows = np.frombuffer(b"".join(message.data[start:end] for message in messages), dtype)
+    values = {field.name: np.ascontiguousarray(rows[field.name]) for field in layout.fields}
+    if layout.optional:
+        present = values.pop("present")
+        for bit, name in enumerate(layout.optional):
+            values[f"has_{name}"] = (present >> bit & 1).astype(bool)
+    if layout.text:
+        values[layout.text] = np.array([unpack_string(message.data, dtype.itemsize)[0] for message in messages])
+    return values
+
+
+def _joined(blocks: list[dict[str, NDArray]]) -> dict[str, NDArray]:
+    """Blocks of different definitions below each other; rows without a field have zeros there."""
+    values: dict[str, NDArray] = {}
+    for name in dict.fromkeys(name for block in blocks for name in block):
+        like = next(block[name] for block in blocks if name in block)
+        columns = [
+            block[name] if name in block else np.zeros((len(block["time"]), *like.shape[1:]), like.dtype)
+            for block in blocks
+        ]
+        values[name] = np.concatenate(columns)
+    return values
+
+
+def _events(parts: list[_Part]) -> tuple[Event, ...]:
+    """Every event once: each part repeats those before it."""
+    found: dict[tuple[int, str, str], Event] = {}
+    for part in parts:
+        for channel, _, messages in part.of(EVENT):
+            zero = int(channel.metadata["clock_zero_ns"])
+            for message in messages:
+                kind, text = unpack_event(message.data)
+                event = Event((message.log_time - zero) / 1e9, kind, text)
+                found.setdefault((message.sequence, kind, text), event)
+    return tuple(event for _, event in sorted(found.items(), key=lambda item: item[0][0]))
