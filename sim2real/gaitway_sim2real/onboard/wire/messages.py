@@ -1,0 +1,55 @@
+"""The same declarations as types of cyclonedds, which DDS announces to its peers. Needs the ``robot`` extra.
+
+Octets are IDL's ``byte``, never ``uint8``: Cyclone 0.10.x, on which Unitree's software is built, maps an octet to
+TK_BYTE. Given the other it asks for the unknown type, and crashes on the answer: a peer that merely has the same topic
+is killed, on a robot perhaps its own controller.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from cyclonedds.idl import IdlStruct, annotations, make_idl_struct, types
+
+from .declarations import MESSAGES
+from .idl import Array, Kind, Sequence, Struct
+
+_PRIMITIVES: dict[str, Any] = {
+    "octet": types.byte,
+    "boolean": bool,
+    "string": str,
+    "int16": types.int16,
+    "uint16": types.uint16,
+    "int32": types.int32,
+    "uint32": types.uint32,
+    "int64": types.int64,
+    "float32": types.float32,
+    "float64": types.float64,
+}
+
+
+@lru_cache
+def idl_struct(kind: Struct) -> type[IdlStruct]:
+    """The class of cyclonedds for a declaration: final, members numbered in order."""
+    fields = {name: _annotation(field) for name, field in kind.fields}
+    made = make_idl_struct(kind.name.rpartition("::")[2], kind.name.replace("::", "."), fields)
+    annotations.final(made)
+    annotations.autoid("sequential")(made)
+    return made
+
+
+def _annotation(kind: Kind) -> Any:
+    match kind:
+        case Struct():
+            return idl_struct(kind)
+        case Array(item, length):
+            return types.array[_annotation(item), length]
+        case Sequence(item):
+            return types.sequence[_annotation(item)]
+        case str():
+            return _PRIMITIVES[kind]
+
+
+TYPES: dict[str, type[IdlStruct]] = {name: idl_struct(kind) for name, kind in MESSAGES.items()}
+"""By name on the wire."""
