@@ -1,0 +1,93 @@
+"""Policies that went wrong: what a robot must survive whatever a network puts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..contract import Contract
+from ..onboard.interface import Array, Signals
+from ..onboard.policy import OnboardPolicy
+
+Output = Callable[["Adversary", Array], Array]
+"""Targets in place of those of the policy, (J,), in the robot's order."""
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+class Adversary:
+    """A policy whose output is replaced behind its own checks, so that only the controller's are left.
+
+    Offers what :class:`OnboardPolicy` does.
+    """
+
+    def __init__(self, policy: OnboardPolicy, kind: str, joint_names: Sequence[str], seed: int = 0):
+        """``kind`` is a key of :data:`ADVERSARIES`; ``joint_names`` is the order of the robot's joints."""
+        contract = policy.contract
+        order = [contract.joint_names.index(name) for name in joint_names]
+        self.default = np.array(contract.default_joint_pos)[order]
+        self.low, self.high = np.array(contract.joint_pos_limits)[order].T
+        self.random, self.steps = np.random.default_rng(seed), 0
+        self._policy, self._seed, self._output = policy, seed, ADVERSARIES[kind][1]
+
+    @property
+    def contract(self) -> Contract:
+        return self._policy.contract
+
+    @property
+    def action(self) -> Array:
+        return self._policy.action
+
+    @property
+    def state(self) -> Array:
+        return self._policy.state
+
+    def reset(self) -> None:
+        self.random, self.steps = np.random.default_rng(self._seed), 0
+        self._policy.reset()
+
+    def step(self, signals: Signals, command: Sequence[float] | Array) -> Array:
+        targets = self._output(self, np.array(self._policy.step(signals, command), dtype=np.float64))
+        self.steps += 1
+        return targets
+
+
+def _far(policy: Adversary, targets: Array) -> Array:
+    return np.where(np.arange(len(targets)) % 2, policy.low, policy.high)
+
+
+def _one_nan(policy: Adversary, targets: Array) -> Array:
+    return np.where(np.arange(len(targets)) == policy.steps % len(targets), np.nan, targets)
+
+
+ADVERSARIES: dict[str, tuple[str, Output]] = {
+    "constant": ("every joint at an end of its range, at once and for good", _far),
+    "zero": ("every target zero, as from an exporter that lost its offset", lambda policy, targets: 0.0 * targets),
+    "random": (
+        "independent Gaussian targets, 3 rad wide, anew each period",
+        lambda policy, targets: policy.default + 3.0 * policy.random.standard_normal(len(targets)),
+    ),
+    "alternating": (
+        "from one end of every range to the other, each period",
+        lambda policy, targets: policy.low if policy.steps % 2 else policy.high,
+    ),
+    "sign-flipped": (
+        "the policy's own output with its sign turned, three times as large",
+        lambda policy, targets: policy.default - 3.0 * (targets - policy.default),
+    ),
+    "reversed": ("the policy's own output with the joints in reverse order", lambda policy, targets: targets[::-1]),
+    "huge": (
+        "targets of 1e6 rad, of changing sign",
+        lambda policy, targets: 1e6 * policy.random.choice([-1.0, 1.0], len(targets)),
+    ),
+    "largest float": ("the largest number a float32 holds", lambda policy, targets: np.full(len(targets), FLOAT32_MAX)),
+    "beyond float": ("1e300, which no float32 holds", lambda policy, targets: np.full(len(targets), 1e300)),
+    "infinite": (
+        "plus and minus infinity",
+        lambda policy, targets: np.where(np.arange(len(targets)) % 2, np.inf, -np.inf),
+    ),
+    "NaN": ("not a number, everywhere", lambda policy, targets: np.full(len(targets), np.nan)),
+    "one NaN": ("the policy's own output, but one joint after the other not a number", _one_nan),
+}
+"""What each does, in words and in numbers."""
