@@ -24,10 +24,12 @@ UNITREE_GO2 = Hardware(
     max_stiffness=by_pattern(_MOTORS, {".*": 80.0}),
     max_damping=by_pattern(_MOTORS, {".*": 5.0}),
     damping=by_pattern(_MOTORS, {".*": 3.0}),
+    feet=("FR_foot", "FL_foot", "RR_foot", "RL_foot"),
+    stand_down=("sport", 1005),
 )
-"""Motor order, modes and period: Unitree's ``go2_stand_example.py`` (unitree_sdk2_python). Limits of effort and
-velocity: its ``go2_description.urdf``; the calf's gear is 1.9 times the hip's. Gains: the largest, and for the damping
-the passive state's, of its ``unitree_rl_lab`` (``deploy/robots/go2``)."""
+"""Motor order, modes, period and the way down: Unitree's ``go2_stand_example.py`` (unitree_sdk2_python). Limits of
+effort and velocity: its ``go2_description.urdf``; the calf has a gear of its own. Gains: the largest, and for the
+damping the passive state's, of its ``unitree_rl_lab`` (``deploy/robots/go2``)."""
 
 
 GO2 = Robot(

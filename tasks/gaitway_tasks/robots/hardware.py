@@ -44,6 +44,10 @@ class Hardware:
     """Values of ``mode_machine`` that this definition fits, and what they mean; empty where the wire has none."""
     mode_pr: int = 0
     """How parallel ankles and waists are driven, "unitree_hg" only: 0 by pitch and roll, 1 by their two motors."""
+    feet: tuple[str, ...] = ()
+    """Foot under each force sensor, in the order of the wire; empty where there are none."""
+    stand_down: tuple[str, int] | None = None
+    """Service and function that lay the robot down before its own controller is switched off."""
     command_period: float = 0.002
     """Time between two command frames [s]."""
     max_motor_temperature: float = 80.0

@@ -1,0 +1,144 @@
+"""Switching the robot's own controller off: Unitree's ``motion_switcher`` service, version 1.0.0.1.
+
+A Unitree robot that was just switched on stands under a controller of its own, which writes to the motors as we would.
+``motion_switcher`` says which one is active, by its name, and releases it. Requests and responses are JSON in messages
+of ``unitree_api``; nothing but time says that a request was lost, so every wait here ends.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..interface import DeployError
+from ..wire.bus import Bus, Topic
+from ..wire.declarations import REQUEST, RESPONSE
+from ..wire.idl import WireError, decode, encode
+
+SERVICE = "motion_switcher"
+CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
+ANSWER = 1.0  # [s] to wait for one answer
+POLL = 0.01
+LYING_DOWN = 3.0  # [s] that a robot takes to lie down
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``code`` is 0 for success; ``data`` is JSON, or what a broken service sends instead."""
+
+    code: int
+    data: str
+
+
+class Service:
+    """A client of one of the robot's services; makes its publisher when it is made."""
+
+    def __init__(self, bus: Bus, name: str):
+        self.bus, self.name = bus, name
+        request = Topic(f"rt/api/{name}/request", REQUEST.name)
+        self.response = Topic(f"rt/api/{name}/response", RESPONSE.name, depth=16)
+        self._responses = bus.subscriber(self.response)
+        self._requests = bus.publisher(request)
+        self._number = time.monotonic_ns()  # another client's numbers must not be ours
+
+    def call(self, function: int, parameter: dict[str, Any] | None = None, timeout: float = ANSWER) -> Answer | None:
+        """The answer, or None if none came in time. Sent again half-way, since the first may go before discovery."""
+        self._number += 1
+        identity = {"id": self._number, "api_id": function}
+        request = encode(REQUEST, {"header": {"identity": identity}, "parameter": json.dumps(parameter or {})})
+        started = self.bus.clock()
+        for end in (started + 0.5 * timeout, started + timeout):
+            self._requests.send(request)
+            while self.bus.clock() < end:
+                self.bus.sleep_until(min(end, self.bus.clock() + POLL))
+                for _, payload in self._responses.take_all():
+                    if (answer := self._answer(payload)) is not None:
+                        return answer
+        return None
+
+    def _answer(self, payload: bytes) -> Answer | None:
+        try:
+            response = decode(RESPONSE, payload)
+        except WireError:
+            return None
+        header = response["header"]
+        if header["identity"]["id"] != self._number:
+            return None
+        return Answer(int(header["status"]["code"]), response["data"])
+
+    @property
+    def present(self) -> bool:
+        """Whether anyone serves it."""
+        return bool(self.bus.other_writers(self.response))
+
+
+def release(
+    bus: Bus, hardware: Hardware, *, timeout: float = 15.0, say: Callable[[str], None] = lambda text: None
+) -> None:
+    """Switch the robot's own controller off, or raise :class:`DeployError`; ``timeout`` [s] is for all of it.
+
+    A robot that can is laid down first: what stands under its own controller drops when that ends.
+    """
+    deadline = bus.clock() + timeout
+    switcher = Service(bus, SERVICE)
+    name = _active(switcher, deadline)
+    if not name:
+        return
+    if hardware.stand_down is not None:
+        service, function = hardware.stand_down
+        say(f"laying the robot down (its controller {name!r} is active)")
+        answer = Service(bus, service).call(function)
+        if answer is None or answer.code != 0:
+            heard = "does not answer" if answer is None else f"answers with error {answer.code}"
+            raise DeployError(
+                f"the robot stands under its own controller {name!r}, and its service {service!r}, asked to lay it "
+                f"down, {heard}: lay it down and switch the controller off by hand, in the maker's app, then try again"
+            )
+        bus.sleep_until(min(deadline, bus.clock() + LYING_DOWN))
+    say(f"switching off the robot's controller {name!r}")
+    while name:
+        if bus.clock() >= deadline:
+            raise DeployError(
+                f"the robot's own controller {name!r} is still active after {timeout:g} s of asking "
+                f"{SERVICE} to release it: switch it off in the maker's app, then try again"
+            )
+        answer = switcher.call(RELEASE_MODE)
+        if answer is not None and answer.code != 0:
+            raise DeployError(f"{SERVICE} refuses to release {name!r}: error {answer.code}. Is the robot in a fault?")
+        name = _active(switcher, deadline)
+
+
+def _active(switcher: Service, deadline: float) -> str:
+    """Name of the active controller, "" for none."""
+    answer = None
+    while answer is None and switcher.bus.clock() < deadline:
+        answer = switcher.call(CHECK_MODE)
+        if answer is None and not switcher.present:
+            break
+    if answer is None:
+        there = (
+            "is on the network and does not answer"
+            if switcher.present
+            else "is not on this network, and every such robot has one"
+        )
+        raise DeployError(
+            f"the robot's service {SERVICE} {there}, so its own controller may be driving the motors: restart the "
+            "robot, and check that this is its network; a simulator may have none, and then nothing is to be released"
+        )
+    if answer.code != 0:
+        raise DeployError(f"{SERVICE} answers the question for the active controller with error {answer.code}")
+    try:
+        name = json.loads(answer.data)["name"]
+    except (ValueError, TypeError, KeyError):
+        name = None
+    if not isinstance(name, str):
+        raise DeployError(
+            f"{SERVICE} answers the question for the active controller with {answer.data[:80]!r}, which has no name "
+            "in it: restart the robot"
+        )
+    return name

@@ -1,0 +1,233 @@
+"""Unitree's robots over their own DDS topics: ``rt/lowstate`` in, ``rt/lowcmd`` out, both message families.
+
+Nothing is published before :meth:`UnitreeRobot.take_over`. Everything that goes over the wire at the control rate lives
+in two preallocated payloads; see :mod:`gaitway_sim2real.onboard.wire.layouts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..interface import Array, DeployError, Remote, Signals
+from ..wire.bus import Bus, Publisher, Subscriber, Topic
+from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
+from ..wire.idl import Struct, WireError
+from ..wire.layouts import Message, layout_of
+from .motion_switcher import release
+from .remote import make_remote
+from .unitree_frames import COMMANDS, STATES, CommandFrame, StateFrame
+
+COMMAND, STATE, BATTERY, REMOTE = "rt/lowcmd", "rt/lowstate", "rt/lf/bmsstate", "rt/wirelesscontroller"
+ENOUGH = 5
+"""Good states that make a connection."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks for other writers of commands: discovery is too slow for every period."""
+REMOTE_AGE = 0.5
+"""A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
+
+
+class UnitreeRobot:
+    """Implements :class:`gaitway_sim2real.onboard.interface.HardwareInterface`; joints are in the order of the wire."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        bus: Bus,
+        *,
+        where: str = "this network",
+        own_controller: bool = True,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release;
+        ``say`` gets a line for each step of :meth:`take_over` that moves the robot.
+        """
+        if hardware.family not in COMMANDS:
+            raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
+        self.hardware, self.bus, self.where = hardware, bus, where
+        self.own_controller, self.say = own_controller, say
+        self.joint_names, self.period = hardware.joint_names, hardware.command_period
+        self.command_topic = Topic(COMMAND, COMMANDS[hardware.family].name)
+        self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
+        self._damping = np.array([hardware.damping[name] for name in self.joint_names])
+        self._state, self._command = StateFrame(hardware), CommandFrame(hardware)
+        self._commands: Publisher | None = None
+        self._states: Subscriber | None = None
+        self._battery: Subscriber | None = None
+        self._remote_topic: Subscriber | None = None
+        self._signals: Signals | None = None
+        self._seen = self._corrupt = self._foreign = 0
+        self._others: tuple[str, ...] = ()
+        self._looked = -np.inf
+        self._charge: float | None = None
+        self._remote, self._remote_stamp = Remote(), -np.inf
+
+    def clock(self) -> float:
+        return self.bus.clock()
+
+    def sleep_until(self, deadline: float) -> None:
+        self.bus.sleep_until(deadline)
+
+    # ---- before the first command ----------------------------------------------------------------------------------
+
+    def connect(self, timeout: float = 3.0) -> None:
+        self._states = self.bus.subscriber(self.state_topic)
+        if self.hardware.family == "unitree_hg":
+            self._battery = self.bus.subscriber(Topic(BATTERY, HG_BMS_STATE.name, reliable=False))
+        else:
+            self._remote_topic = self.bus.subscriber(Topic(REMOTE, WIRELESS_CONTROLLER.name, reliable=False))
+        deadline = self.clock() + timeout
+        while self._seen < ENOUGH:
+            if self.clock() >= deadline:
+                raise DeployError(self._silence(timeout))
+            self.sleep_until(min(deadline, self.clock() + self.period))
+            self._take()
+        self._check_machine()
+
+    def _silence(self, timeout: float) -> str:
+        """Why there is no state, as far as it can be told."""
+        name, family = self.hardware.name, self.hardware.family
+        if self._foreign:
+            return (
+                f"what comes on {STATE} is no {family} message, which {name} speaks: another robot, or another "
+                "firmware: name the robot that is there"
+            )
+        if self._corrupt:
+            return (
+                f"all {self._corrupt} states on {STATE} had a wrong checksum within {timeout:g} s: do not drive this "
+                "robot; is its firmware one that Gaitway knows?"
+            )
+        if self._seen:
+            return f"only {self._seen} good states came on {STATE} within {timeout:g} s: is the network overloaded?"
+        if writers := self.bus.other_writers(self.state_topic):
+            return (
+                f"no state came within {timeout:g} s on {self.where}, though {', '.join(writers)} offers {STATE}: "
+                "does a firewall block UDP, or is the robot still starting?"
+            )
+        return (
+            f"no state came within {timeout:g} s, and nobody offers {STATE} on {self.where}: is the robot on, the "
+            "cable in, the interface the one that faces the robot (an address in 192.168.123.x), and the domain right?"
+        )
+
+    def _check_machine(self) -> None:
+        known = self.hardware.mode_machines
+        if not known:
+            return
+        machine = self._state.machine
+        if machine not in known:
+            listed = "; ".join(f"{number}: {text}" for number, text in known.items())
+            raise DeployError(
+                f"the robot says mode_machine {machine}, and {self.hardware.name} is for {listed}: its motors may be "
+                "others, so it is not driven"
+            )
+        silent = [name for name in self.joint_names if not self._state.speaks(self.hardware.motors.index(name))]
+        unused = [slot for slot, name in enumerate(self.hardware.motors) if name is None and self._state.speaks(slot)]
+        if silent and unused:
+            raise DeployError(
+                f"motor slots {', '.join(map(str, unused))} report motion and should be empty, those of "
+                f"{', '.join(silent)} are silent: the robot numbers its motors otherwise than {self.hardware.name} "
+                "says, so it is not driven"
+            )
+
+    def take_over(self) -> None:
+        if self._signals is None:
+            raise DeployError("connect before taking over")
+        if self.own_controller:
+            release(self.bus, self.hardware, say=self.say)
+        self._look()
+        if self._others:
+            raise DeployError(
+                f"{', '.join(self._others)} also writes {COMMAND}: two writers make the motors jump between their "
+                "commands: stop the other program"
+            )
+        self._commands = self.bus.publisher(self.command_topic)
+        self.damp()
+
+    # ---- at the control rate ---------------------------------------------------------------------------------------
+
+    def read(self) -> Signals:
+        now = self.clock()
+        if self._commands is not None and now - self._looked >= LOOK_EVERY:
+            self._look()
+        self._take()
+        if self._signals is None:
+            raise DeployError("no state has come: connect first")
+        health = self._signals.health
+        assert health is not None
+        health.corrupt, health.other_writers, health.battery = self._corrupt, self._others, self._charge
+        health.remote = self._remote if now - self._remote_stamp <= REMOTE_AGE else None
+        return self._signals
+
+    def _take(self) -> None:
+        """Load the newest good state; older ones are checked and counted."""
+        assert self._states is not None
+        newest = None
+        for stamp, payload in self._states.take_all():
+            try:
+                whole = self._state.whole(payload)
+            except WireError:
+                self._foreign += 1
+                continue
+            if whole:
+                newest = stamp, payload
+            self._seen += whole
+            self._corrupt += not whole
+        if newest is None:
+            return
+        stamp, payload = newest
+        self._state.message.load(payload)
+        self._signals = self._state.signals(stamp)
+        self._listen(stamp)
+
+    def _listen(self, now: float) -> None:
+        """To what does not come with every state, or not from every robot: battery and transmitter."""
+        if (remote := self._state.remote()) is not None:
+            self._remote, self._remote_stamp = remote, now
+        elif self._remote_topic is not None and (message := _read(self._remote_topic, WIRELESS_CONTROLLER)):
+            sticks = (float(message[axis]) for axis in ("lx", "ly", "rx", "ry"))
+            self._remote, self._remote_stamp = make_remote(*sticks, int(message["keys"])), now
+        if (charge := self._state.charge()) is not None:
+            self._charge = charge
+        elif self._battery is not None and (message := _read(self._battery, HG_BMS_STATE)):
+            self._charge = int(message["soc"]) / 100.0
+
+    def _look(self) -> None:
+        self._others, self._looked = self.bus.other_writers(self.command_topic), self.clock()
+
+    def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
+        self._send(targets, stiffness, damping)
+
+    def damp(self) -> None:
+        held = 0.0 if self._signals is None else np.nan_to_num(self._signals.joint_pos)  # 0 * nan would be nan
+        self._send(held, 0.0, self._damping)
+
+    def _send(self, targets: Array | float, stiffness: Array | float, damping: Array) -> None:
+        if self._commands is None:
+            raise DeployError("take over before commanding")
+        self._command.fill(targets, stiffness, damping)
+        if (machine := self._state.machine) is not None:
+            self._command.echo_machine(machine)
+        self._commands.send(self._command.sealed())
+
+    def damping_frame(self) -> tuple[str, bytes]:
+        frame = CommandFrame(self.hardware)
+        frame.fill(0.0, 0.0, self._damping)
+        if (machine := self._state.machine) is not None:
+            if self._signals is None:
+                raise DeployError("connect before asking for the damping frame: it repeats the robot's mode_machine")
+            frame.echo_machine(machine)
+        return COMMAND, bytes(frame.sealed())
+
+    def close(self) -> None:
+        self.bus.close()
+
+
+def _read(subscriber: Subscriber, kind: Struct) -> Message | None:
+    """The newest message, if there is one and it is one."""
+    taken = subscriber.take()
+    try:
+        return None if taken is None else layout_of(kind).read(taken[1])
+    except WireError:
+        return None

@@ -1,0 +1,130 @@
+"""The two messages that go over a Unitree robot's wire at its control rate, as arrays in the order of its joints."""
+
+from __future__ import annotations
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+from numpy.typing import NDArray
+
+from ..interface import Array, Health, Remote, Signals
+from ..wire import crc
+from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
+from ..wire.idl import Struct
+from ..wire.layouts import layout_of
+from .remote import parse_remote
+
+COMMANDS: dict[str, Struct] = {"unitree_go": GO_LOW_CMD, "unitree_hg": HG_LOW_CMD}
+STATES: dict[str, Struct] = {"unitree_go": GO_LOW_STATE, "unitree_hg": HG_LOW_STATE}
+POSITION_STOP, VELOCITY_STOP = 2.146e9, 16000.0
+"""Unitree's "no command", for slots that drive nothing."""
+LOW_LEVEL = 0xFF
+Slots = slice | NDArray[np.intp]
+
+
+def slots_of(hardware: Hardware) -> Slots:
+    """Slots of the joints, in their order; a slice where there is no gap, since numpy is twice as fast with it."""
+    slots = [slot for slot, name in enumerate(hardware.motors) if name is not None]
+    if slots == list(range(len(slots))):
+        return slice(0, len(slots))
+    return np.array(slots, np.intp)
+
+
+class CommandFrame:
+    """``rt/lowcmd``: all but targets and gains is written once."""
+
+    def __init__(self, hardware: Hardware):
+        self.message = layout_of(COMMANDS[hardware.family]).new()
+        self._slots = slots_of(hardware)
+        message, family = self.message, hardware.family
+        modes = np.zeros(message["motor_cmd.mode"].shape, np.uint8)
+        modes[self._slots] = [hardware.enable[name] for name in hardware.joint_names]
+        message["motor_cmd.mode"] = modes
+        message["motor_cmd.q"], message["motor_cmd.dq"] = POSITION_STOP, VELOCITY_STOP
+        message["motor_cmd.dq"][self._slots] = 0.0
+        if family == "unitree_go":
+            message["head"], message["level_flag"] = (0xFE, 0xEF), LOW_LEVEL
+        else:
+            message["mode_pr"] = hardware.mode_pr
+        self._q, self._kp, self._kd = (message[f"motor_cmd.{name}"] for name in ("q", "kp", "kd"))
+
+    def fill(self, targets: Array | float, stiffness: Array | float, damping: Array) -> None:
+        """Raises ValueError if a number does not fit into the wire's float32: such a frame must not be sent."""
+        slots = self._slots
+        self._q[slots], self._kp[slots], self._kd[slots] = targets, stiffness, damping
+        if not np.isfinite(self._q[slots].sum() + self._kp[slots].sum() + self._kd[slots].sum()):
+            raise ValueError("a command that is not finite: it was not sent")
+
+    def echo_machine(self, machine: int) -> None:
+        """Repeat the robot's ``mode_machine``, without which "unitree_hg" ignores a command."""
+        self.message["mode_machine"] = machine
+
+    def sealed(self) -> bytearray:
+        """The payload with its checksum; valid until the next :meth:`fill`."""
+        crc.seal(self.message)
+        return self.message.payload
+
+
+class StateFrame:
+    """``rt/lowstate``: the newest one that was loaded."""
+
+    def __init__(self, hardware: Hardware):
+        self.message = layout_of(STATES[hardware.family]).new()
+        self._arrived = layout_of(STATES[hardware.family]).new()
+        self._go, self._slots = hardware.family == "unitree_go", slots_of(hardware)
+        message = self.message
+        names = {"pos": "q", "vel": "dq", "torque": "tau_est", "temperature": "temperature"}
+        self._joint = {name: message[f"motor_state.{field}"] for name, field in names.items()}
+        self._lost = message["motor_state.lost"] if self._go else None
+        imu = {"quat": "quaternion", "gyro": "gyroscope", "accelerometer": "accelerometer"}
+        self._imu = {name: message[f"imu_state.{field}"] for name, field in imu.items()}
+        self._feet = message["foot_force"] if hardware.feet else None
+        self._tick = message["tick"]
+        self._remote_bytes = b""
+        self._remote: Remote | None = None
+
+    @property
+    def machine(self) -> int | None:
+        """``mode_machine``, where the wire has one."""
+        return None if self._go else int(self.message["mode_machine"])
+
+    def whole(self, payload: bytes) -> bool:
+        """Whether its checksum is right; raises :class:`WireError` if it is no such message at all."""
+        self._arrived.load(payload)
+        return crc.check(self._arrived)
+
+    def signals(self, stamp: float) -> Signals:
+        """A copy of the state."""
+        joint, imu, slots = self._joint, self._imu, self._slots
+        temperature = joint["temperature"][slots]
+        return Signals(
+            joint_pos=joint["pos"][slots].astype(float),
+            joint_vel=joint["vel"][slots].astype(float),
+            imu_quat_wxyz=imu["quat"].astype(float),
+            gyro=imu["gyro"].astype(float),
+            stamp=stamp,
+            accelerometer=imu["accelerometer"].astype(float),
+            joint_torque=joint["torque"][slots].astype(float),
+            foot_force=None if self._feet is None else self._feet.astype(float),
+            health=Health(
+                tick=int(self._tick),
+                motor_temperature=(temperature if self._go else temperature.max(1)).astype(float),
+                motor_lost=None if self._lost is None else self._lost[slots].copy(),
+            ),
+        )
+
+    def charge(self) -> float | None:
+        """Of the battery, of 1; None where the state has none, or its battery says nothing, as in simulators."""
+        if not self._go or not (self.message["bms_state.soc"] or self.message["bms_state.cell_vol"].any()):
+            return None
+        return float(self.message["bms_state.soc"]) / 100.0
+
+    def remote(self) -> Remote | None:
+        """Parsed only when it changes."""
+        data = self.message["wireless_remote"].tobytes()
+        if data != self._remote_bytes:
+            self._remote_bytes, self._remote = data, parse_remote(data)
+        return self._remote
+
+    def speaks(self, slot: int) -> bool:
+        """Whether the motor in this slot reports anything but zeros."""
+        return any(bool(np.any(values[slot])) for values in self._joint.values())
