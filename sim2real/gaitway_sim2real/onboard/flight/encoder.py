@@ -76,6 +76,7 @@ class Encoder:
         self._frame = _Stream(FRAME, "gaitway/msg/Frame", _FRAME_SCALARS, _FRAME_ARRAYS, (), joints, text="mode")
         self._policy = _Stream(POLICY, "gaitway/msg/Policy", _POLICY_SCALARS, _POLICY_ARRAYS, (), joints)
         self._modes: dict[str, bytes] = {}
+        self._masks: dict[frozenset[str], int] = {frozenset(): 0}
 
     @property
     def trouble(self) -> str | None:
@@ -93,10 +94,14 @@ class Encoder:
         present = (
             (health is not None) | (tick is not None) << 1 | (battery is not None) << 2 | (remote is not None) << 3
         )
+        buttons = frozenset() if remote is None else remote.buttons
+        mask = self._masks.get(buttons)
+        if mask is None:
+            mask = self._masks.setdefault(buttons, buttons_mask(buttons))
         left, right = ((0.0, 0.0), (0.0, 0.0)) if remote is None else (remote.left, remote.right)
         scalars = (
             stamp, 0.0 if battery is None else battery, *left, *right, 0 if tick is None else tick, present, corrupt,
-            writers, 0 if remote is None or not remote.buttons else buttons_mask(remote.buttons),
+            writers, mask,
         )  # fmt: skip
         arrays = (
             signals.joint_pos, signals.joint_vel, signals.imu_quat_wxyz, signals.gyro, signals.base_lin_vel,

@@ -8,7 +8,6 @@ is marked in the message's ``present``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,5 +163,5 @@ def unpack_string(payload: bytes, offset: int) -> tuple[str, int]:
     return payload[start + 4 : start + 3 + length].decode("utf-8", "replace"), start + length
 
 
-def buttons_mask(buttons: Mapping[str, object] | frozenset[str]) -> int:
+def buttons_mask(buttons: frozenset[str]) -> int:
     return sum(1 << bit for bit, name in enumerate(BUTTONS) if name in buttons)
