@@ -18,8 +18,6 @@ import numpy as np
 
 HEADER = b"\x00\x01\x00\x00"
 """Encapsulation: plain CDR, little endian, no options."""
-LITTLE_ENDIAN = (b"\x00\x01", b"\x00\x07")
-"""Identifiers of the encodings that are read: XCDR1, and XCDR2 where it is the same bytes."""
 
 PRIMITIVES = {
     "octet": "u1",
@@ -99,7 +97,7 @@ def decode(kind: Struct, payload: bytes | bytearray | memoryview) -> dict[str, A
 
 
 def check_header(payload: bytes | bytearray | memoryview, name: str) -> None:
-    if bytes(payload[:2]) not in LITTLE_ENDIAN:
+    if payload[:2] != HEADER[:2]:  # the rest of the header says how much padding there is at the end
         raise WireError(f"{name}: encapsulation {bytes(payload[:4]).hex(' ')} is not little-endian CDR")
 
 
