@@ -10,6 +10,7 @@ from pathlib import Path
 
 import mujoco
 
+from .parameters import RobotParameters
 from .robot import ActuatorLaw, DCMotor
 
 
@@ -84,6 +85,30 @@ def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path} does not compile: {error}") from error
+
+
+def apply_parameters(model: mujoco.MjModel, parameters: RobotParameters, base: str) -> None:
+    """Make a compiled model the robot that was identified: armature, friction and damping of joints, mass of ``base``.
+
+    What belongs to the drives (gains, strength, delay, network) is left to whoever models them. The base's inertia
+    grows with its mass.
+    """
+    for name, joint in parameters.joints.items():
+        dof = model.joint(name).dofadr[0]
+        for field, value in (
+            (model.dof_armature, joint.armature),
+            (model.dof_frictionloss, joint.friction),
+            (model.dof_damping, joint.viscous),
+        ):
+            if value is not None:
+                field[dof] = value
+    body = model.body(base).id
+    if parameters.base_mass is not None:
+        model.body_inertia[body] *= parameters.base_mass / model.body_mass[body]
+        model.body_mass[body] = parameters.base_mass
+    if parameters.base_com is not None:
+        model.body_ipos[body] = parameters.base_com
+    mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
 def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:

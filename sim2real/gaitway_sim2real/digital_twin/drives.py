@@ -1,0 +1,153 @@
+"""The twin's drives: commands as they came over the wire, late and in order, turned into torque.
+
+The law is ``tau + kp (q* - q) + kd (dq* - dq)``, clipped to the drive's effort limit and, where the robot's definition
+has one, to the torque-speed line of its motor. ``kp``, ``kd`` and the sum of what does not depend on the joint's
+motion are linear in the law, so a command that falls within a physics step counts for its share of the step: delays
+are not rounded to steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from gaitway_tasks.robots import DCMotor, Robot
+from gaitway_tasks.robots.parameters import JointParameters
+
+from ..onboard.interface import Array
+from .quirks import Quirks
+
+COOLING = 120.0  # [s], time constant of a motor that loses its heat
+AMBIENT = 30.0  # [degrees C]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveLimits:
+    """What the drives can bear, in the order of the body's joints, (J,) each."""
+
+    effort: Array
+    """[N m]"""
+    stall: Array
+    """Torque at standstill of the torque-speed line [N m]; infinite without a line."""
+    no_load: Array
+    """Speed at which nothing of it is left [rad/s]; infinite without a line."""
+    damping: Array
+    """kd of a drive that damps by itself [N m s/rad]."""
+
+
+def drive_limits(
+    robot: Robot,
+    joint_names: tuple[str, ...],
+    effort: Mapping[str, float],
+    velocity: Mapping[str, float],
+    damping: Mapping[str, float],
+) -> DriveLimits:
+    """Limits of the hardware, by joint name; the torque-speed line has the shape that the robot's actuator law gives.
+
+    The law's line was drawn for the law's effort limit; here it is stretched to what the hardware's drive can bear.
+    """
+    laws = [robot.joint_actuators[robot.joint_names.index(name)] for name in joint_names]
+    lines = [law if isinstance(law, DCMotor) else None for law in laws]
+    limits = np.array([effort[name] for name in joint_names])
+    return DriveLimits(
+        effort=limits,
+        stall=limits * [np.inf if line is None else line.saturation_effort / line.effort_limit for line in lines],
+        no_load=np.array(
+            [np.inf if line is None else velocity[name] for name, line in zip(joint_names, lines, strict=True)]
+        ),
+        damping=np.array([damping[name] for name in joint_names]),
+    )
+
+
+class Drives:
+    """Joint arrays are in the body's order, J."""
+
+    def __init__(self, joint_names: tuple[str, ...], limits: DriveLimits, quirks: Quirks, seed: np.random.SeedSequence):
+        self.limits, self.quirks = limits, quirks
+        encoder_seed, latch_seed = seed.spawn(2)
+        count = len(joint_names)
+        known = quirks.parameters.joints if quirks.parameters is not None else {}
+        joints = [known.get(name, JointParameters()) for name in joint_names]
+        self._kp_scale = np.array([joint.stiffness_scale for joint in joints])
+        self._kd_scale = np.array([joint.damping_scale for joint in joints])
+        self._strength = np.array([joint.strength for joint in joints])
+        self._strength[[name == quirks.dead_motor for name in joint_names]] = 0.0
+        self.encoder_bias = quirks.encoder_bias * np.random.default_rng(encoder_seed).standard_normal(count)
+        """What each encoder reads too much [rad], (J,)."""
+        self._rng = np.random.default_rng(latch_seed)
+        self._latched_until = np.full(count, -np.inf)
+        self._held = np.zeros(count)
+        self._law = np.zeros((3, count))  # constant, kp, kd
+        self._coming: deque[tuple[float, Array]] = deque()
+        self._last_command = -np.inf
+        self.temperature = np.full(count, AMBIENT)
+        """[degrees C], (J,)"""
+        self.battery = quirks.battery
+        """State of charge, of 1."""
+
+    def command(self, due: float, enabled: Array, q: Array, dq: Array, tau: Array, kp: Array, kd: Array) -> None:
+        """Follow this from ``due`` [s] on; in the order of ``due``. Joints not ``enabled`` give no torque."""
+        kp, kd = enabled * self._kp_scale * kp, enabled * self._kd_scale * kd
+        law = np.stack((enabled * tau + kp * (q - self.encoder_bias) + kd * dq, kp, kd))
+        self._coming.append((due, law))
+
+    def damp(self, due: float) -> None:
+        """Forget the command: resist motion with the hardware's own damping."""
+        kd = self._kd_scale * self.limits.damping
+        self._coming.append((due, np.stack((np.zeros_like(kd), np.zeros_like(kd), kd))))
+
+    def release(self) -> None:
+        """Give no torque, and forget what was commanded."""
+        self._coming.clear()
+        self._law = np.zeros_like(self._law)
+
+    def drive(self, now: float, dt: float, joint_vel: Array, torque: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Constant, kp, kd, lowest and highest torque of the step from ``now`` to ``now + dt`` [s].
+
+        ``joint_vel`` [rad/s] is that of now, ``torque`` [N m] that of the last step, (J,) each.
+        """
+        constant, kp, kd = self._mean_law(now, dt)
+        strength, limits = self._strength * self._supply(), self.limits
+        low = np.maximum(-limits.effort, -limits.stall * (1.0 + joint_vel / limits.no_load))
+        high = np.minimum(limits.effort, limits.stall * (1.0 - joint_vel / limits.no_load))
+        low, high = np.minimum(low, limits.effort), np.maximum(high, -limits.effort)
+        constant, kp, kd = strength * constant, strength * kp, strength * kd
+        if self.quirks.latch_rate:
+            self._latch(now, dt, torque)
+            stuck = now < self._latched_until
+            constant = np.where(stuck, self._held, constant)
+            kp, kd = np.where(stuck, 0.0, kp), np.where(stuck, 0.0, kd)
+        self._age(dt, torque)
+        return constant, kp, kd, strength * low, strength * high
+
+    def _mean_law(self, now: float, dt: float) -> Array:
+        coming, timeout = self._coming, self.quirks.command_timeout
+        if timeout and now - self._last_command > timeout and not coming:
+            self.damp(now)
+        if not coming or coming[0][0] >= now + dt:
+            return self._law
+        mean, at = np.zeros_like(self._law), now
+        while coming and coming[0][0] < now + dt:
+            due, law = coming.popleft()
+            due = max(due, at)
+            mean += (due - at) / dt * self._law
+            self._law, at = law, due
+            self._last_command = due
+        return mean + (now + dt - at) / dt * self._law
+
+    def _latch(self, now: float, dt: float, torque: Array) -> None:
+        strikes = self._rng.random(len(torque)) < self.quirks.latch_rate * dt
+        strikes &= now >= self._latched_until
+        self._held[strikes] = torque[strikes]
+        self._latched_until[strikes] = now + self.quirks.latch_duration
+
+    def _supply(self) -> float:
+        return 1.0 - self.quirks.battery_sag * (1.0 - self.battery)
+
+    def _age(self, dt: float, torque: Array) -> None:
+        self.battery = max(0.0, self.battery - self.quirks.battery_drain * dt)
+        if self.quirks.heating:
+            load = torque / self.limits.effort
+            self.temperature += dt * (self.quirks.heating * load * load - (self.temperature - AMBIENT) / COOLING)

@@ -1,0 +1,107 @@
+"""Faults that can be provoked on the twin's wire, one at a time or together, at any moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from .sensors import Reading, glitch, rotated
+
+TILT = 1.3  # [rad]
+BEYOND = 0.5  # [rad] over the end of a joint's range
+FAST = 2.0  # times the speed limit of the fastest motor
+HOT = 15.0  # [K] over the limit
+EMPTY = 0.02  # state of charge
+STOP_BUTTONS = ("L2", "B")
+
+
+class FaultError(ValueError):
+    """A fault that this twin cannot have, with what it can."""
+
+
+class Fault(StrEnum):
+    SILENCE = "silence"  # no state comes any more
+    FROZEN = "frozen"  # the same state comes again and again
+    CHECKSUM = "checksum"  # states come with a wrong checksum
+    IMU_NAN = "imu-nan"
+    IMU_ZERO = "imu-zero"  # a quaternion of zeros
+    TILT = "tilt"  # the IMU says that the robot lies on its side
+    FALL = "fall"  # the robot is tipped over
+    JOINT_NAN = "joint-nan"
+    JOINT_RANGE = "joint-range"  # an encoder reads beyond the end of its joint
+    JOINT_SPEED = "joint-speed"
+    TEMPERATURE = "temperature"  # of a motor
+    BATTERY = "battery"  # nearly empty
+    LOST = "lost"  # a motor's counter of lost frames rises with every state
+    WRITER = "writer"  # somebody else offers commands
+    STOP = "stop"  # the operator presses the stop buttons
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injection:
+    fault: Fault
+    start: float
+    """[s]"""
+    end: float
+    """[s]; infinite unless the fault was given a duration."""
+    joint: int
+
+    def at(self, now: float) -> bool:
+        return self.start <= now < self.end
+
+
+class FaultBoard:
+    """Which faults are on, and what they do to a reading."""
+
+    def __init__(self, joint_high: np.ndarray, fastest: float, hottest: float):
+        """``joint_high`` [rad] (J,) ends the joints' ranges; limits of speed [rad/s] and temperature [degrees C]."""
+        self.injections: list[Injection] = []
+        self._high, self._fastest, self._hottest = joint_high, fastest, hottest
+        self._frozen: Reading | None = None
+        self._missed = 0
+
+    def active(self, fault: Fault, now: float) -> bool:
+        return any(injection.fault is fault and injection.at(now) for injection in self.injections)
+
+    def starting(self, now: float, dt: float) -> list[Injection]:
+        """What begins in the ``dt`` [s] that end now."""
+        return [injection for injection in self.injections if now - dt < injection.start <= now]
+
+    def spoil(self, reading: Reading, now: float) -> Reading:
+        """The reading with every active fault."""
+        if not self.injections:
+            return reading
+        if self.active(Fault.FROZEN, now):
+            self._frozen = self._frozen or reading
+            return self._frozen
+        self._frozen = None
+        for injection in self.injections:
+            if injection.at(now):
+                self._spoil(reading, injection.fault, injection.joint)
+        return reading
+
+    def _spoil(self, reading: Reading, fault: Fault, joint: int) -> None:
+        match fault:
+            case Fault.IMU_NAN:
+                glitch(reading, "nan")
+            case Fault.IMU_ZERO:
+                glitch(reading, "zero")
+            case Fault.TILT:
+                reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([TILT, 0.0, 0.0]))
+            case Fault.JOINT_NAN:
+                reading.joint_pos[joint] = math.nan
+            case Fault.JOINT_RANGE:
+                reading.joint_pos[joint] = self._high[joint] + BEYOND
+            case Fault.JOINT_SPEED:
+                reading.joint_vel[joint] = FAST * self._fastest
+            case Fault.TEMPERATURE:
+                reading.temperature[joint] = self._hottest + HOT
+            case Fault.BATTERY:
+                reading.battery = EMPTY
+            case Fault.LOST:
+                self._missed += 1
+                reading.lost = reading.lost.copy()
+                reading.lost[joint] += self._missed

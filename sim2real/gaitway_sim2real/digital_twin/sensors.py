@@ -1,0 +1,113 @@
+"""What the twin's sensors say, which is not quite what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..onboard.interface import Array
+from .body import Body
+from .drives import Drives
+from .quirks import Quirks
+
+
+@dataclass(slots=True)
+class Reading:
+    """Everything that one state message tells; joints in the body's order, J. Faults change it before it is sent."""
+
+    joint_pos: Array
+    """[rad], (J,)"""
+    joint_vel: Array
+    """[rad/s], (J,)"""
+    joint_torque: Array
+    """[N m], (J,)"""
+    quat_wxyz: Array
+    """(4,)"""
+    gyro: Array
+    """[rad/s], (3,)"""
+    accelerometer: Array
+    """Specific force [m/s^2], (3,)"""
+    foot_force: Array
+    """[N], (F,)"""
+    temperature: Array
+    """Of the motors [degrees C], (J,)"""
+    lost: Array
+    """Frames that each motor missed, (J,), integers."""
+    battery: float
+    """State of charge, of 1."""
+    tick: int
+
+
+class Sensors:
+    def __init__(self, body: Body, drives: Drives, quirks: Quirks, seed: np.random.SeedSequence):
+        self._body, self._drives, self._quirks = body, drives, quirks
+        noise_seed, bias_seed, glitch_seed, lost_seed = seed.spawn(4)
+        self._noise, self._glitches, self._losses = map(np.random.default_rng, (noise_seed, glitch_seed, lost_seed))
+        self._gyro_bias = quirks.gyro_bias * np.random.default_rng(bias_seed).standard_normal(3)
+        self._lost = np.zeros(len(body.joint_names), np.uint32)
+
+    def read(self, tick: int, dt: float) -> Reading:
+        """The newest reading; ``dt`` [s] is the time since the one before."""
+        body, quirks, noise = self._body, self._quirks, self._noise
+        quat, gyro, accelerometer = body.imu()
+        reading = Reading(
+            joint_pos=body.joint_pos + self._drives.encoder_bias,
+            joint_vel=body.joint_vel,
+            joint_torque=body.joint_torque,
+            quat_wxyz=quat,
+            gyro=gyro + self._gyro_bias,
+            accelerometer=accelerometer,
+            foot_force=body.foot_force(),
+            temperature=self._drives.temperature.copy(),
+            lost=self._lost,
+            battery=self._drives.battery,
+            tick=tick,
+        )
+        for name, size in (
+            ("joint_pos", quirks.encoder_noise),
+            ("joint_vel", quirks.velocity_noise),
+            ("joint_torque", quirks.torque_noise),
+            ("gyro", quirks.gyro_noise),
+            ("accelerometer", quirks.accelerometer_noise),
+        ):
+            if size:
+                values = getattr(reading, name)
+                values += size * noise.standard_normal(len(values))
+        if quirks.orientation_noise:
+            reading.quat_wxyz = rotated(quat, quirks.orientation_noise * noise.standard_normal(3))
+        if quirks.imu_glitch_rate and self._glitches.random() < quirks.imu_glitch_rate * dt:
+            glitch(reading, quirks.imu_glitch)
+        if quirks.lost_rate:
+            self._lost = self._lost + (self._losses.random(len(self._lost)) < quirks.lost_rate * dt).astype(np.uint32)
+            reading.lost = self._lost
+        return reading
+
+
+def glitch(reading: Reading, how: str) -> None:
+    """Spoil the IMU of a reading; ``how`` is one of :data:`gaitway_sim2real.digital_twin.quirks.GLITCHES`."""
+    if how == "nan":
+        reading.quat_wxyz = np.full(4, np.nan)
+        reading.gyro = np.full(3, np.nan)
+        reading.accelerometer = np.full(3, np.nan)
+    elif how == "zero":
+        reading.quat_wxyz = np.zeros(4)
+    else:
+        reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([np.pi, 0.0, 0.0]))
+
+
+def rotated(quat: Array, angles: Array) -> Array:
+    """``quat`` (w, x, y, z), then turned by a rotation vector [rad], (3,), in its own frame."""
+    angle = float(np.linalg.norm(angles))
+    if angle == 0.0:
+        return quat
+    w1, x1, y1, z1 = quat
+    w2, (x2, y2, z2) = np.cos(angle / 2), np.sin(angle / 2) / angle * angles
+    return np.array(
+        [
+            w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
+            w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
+            w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
+            w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
+        ]
+    )

@@ -1,0 +1,266 @@
+"""The digital twin: body, drives, sensors and the robot's end of the wire, stepped together."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots import Robot
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..onboard.interface import Remote
+from ..onboard.transports.remote import BUTTONS
+from ..onboard.wire.bus import Bus
+from ..onboard.wire.memory import MemoryBus
+from .body import Body, Truth
+from .command import Command, Counters, Received
+from .drives import Drives, drive_limits
+from .faults import STOP_BUTTONS, TILT, Fault, FaultBoard, FaultError, Injection
+from .link import Link
+from .quirks import Quirks
+from .sensors import Reading, Sensors
+from .sport import SportMode
+from .unitree import Send, UnitreeSide
+
+EPSILON = 1e-9  # [s], rounding of deadlines
+SERVICE_PERIOD = 0.01  # [s] between two looks for requests
+TIP_TORQUE = 4.0  # of a tipped robot, by its weight and the height of its base
+
+
+class TwinError(ValueError):
+    """A twin that cannot be built, with the reason and the fix."""
+
+
+class Twin:
+    """A robot on a bus. Whoever lets time pass calls :meth:`advance`; nothing here sleeps.
+
+    In memory, with simulated time::
+
+        computer = MemoryBus()
+        twin = Twin(GO2, computer.join("twin"))
+        computer.attach(twin.advance)
+
+    Joint arrays are in the order of :attr:`joint_names`, that of the wire.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        bus: Bus,
+        *,
+        hardware: Hardware | None = None,
+        model: Path | None = None,
+        quirks: Quirks | None = None,
+        seed: int = 0,
+        hung: bool | None = None,
+        standing: bool = False,
+        own_controller: bool = True,
+        timestep: float = 0.002,
+        visual: bool = False,
+        record: float = 60.0,
+    ):
+        """``hardware`` defaults to the robot's own. ``model`` is another MJCF of the robot.
+
+        ``hung`` fixes the base to a stand, feet in the air; by default only robots on two feet are. Otherwise the robot
+        lies on the ground, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
+        ``timestep`` [s] is that of the physics, ``record`` how long received commands are kept [s].
+        """
+        hardware = hardware or robot.hardware
+        if hardware is None:
+            raise TwinError(f"{robot.name} has no hardware definition, so nobody knows its wire: use a ROS 2 twin")
+        if not 0.0 < timestep <= UnitreeSide.period:
+            raise TwinError(f"timestep = {timestep}: physics needs a step in (0, {UnitreeSide.period}] s")
+        self.robot, self.hardware, self.bus = robot, hardware, bus
+        self.quirks = quirks = quirks or Quirks()
+        self.joint_names = hardware.joint_names
+        quirks.check(robot.name, self.joint_names)
+        drive_seed, sensor_seed, state_seed, command_seed = np.random.SeedSequence(seed).spawn(4)
+        self.body = Body(
+            robot, self.joint_names, model=model, timestep=timestep, parameters=quirks.parameters, visual=visual
+        )
+        self.drives = Drives(
+            self.joint_names,
+            drive_limits(robot, self.joint_names, hardware.effort_limit, hardware.velocity_limit, hardware.damping),
+            quirks,
+            drive_seed,
+        )
+        self.sensors = Sensors(self.body, self.drives, quirks, sensor_seed)
+        self.sport: SportMode | None = None
+        hung = len(robot.foot_names) < 4 if hung is None else hung
+        self.body.place(self.body.default_pos if hung or standing else self.body.folded(), hung=hung)
+        if own_controller:
+            name = "normal" if hardware.family == "unitree_go" else "ai"
+            self.sport = SportMode(name, self.body, self.drives, standing=standing)
+        self.side = UnitreeSide(bus, hardware, self.body.foot_names, quirks, self.sport)
+        self.faults = FaultBoard(
+            self.body.limits[:, 1], max(hardware.velocity_limit.values()), hardware.max_motor_temperature
+        )
+        self.commands: deque[Received] = deque(maxlen=round(record / hardware.command_period))
+        """What the robot accepted, oldest first."""
+        delay = quirks.parameters.delay if quirks.parameters is not None else 0.0
+        self._states: Link[tuple[list[tuple[Send, bytes]], Reading]] = Link(
+            quirks.latency, quirks.jitter, quirks.loss, state_seed
+        )
+        self._incoming: Link[bytes] = Link(
+            quirks.command_latency, quirks.command_jitter, quirks.command_loss, command_seed
+        )
+        self._delay = delay
+        self._start, self._steps = bus.clock(), 0
+        self._next_state = self._next_service = self._start
+        self._reading = self.sensors.read(0, self.side.period)
+        self._told: Reading | None = None
+        self._tipping = False
+        self._buttons: frozenset[str] = frozenset()
+        self._sticks = Remote().left, Remote().right
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> float:
+        """On the bus's clock [s]."""
+        return self._start + self._steps * self.body.model.opt.timestep
+
+    def advance(self, deadline: float) -> None:
+        """Step until the next step would pass ``deadline`` [s] on the bus's clock."""
+        self._take()
+        while self.time + self.body.model.opt.timestep <= deadline + EPSILON:
+            self._step()
+
+    def skip(self, seconds: float) -> None:
+        """Let the clock jump while the world stands still: for a machine that cannot keep up."""
+        self._start += seconds
+
+    def _take(self) -> None:
+        for stamp, payload in self.side.receive():
+            self._incoming.send(stamp, payload)
+        self.side.counters.lost = self._incoming.lost
+
+    def _step(self) -> None:
+        now, dt = self.time, self.body.model.opt.timestep
+        for due, payload in self._incoming.arrivals(now + dt - EPSILON):
+            command = self.side.decode(payload)
+            if command is not None:
+                self._obey(max(due, now), command)
+        if self.sport is not None:
+            self.sport.step(now)
+        self._tip()
+        joint_vel = self.body.joint_vel
+        self.body.set_drives(*self.drives.drive(now, dt, joint_vel, self.body.joint_torque))
+        self.body.step()
+        self._steps += 1
+        now = self.time
+        if now >= self._next_state - EPSILON:
+            self._sense(now)
+        self._deliver(now)
+
+    def _obey(self, due: float, command: Command) -> None:
+        told = self._told
+        joint_pos, joint_vel = self.body.joint_pos, self.body.joint_vel
+        self.commands.append(
+            Received(
+                due,
+                command,
+                joint_pos,
+                joint_vel,
+                joint_pos if told is None else told.joint_pos,
+                joint_vel if told is None else told.joint_vel,
+            )
+        )
+        self.drives.command(
+            due + self._delay, command.enabled, command.q, command.dq, command.tau, command.kp, command.kd
+        )
+
+    def _sense(self, now: float) -> None:
+        period = self.side.period
+        self._next_state = max(self._next_state, now - period) + period
+        faults = self.faults
+        for injection in faults.starting(now, period):
+            if injection.fault is Fault.WRITER:
+                self.side.intrude()
+            elif injection.fault is Fault.FALL:
+                self._tipping = True
+        pressed = faults.active(Fault.STOP, now)
+        self.side.remote = Remote(*self._sticks, self._buttons | frozenset(STOP_BUTTONS if pressed else ()))
+        reading = faults.spoil(self.sensors.read(round(1000.0 * now) & 0xFFFFFFFF, period), now)
+        if not faults.active(Fault.SILENCE, now):
+            frames = self.side.state(reading, intact=not faults.active(Fault.CHECKSUM, now))
+            self._states.send(now, (frames, reading))
+        self._reading = reading
+
+    def _deliver(self, now: float) -> None:
+        for due, (frames, reading) in self._states.arrivals(now):
+            self._set_clock(due)
+            for send, payload in frames:
+                send(payload)
+            self._told = reading
+        self._set_clock(now)
+        if now >= self._next_service:
+            self._next_service = now + SERVICE_PERIOD
+            self.side.serve(now)
+            self.side.beside(now, self._reading, self.truth)
+
+    def _set_clock(self, now: float) -> None:
+        if isinstance(self.bus, MemoryBus):
+            self.bus.time = now
+
+    # ---- what can be done to it ------------------------------------------------------------------------------------
+
+    def inject(
+        self,
+        fault: Fault | str,
+        *,
+        after: float = 0.0,
+        duration: float = math.inf,
+        joint: str | None = None,
+    ) -> Injection:
+        """Provoke a fault ``after`` seconds from now, for ``duration`` [s]; ``joint`` is the one that has it.
+
+        A tipped robot is let go once it lies on its side, and a second writer stays: their duration means nothing.
+        """
+        if fault not in Fault:
+            raise FaultError(f"there is no fault {fault!r}; there are {', '.join(Fault)}")
+        fault = Fault(fault)
+        if fault not in self.side.faults:
+            raise FaultError(f"{fault}: not on this wire; there are {', '.join(sorted(self.side.faults))}")
+        if fault is Fault.FALL and self.body.hung:
+            raise FaultError(f"{fault}: the robot hangs on its stand and cannot fall")
+        if joint is not None and joint not in self.joint_names:
+            raise FaultError(f"{fault}: no joint {joint!r}; there are {', '.join(self.joint_names)}")
+        start = self.time + after
+        number = 0 if joint is None else self.joint_names.index(joint)
+        injection = Injection(fault=fault, start=start, end=start + duration, joint=number)
+        self.faults.injections.append(injection)
+        return injection
+
+    def press(self, *buttons: str) -> None:
+        """Hold these buttons of the operator's transmitter, and no others, from now on."""
+        if unknown := [name for name in buttons if name not in BUTTONS]:
+            raise TwinError(f"the transmitter has no button {', '.join(unknown)}; it has {', '.join(BUTTONS)}")
+        self._buttons = frozenset(buttons)
+
+    def stick(self, left: tuple[float, float] = (0.0, 0.0), right: tuple[float, float] = (0.0, 0.0)) -> None:
+        """Hold the sticks there, in [-1, 1]; right and up are positive."""
+        self._sticks = left, right
+
+    def release(self) -> None:
+        """Let a hung robot go."""
+        self.body.hung = False
+
+    def _tip(self) -> None:
+        body = self.body
+        if self._tipping:
+            truth = self.truth()
+            self._tipping = truth.tilt < TILT
+            body.tip(TIP_TORQUE * self._tipping)
+
+    # ---- what can be seen of it ------------------------------------------------------------------------------------
+
+    def truth(self) -> Truth:
+        return self.body.truth(self.time)
+
+    @property
+    def counters(self) -> Counters:
+        """What became of the frames on the command topic."""
+        return self.side.counters

@@ -1,0 +1,209 @@
+"""The robot's end of Unitree's topics: states, battery and transmitter out, commands in, services answered."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..onboard.interface import Array, Remote
+from ..onboard.transports.remote import BUTTONS
+from ..onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
+from ..onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
+from ..onboard.wire import crc
+from ..onboard.wire.bus import Bus, Topic
+from ..onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WIRELESS_CONTROLLER
+from ..onboard.wire.idl import WireError
+from ..onboard.wire.layouts import layout_of
+from .body import Truth
+from .command import Command, Counters
+from .faults import Fault
+from .quirks import QuirkError, Quirks
+from .sensors import Reading
+from .services import MotionSwitcher, SportService
+from .sport import SportMode
+
+SPORT_STATE = "rt/sportmodestate"
+QUEUE = 64  # commands that may come between two looks
+SLOW_PERIOD = 0.02  # [s] of what is not needed at the control rate
+BATTERY_PERIOD = 0.1
+_REMOTE_BYTES = struct.Struct("<2sH5f")
+_CELLS, _CELL_FULL, _CELL_EMPTY = 8, 4.1, 3.3  # [V]
+
+Send = Callable[[bytes], None]
+
+
+class UnitreeSide:
+    """Speaks for a robot whose joints are in the order of the wire."""
+
+    period = 0.002
+    """Between two states [s]."""
+    faults = frozenset(Fault)
+
+    def __init__(
+        self, bus: Bus, hardware: Hardware, foot_names: tuple[str, ...], quirks: Quirks, sport: SportMode | None
+    ):
+        self.bus, self.hardware, self.sport = bus, hardware, sport
+        self.counters, self.remote = Counters(), Remote()
+        command, state = COMMANDS[hardware.family], STATES[hardware.family]
+        self._go = hardware.family == "unitree_go"
+        self.command_topic = Topic(COMMAND, command.name, depth=QUEUE)
+        self._commands = bus.subscriber(self.command_topic)
+        self._states = bus.publisher(Topic(STATE, state.name))
+        self._command, self._state = layout_of(command).new(), layout_of(state).new()
+        self._slots = slots_of(hardware)
+        known = set(foot_names) >= set(hardware.feet)
+        self._feet = [foot_names.index(name) for name in hardware.feet] if known else list(range(len(hardware.feet)))
+        self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
+        self._remote_out = bus.publisher(Topic(REMOTE, WIRELESS_CONTROLLER.name)) if self._go else None
+        self._sport_out = bus.publisher(Topic(SPORT_STATE, SPORT_MODE_STATE.name)) if self._go and sport else None
+        self._battery_out = None if self._go else bus.publisher(Topic(BATTERY, HG_BMS_STATE.name))
+        self._next_slow = self._next_battery = -math.inf
+        self._services: list[MotionSwitcher | SportService] = []
+        if sport is not None:
+            self._services = [MotionSwitcher(bus, sport, quirks.motion_switcher), SportService(bus, sport)]
+        self._machine = self._mode_machine(quirks)
+        if self._go:
+            self._state["head"], self._state["level_flag"] = (0xFE, 0xEF), 0xFF
+        else:
+            self._state["mode_pr"], self._state["mode_machine"] = hardware.mode_pr, self._machine
+
+    def _mode_machine(self, quirks: Quirks) -> int:
+        if self._go and quirks.mode_machine:
+            raise QuirkError(f"quirk mode_machine: {self.hardware.name} has none")
+        return int(quirks.mode_machine) or next(iter(self.hardware.mode_machines), 0)
+
+    # ---- out -------------------------------------------------------------------------------------------------------
+
+    def state(self, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
+        """The state as it goes over the wire; its checksum is right if ``intact``."""
+        message, slots = self._state, self._slots
+        message["tick"] = reading.tick
+        message["imu_state.quaternion"], message["imu_state.gyroscope"] = reading.quat_wxyz, reading.gyro
+        message["imu_state.accelerometer"], message["imu_state.rpy"] = reading.accelerometer, _rpy(reading.quat_wxyz)
+        message["motor_state.q"][slots] = reading.joint_pos
+        message["motor_state.dq"][slots] = reading.joint_vel
+        message["motor_state.tau_est"][slots] = reading.joint_torque
+        temperature = np.clip(np.rint(reading.temperature), 0, 255)
+        if self._go:
+            message["motor_state.temperature"][slots] = temperature
+            message["motor_state.lost"][slots] = reading.lost
+            message["bms_state.soc"] = round(100.0 * reading.battery)
+            message["power_v"] = _voltage(reading.battery)
+            if self.hardware.feet:
+                message["foot_force"] = np.clip(np.rint(reading.foot_force[self._feet]), 0, 32767)
+        else:
+            message["motor_state.temperature"][slots] = temperature[:, None]
+        message["wireless_remote"] = self._remote_bytes()
+        crc.seal(message)
+        if not intact:
+            message["crc"] ^= 0xFFFFFFFF
+        return [(self._states.send, bytes(message.payload))]
+
+    def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
+        """Topics that come less often, sent now."""
+        if now >= self._next_slow:
+            self._next_slow = now + SLOW_PERIOD
+            if self._remote_out is not None:
+                self._send_remote()
+            if self._sport_out is not None and self.sport is not None and self.sport.active:
+                self._sport_out.send(self._sport_state(now, reading, truth()))
+        if self._battery_out is not None and now >= self._next_battery:
+            self._next_battery = now + BATTERY_PERIOD
+            message = layout_of(HG_BMS_STATE).new()
+            message["soc"], message["soh"] = round(100.0 * reading.battery), 100
+            message["bmsvoltage"][0] = round(1000.0 * _voltage(reading.battery))
+            self._battery_out.send(message.payload)
+
+    def intrude(self) -> None:
+        """Become a second writer of commands, one that sends nothing."""
+        self.bus.publisher(self.command_topic)
+
+    def _remote_bytes(self) -> np.ndarray:
+        (left_x, left_y), (right_x, right_y) = self.remote.left, self.remote.right
+        lever = float("L2" in self.remote.buttons)
+        data = _REMOTE_BYTES.pack(b"\x55\x51", _keys(self.remote.buttons), left_x, right_x, right_y, lever, left_y)
+        return np.frombuffer(data.ljust(40, b"\0"), np.uint8)
+
+    def _send_remote(self) -> None:
+        assert self._remote_out is not None
+        message = layout_of(WIRELESS_CONTROLLER).new()
+        (message["lx"], message["ly"]), (message["rx"], message["ry"]) = self.remote.left, self.remote.right
+        message["keys"] = _keys(self.remote.buttons)
+        self._remote_out.send(message.payload)
+
+    def _sport_state(self, now: float, reading: Reading, truth: Truth) -> bytes:
+        assert self.sport is not None
+        message = layout_of(SPORT_MODE_STATE).new()
+        message["stamp.sec"], message["stamp.nanosec"] = int(now), int(1e9 * (now % 1.0))
+        message["imu_state.quaternion"], message["imu_state.gyroscope"] = reading.quat_wxyz, reading.gyro
+        message["imu_state.accelerometer"], message["imu_state.rpy"] = reading.accelerometer, _rpy(reading.quat_wxyz)
+        message["mode"] = self.sport.number
+        message["position"], message["body_height"] = truth.base_pos, truth.base_pos[2]
+        message["velocity"], message["yaw_speed"] = truth.base_lin_vel, truth.base_ang_vel[2]
+        return bytes(message.payload)
+
+    # ---- in --------------------------------------------------------------------------------------------------------
+
+    def receive(self) -> list[tuple[float, bytes]]:
+        """Payloads on the command topic, and when they came."""
+        return self._commands.take_all()
+
+    def decode(self, payload: bytes) -> Command | None:
+        """The command in a payload; None if the robot would ignore it, which is counted."""
+        message, counters, slots = self._command, self.counters, self._slots
+        try:
+            message.load(payload)
+        except WireError:
+            counters.foreign += 1
+            return None
+        if not crc.check(message):
+            counters.corrupt += 1
+            return None
+        if self._go:
+            wrong = message["head"].tolist() != [0xFE, 0xEF]
+        else:
+            wrong = int(message["mode_machine"]) != self._machine
+        if wrong:
+            counters.foreign += 1
+            return None
+        command = Command(
+            message["motor_cmd.mode"][slots] == self._enable,
+            *(message[f"motor_cmd.{name}"][slots].astype(float) for name in ("q", "dq", "tau", "kp", "kd")),
+        )
+        if not command.finite:
+            counters.not_finite += 1
+            return None
+        if self.sport is not None and self.sport.active:
+            counters.refused += 1
+            return None
+        counters.accepted += 1
+        return command
+
+    def serve(self, now: float) -> None:
+        """Answer what came to the robot's services."""
+        for service in self._services:
+            service.serve(now)
+
+
+def _keys(buttons: Iterable[str]) -> int:
+    return sum(1 << BUTTONS.index(name) for name in buttons)
+
+
+def _rpy(quat: Array) -> tuple[float, float, float]:
+    """Roll, pitch and yaw [rad] of an orientation (w, x, y, z)."""
+    w, x, y, z = (float(value) for value in quat)
+    sine = 2.0 * (w * y - z * x)
+    return (
+        math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+        math.asin(max(-1.0, min(1.0, sine))) if math.isfinite(sine) else math.nan,
+        math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+    )
+
+
+def _voltage(battery: float) -> float:
+    """[V]"""
+    return _CELLS * (_CELL_EMPTY + (_CELL_FULL - _CELL_EMPTY) * battery)
