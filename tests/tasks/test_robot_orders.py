@@ -23,7 +23,29 @@ G1 = tuple(
         "left_six", "left_four", "left_one", "right_six", "right_four", "right_one", "left_two", "right_two",
     )
 )  # fmt: skip
-PHYSX = {**{f"anymal-{x}": ANYMAL for x in "bcd"}, **dict.fromkeys(("a1", "go1", "go2"), UNITREE), "h1": H1, "g1": G1}
+_SDK = (0, 6, 12, 1, 7, 13, 2, 8, 14, 3, 9, 15, 22, 4, 10, 16, 23, 5, 11, 17, 24, 18, 25, 19, 26, 20, 27, 21, 28)
+"""Slot of each joint in Isaac Lab's order: ``joint_ids_map`` of unitree_rl_lab's deploy.yaml."""
+G1_29DOF = tuple(ROBOTS["g1-29dof"].hardware.motors[slot] for slot in _SDK)
+G1_23DOF = (
+    *("left_hip_pitch_joint", "right_hip_pitch_joint", "waist_yaw_joint"),
+    *(
+        f"{side}_{joint}_joint"
+        for leg, arm in (
+            ("hip_roll", "shoulder_pitch"),
+            ("hip_yaw", "shoulder_roll"),
+            ("knee", "shoulder_yaw"),
+            ("ankle_pitch", "elbow"),
+            ("ankle_roll", "wrist_roll"),
+        )
+        for joint in (leg, arm)
+        for side in ("left", "right")
+    ),
+)
+PHYSX = {
+    **{f"anymal-{x}": ANYMAL for x in "bcd"},
+    **dict.fromkeys(("a1", "go1", "go2"), UNITREE),
+    **{"h1": H1, "g1": G1, "g1-29dof": G1_29DOF, "g1-23dof": G1_23DOF},
+}
 
 
 @pytest.mark.parametrize("name", ROBOTS)

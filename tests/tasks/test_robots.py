@@ -19,6 +19,8 @@ MASSES = {
     "go2": 15.019,
     "h1": 51.601,
     "g1": 32.239,
+    "g1-29dof": 35.112,
+    "g1-23dof": 32.107,
 }
 robots = pytest.mark.parametrize("robot", ROBOTS.values(), ids=ROBOTS)
 

@@ -32,8 +32,9 @@ DIFFERENCES = {
         "Isaac Lab shows its humanoids walking straight ahead for 40 s; ours play what they were trained for"
     ),
 }
+STOCK = [name for name, robot in ROBOTS.items() if robot.usd is not None]
 NAMES = [
-    f"velocity-{ground}-{robot}{play}" for robot in ROBOTS for ground in ("flat", "rough") for play in ("", " play")
+    f"velocity-{ground}-{robot}{play}" for robot in STOCK for ground in ("flat", "rough") for play in ("", " play")
 ]
 
 
@@ -63,7 +64,7 @@ def found(name):
 
 
 def test_there_is_a_stock_task_for_every_robot():
-    assert set(PREFIXES) == set(ROBOTS)
+    assert set(PREFIXES) == set(STOCK)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +104,7 @@ def test_a_difference_would_be_seen():
     } <= paths
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("robot", STOCK)
 def test_order_of_observations_and_of_the_scene(robot):
     ours, theirs, _ = pair(f"velocity-rough-{robot}")
     assert list(vars(ours.observations.policy)) == list(vars(theirs.observations.policy))

@@ -1,0 +1,153 @@
+"""Unitree G1 with 29 joints: the one that is sold, with three joints at the waist and seven in each arm.
+
+Default pose and gains are those of Unitree's ``unitree_rl_lab`` (``UNITREE_G1_29DOF_CFG``), which trains with efforts
+that no G1 has; here they are the motors'. ``g1_29dof.xml`` names the sources of its figures. The legs' gains do not
+balance the robot: it stands only under a policy.
+"""
+
+from pathlib import Path
+
+from .hardware import Hardware, by_pattern
+from .robot import ImplicitPD, Mirror, Robot
+
+SIDES = ("left", "right")
+LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
+WAIST = ("waist_yaw", "waist_roll", "waist_pitch")
+ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll", "wrist_pitch", "wrist_yaw")
+_NAMES = (
+    *(f"{side}_{joint}" for side in SIDES for joint in LEG),
+    *WAIST,
+    *(f"{side}_{joint}" for side in SIDES for joint in ARM),
+)
+MOTORS = tuple(f"{name}_joint" for name in _NAMES)
+"""Joint of each motor slot."""
+
+EFFORT_LIMIT = {
+    ".*_knee_joint": 139.0,
+    ".*_ankle_.*_joint|waist_(roll|pitch)_joint": 35.0,
+    ".*_wrist_(pitch|yaw)_joint": 5.0,
+    ".*_shoulder_.*_joint|.*_elbow_joint|.*_wrist_roll_joint": 25.0,
+    ".*": 88.0,
+}
+VELOCITY_LIMIT = {
+    ".*_hip_(pitch|roll)_joint|.*_knee_joint": 20.0,
+    ".*_ankle_.*_joint|waist_(roll|pitch)_joint": 30.0,
+    ".*_wrist_(pitch|yaw)_joint": 22.0,
+    ".*_shoulder_.*_joint|.*_elbow_joint|.*_wrist_roll_joint": 37.0,
+    ".*": 32.0,
+}
+MAX_STIFFNESS = {".*_hip_.*": 100.0, ".*_knee_joint": 150.0, "waist_.*": 200.0, ".*": 40.0}
+MAX_DAMPING = {
+    ".*_hip_.*|.*_ankle_.*": 2.0,
+    ".*_knee_joint": 4.0,
+    "waist_.*": 5.0,
+    ".*": 10.0,
+}
+
+UNITREE_G1 = Hardware(
+    name="unitree-g1",
+    robot="g1-29dof",
+    family="unitree_hg",
+    motors=MOTORS,
+    enable=by_pattern(MOTORS, {".*": 1}),
+    effort_limit=by_pattern(MOTORS, EFFORT_LIMIT),
+    velocity_limit=by_pattern(MOTORS, VELOCITY_LIMIT),
+    max_stiffness=by_pattern(MOTORS, MAX_STIFFNESS),
+    max_damping=by_pattern(MOTORS, MAX_DAMPING),
+    damping=by_pattern(MOTORS, {".*": 3.0}),
+    mode_machines={
+        2: "29 joints, first gears",
+        5: "29 joints",
+        11: "29 joints, hips of 22.5 to 1",
+        13: "29 joints, newer wrists",
+        15: "29 joints, hips of 22.5 to 1 and newer wrists",
+    },
+)
+"""Motor order, mode and period: Unitree's ``g1_low_level_example.py`` (unitree_sdk2_python). Machines: the table in
+``g1_description`` (unitree_ros), without those whose waist is locked; limits of effort and velocity are the smallest of
+their URDFs, whose 35 N m for ankles and waist are below the 50 of Unitree's MuJoCo model. Gains: the largest, and for
+the damping the passive state's, of ``unitree_rl_lab`` (``deploy/robots/g1``)."""
+
+POSE = {
+    "hip_pitch": -0.1,
+    "knee": 0.3,
+    "ankle_pitch": -0.2,
+    "shoulder_pitch": 0.3,
+    "shoulder_roll": 0.25,
+    "elbow": 0.97,
+    "wrist_roll": 0.15,
+}
+"""Of the left side; rolls of the right one are the opposite."""
+LIMITS = {
+    "hip_pitch": (-2.5307, 2.8798),
+    "hip_roll": (-0.5236, 2.9671),
+    "hip_yaw": (-2.7576, 2.7576),
+    "knee": (-0.087267, 2.8798),
+    "ankle_pitch": (-0.87267, 0.5236),
+    "ankle_roll": (-0.2618, 0.2618),
+    "waist_yaw": (-2.618, 2.618),
+    "waist_roll": (-0.52, 0.52),
+    "waist_pitch": (-0.52, 0.52),
+    "shoulder_pitch": (-3.0892, 2.6704),
+    "shoulder_roll": (-1.5882, 2.2515),
+    "shoulder_yaw": (-2.618, 2.618),
+    "elbow": (-1.0472, 2.0944),
+    "wrist_roll": (-1.97222, 1.97222),
+    "wrist_pitch": (-1.61443, 1.61443),
+    "wrist_yaw": (-1.61443, 1.61443),
+}
+"""Likewise."""
+
+
+def default_pose(name: str) -> float:
+    """Of a joint such as "right_shoulder_roll" [rad]."""
+    side, _, joint = name.partition("_")
+    angle = POSE.get(joint, 0.0)
+    return -angle if side == "right" and joint.endswith("_roll") else angle
+
+
+def limits(name: str) -> tuple[float, float]:
+    """Of a joint such as "waist_yaw" [rad]."""
+    side, _, joint = name.partition("_")
+    low, high = LIMITS[joint if side in SIDES else name]
+    return (-high, -low) if side == "right" and joint.endswith(("_roll", "_yaw")) else (low, high)
+
+
+def drives(motors: tuple[str, ...]) -> dict[str, ImplicitPD]:
+    """``unitree_rl_lab``'s gains with the limits of the motors; one group for each pair of joints."""
+    stiffness, damping = by_pattern(motors, MAX_STIFFNESS), by_pattern(motors, MAX_DAMPING)
+    effort = by_pattern(motors, EFFORT_LIMIT)
+    groups: dict[str, list[str]] = {}
+    for motor in motors:
+        groups.setdefault(motor.removeprefix("left_").removeprefix("right_").removesuffix("_joint"), []).append(motor)
+    return {
+        group: ImplicitPD(
+            stiffness=stiffness[names[0]],
+            damping=damping[names[0]],
+            effort_limit=effort[names[0]],
+            armature=0.01,
+            joints=tuple(names),
+        )
+        for group, names in groups.items()
+    }
+
+
+G1_29DOF = Robot(
+    name="g1-29dof",
+    joint_names=MOTORS,
+    body_names=(
+        "pelvis",
+        *(f"{side}_{joint}_link" for side in SIDES for joint in LEG),
+        *("waist_yaw_link", "waist_roll_link", "torso_link"),
+        *(f"{side}_{joint}_link" for side in SIDES for joint in ARM),
+    ),
+    foot_names=tuple(f"{side}_ankle_roll_link" for side in SIDES),
+    default_joint_pos=tuple(default_pose(name) for name in _NAMES),
+    joint_limits=tuple(limits(name) for name in _NAMES),
+    soft_joint_pos_limit_factor=0.9,
+    init_height=0.8,
+    actuators=drives(MOTORS),
+    mjcf=Path(__file__).with_name("g1_29dof.xml"),
+    mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
+    hardware=UNITREE_G1,
+)
