@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from dds_domain import dds_domain  # noqa: F401
 from hypothesis import settings
 
 torch.set_num_threads(1)
