@@ -41,6 +41,8 @@ class FlightFile:
         self._definitions: dict[int, tuple[str, str, str, Mapping[str, str]]] = {}
         self._events: list[tuple[int, int, bytes]] = []
         self._parts: list[Path] = []
+        self._sizes: list[int] = []
+        self._chunk = min(CHUNK_BYTES, max_bytes // (4 * PARTS))
         self._ids: dict[int, int] = {}
         self._number = 0
         self._begin(new=True)
@@ -48,7 +50,7 @@ class FlightFile:
     def _begin(self, *, new: bool) -> None:
         self._stream: IO[bytes] = open(self.path, "xb" if new else "wb")  # noqa: SIM115
         self._pending = 0
-        self._writer = Writer(self._stream, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
+        self._writer = Writer(self._stream, chunk_size=self._chunk, compression=CompressionType.ZSTD)
         self._writer.start(profile="ros2", library="gaitway")
         self._writer.add_metadata(METADATA, {**self._metadata, "part": str(self._number)})
         for name, content in self._attachments.items():
@@ -81,7 +83,7 @@ class FlightFile:
         if channel == EVENT:
             self._events.append((log_time, sequence, bytes(payload)))
         self._pending += len(payload)
-        if self._pending > CHUNK_BYTES:
+        if self._pending > self._chunk:
             self.flush()
         return True
 
@@ -103,8 +105,10 @@ class FlightFile:
         part = self.path.with_name(f"{self.path.stem}.{self._number:04d}{self.path.suffix}")
         os.replace(self.path, part)
         self._parts.append(part)
-        while len(self._parts) > PARTS - 1:
+        self._sizes.append(part.stat().st_size)
+        while sum(self._sizes) > self._max - self._max // PARTS:
             self._parts.pop(0).unlink(missing_ok=True)
+            self._sizes.pop(0)
         self._begin(new=False)
 
     def close(self, summary: Mapping[str, str] | None = None) -> None:

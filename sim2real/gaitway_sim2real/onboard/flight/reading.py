@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,20 +11,19 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from mcap.exceptions import EndOfFile, InvalidMagic, McapError
+from mcap.exceptions import InvalidMagic
 from mcap.records import Attachment, Channel, Chunk, Message, Metadata, Schema
-from mcap.stream_reader import CRCValidationError, StreamReader, breakup_chunk
+from mcap.stream_reader import StreamReader, breakup_chunk
+from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 
 from ..contract import CONTRACT_FILE, Contract
 from ..interface import Health, Remote, Signals
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
-from .file import END, METADATA, VERSION
+from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
 from .messages import BUTTONS, CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
 
-DAMAGE = (McapError, CRCValidationError, EOFError, ValueError, KeyError, OSError, RuntimeError, MemoryError, zlib.error)
 CHANNELS = {topic: channel for channel, topic in TOPICS.items()}
-"""What a file that ends in the middle of a record, or has been written over, makes the libraries raise."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Flight:
     """``time`` (P,), ``command`` (P, 3), ``memory`` (P, S), ``action`` and ``targets`` (P, J), ``late`` (P,)."""
     events: tuple[Event, ...]
     truncated: bool
-    """The file was not finished: its recorder was killed, or it was cut off later."""
+    """The file was not finished, since its recorder was killed, or it was cut off or damaged later."""
 
     @property
     def robot(self) -> str:
@@ -214,19 +212,22 @@ class _Part:
             if not self.metadata:
                 raise FlightError(f"{self.path} is not an MCAP file") from None
             self.truncated = True
-        except EndOfFile:
-            self.truncated = True
-        except DAMAGE:
+        except Exception:  # the end of the file, checksums, decompressors: their errors share no base class
             self.truncated = True
         if not self.metadata and self.truncated:
             raise FlightError(f"{self.path} is cut off before its first record: nothing can be recovered")
 
     def _records(self, reader: StreamReader) -> Iterator[object]:
         for record in reader.records:
-            if isinstance(record, Chunk):
-                yield from breakup_chunk(record, validate_crc=True)
-            else:
+            if not isinstance(record, Chunk):
                 yield record
+                continue
+            try:
+                inside = breakup_chunk(record, validate_crc=True)
+            except Exception:  # one damaged chunk does not take those after it along
+                self.truncated = True
+                continue
+            yield from inside
 
     def _take(self, record: object) -> None:
         if isinstance(record, Message):
@@ -304,3 +305,32 @@ def _events(parts: list[_Part]) -> tuple[Event, ...]:
                 event = Event((message.log_time - zero) / 1e9, kind, text)
                 found.setdefault((message.sequence, kind, text), event)
     return tuple(event for _, event in sorted(found.items(), key=lambda item: item[0][0]))
+
+
+def recover(path: str | Path, out: str | Path) -> None:
+    """Write all that can be read of a flight that was not finished as a finished file, ``out``, for other programs."""
+    path, out = Path(path), Path(out)
+    check_path(out)
+    part = _Part(path)
+    if not part.metadata:
+        raise FlightError(f"{path} is an MCAP file, but no flight of Gaitway's recorder")
+    start = int(part.metadata["start_ns"])
+    with open(out, "xb") as stream:
+        writer = Writer(stream, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
+        writer.start(profile="ros2", library="gaitway")
+        writer.add_metadata(METADATA, part.metadata)
+        for name, content in part.attachments.items():
+            writer.add_attachment(start, start, name, "text/yaml", content)
+        schemas = {
+            number: writer.register_schema(schema.name, schema.encoding, schema.data)
+            for number, schema in part.schemas.items()
+        }
+        channels = {
+            number: writer.register_channel(c.topic, c.message_encoding, schemas[c.schema_id], c.metadata)
+            for number, c in part.channels.items()
+        }
+        messages = [message for messages in part.messages.values() for message in messages]
+        for message in sorted(messages, key=lambda message: message.log_time):
+            number = channels[message.channel_id]
+            writer.add_message(number, message.log_time, message.data, message.publish_time, message.sequence)
+        writer.finish()

@@ -43,7 +43,8 @@ class RecorderProcess:
         start_ns: int,
         ring_bytes: int,
     ):
-        self._path = path
+        self._path, self._closed = path, False
+        self._trouble: str | None = None
         self._ring = Ring.create(ring_bytes)
         order = {
             "path": str(path.absolute()),
@@ -79,6 +80,8 @@ class RecorderProcess:
     @property
     def trouble(self) -> str | None:
         """Why the flight is not recorded any more, or None."""
+        if self._closed:
+            return self._trouble
         if self._ring.trouble:
             return f"flight {self._path} cannot be written any further; the recorder has said why"
         if (code := self._process.poll()) is not None:
@@ -93,10 +96,12 @@ class RecorderProcess:
     def write(
         self, channel: int, log_time: int, sequence: int, payload: bytes | bytearray | memoryview, vital: bool
     ) -> bool:
-        return self._ring.write(channel, log_time, sequence, payload, vital)
+        return not self._closed and self._ring.write(channel, log_time, sequence, payload, vital)
 
     def close(self) -> None:
         """Let the recorder finish; it does so on its own should it need longer than a minute."""
+        if self._closed:
+            return
         process = self._process
         self._ring.finish()
         assert process.stdin is not None and process.stdout is not None
@@ -105,6 +110,8 @@ class RecorderProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(CLOSE_TIMEOUT)
         process.stdout.close()
+        self._trouble = self.trouble if process.returncode != 0 else None
+        self._closed = True
         self._ring.release()
 
 
