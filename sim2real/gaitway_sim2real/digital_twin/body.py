@@ -105,7 +105,11 @@ class Body:
         root = int(m.body_jntadr[self._base])
         self.base_qpos, self.base_dof = int(m.jnt_qposadr[root]), int(m.jnt_dofadr[root])
         self._stand = m.equality(STAND).id
-        self._imu = slice(m.sensor(IMU).adr[0], m.sensor(IMU).adr[0] + 3)
+        self._constant, (self._low, self._high) = self.data.ctrl, m.actuator_forcerange.T
+        self._stiffness, self._damping = m.actuator_biasprm[:, 1], m.actuator_biasprm[:, 2]
+        d, base, dof, imu = self.data, self.base_qpos, self.base_dof, m.sensor(IMU).adr[0]
+        self._base_quat, self._base_spin = d.qpos[base + 3 : base + 7], d.qvel[dof + 3 : dof + 6]
+        self._specific_force, self._aligned = d.sensordata[imu : imu + 3], self._frame.is_identity
         self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names])[:, None] + np.arange(3)
         self.place(self.default_pos, hung=False)
 
@@ -119,6 +123,7 @@ class Body:
         d.qpos[base : base + 3] = [0.0, 0.0, self._height_above_ground() + CLEARANCE * hung]
         self.hung = hung
         mujoco.mj_forward(m, d)
+        self._look()
 
     @property
     def hung(self) -> bool:
@@ -150,15 +155,23 @@ class Body:
 
     def set_drives(self, constant: Array, stiffness: Array, damping: Array, low: Array, high: Array) -> None:
         """Torque = clip(constant - stiffness q - damping qd, low, high) from now on [N m], (J,) each."""
-        m = self.model
-        self.data.ctrl[:] = constant
-        m.actuator_biasprm[:, 1] = -stiffness
-        m.actuator_biasprm[:, 2] = -damping
-        m.actuator_forcerange[:, 0] = low
-        m.actuator_forcerange[:, 1] = high
+        self._constant[:] = constant
+        np.negative(stiffness, out=self._stiffness)
+        np.negative(damping, out=self._damping)
+        self._low[:], self._high[:] = low, high
 
     def step(self) -> None:
         mujoco.mj_step(self.model, self.data)
+        self._look()
+
+    def _look(self) -> None:
+        """Joint states are looked up once in a step, and every look is a new array."""
+        self.joint_pos: Array = self.data.qpos[self.qpos]
+        """[rad], (J,); not to be written to, as what follows"""
+        self.joint_vel: Array = self.data.qvel[self.dof]
+        """[rad/s], (J,)"""
+        self.joint_torque: Array = self.data.actuator_force.copy()
+        """What the drives exerted in the last step [N m], (J,)."""
 
     def push(self, velocity: Sequence[float]) -> None:
         """Add to the base's velocity in the world [m/s], (3,)."""
@@ -169,33 +182,22 @@ class Body:
         weight = self.model.body_subtreemass[self._base] * GRAVITY
         self.data.xfrc_applied[self._base, 3] = share * weight * self.data.qpos[self.base_qpos + 2]
 
-    @property
-    def joint_pos(self) -> Array:
-        return self.data.qpos[self.qpos]
-
-    @property
-    def joint_vel(self) -> Array:
-        return self.data.qvel[self.dof]
-
-    @property
-    def joint_torque(self) -> Array:
-        """What the drives exerted in the last step [N m], (J,)."""
-        return self.data.actuator_force.copy()
-
     def imu(self) -> tuple[Array, Array, Array]:
         """Orientation (w, x, y, z), angular velocity [rad/s] and specific force [m/s^2] in the base frame.
 
         Orientation and angular velocity are those of now; the specific force is the one that the last step had.
         """
-        base, dof, quat = self.base_qpos, self.base_dof, np.zeros(4)
-        mujoco.mju_mulQuat(quat, self.data.qpos[base + 3 : base + 7], self._frame_quat)
-        gyro = self._frame.rotation @ self.data.qvel[dof + 3 : dof + 6]
-        return quat, gyro, self.data.sensordata[self._imu].copy()
+        quat, gyro = self._base_quat.copy(), self._base_spin.copy()
+        if not self._aligned:
+            mujoco.mju_mulQuat(quat, self._base_quat, self._frame_quat)
+            gyro = self._frame.rotation @ gyro
+        return quat, gyro, self._specific_force.copy()
 
     def foot_force(self) -> Array:
         """Net force of the ground on each foot in the last step [N], (F,)."""
         force = self.data.sensordata[self._feet]
-        return np.sqrt(np.einsum("fi,fi->f", force, force))
+        force *= force
+        return np.sqrt(force.sum(1))
 
     def truth(self, time: float) -> Truth:
         """The state of now, stamped ``time`` [s]; forces are the last step's."""

@@ -26,10 +26,6 @@ class Command:
     kd: Array
     """[N m s/rad]"""
 
-    @property
-    def finite(self) -> bool:
-        return bool(np.isfinite(self.q + self.dq + self.tau + self.kp + self.kd).all())
-
     def torque(self, joint_pos: Array, joint_vel: Array) -> Array:
         """What the law asks for in a state, before any limit [N m], (J,)."""
         asked = self.tau + self.kp * (self.q - joint_pos) + self.kd * (self.dq - joint_vel)

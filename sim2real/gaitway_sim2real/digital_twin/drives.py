@@ -17,10 +17,12 @@ from gaitway_tasks.robots import DCMotor, Robot
 from gaitway_tasks.robots.parameters import JointParameters
 
 from ..onboard.interface import Array
+from .command import Command
 from .quirks import Quirks
 
 COOLING = 120.0  # [s], time constant of a motor that loses its heat
 AMBIENT = 30.0  # [degrees C]
+ROUNDING = 1e-9  # [s]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,8 @@ class Drives:
         self._latched_until = np.full(count, -np.inf)
         self._held = np.zeros(count)
         self._law = np.zeros((3, count))  # constant, kp, kd
+        self._has_line = bool(np.isfinite(limits.stall).any())
+        self._is_plain = not quirks.battery_sag and bool((self._strength == 1.0).all())
         self._coming: deque[tuple[float, Array]] = deque()
         self._last_command = -np.inf
         self.temperature = np.full(count, AMBIENT)
@@ -87,10 +91,16 @@ class Drives:
         self.battery = quirks.battery
         """State of charge, of 1."""
 
-    def command(self, due: float, enabled: Array, q: Array, dq: Array, tau: Array, kp: Array, kd: Array) -> None:
-        """Follow this from ``due`` [s] on; in the order of ``due``. Joints not ``enabled`` give no torque."""
-        kp, kd = enabled * self._kp_scale * kp, enabled * self._kd_scale * kd
-        law = np.stack((enabled * tau + kp * (q - self.encoder_bias) + kd * dq, kp, kd))
+    def command(self, due: float, command: Command) -> None:
+        """Follow this from ``due`` [s] on, which grows from call to call."""
+        law = np.empty((3, len(command.kp)))
+        constant, stiffness, damping = law
+        np.multiply(self._kp_scale, command.kp, out=stiffness)
+        np.multiply(self._kd_scale, command.kd, out=damping)
+        np.multiply(stiffness, command.q - self.encoder_bias, out=constant)
+        constant += damping * command.dq
+        constant += command.tau
+        law *= command.enabled
         self._coming.append((due, law))
 
     def damp(self, due: float) -> None:
@@ -109,29 +119,34 @@ class Drives:
         ``joint_vel`` [rad/s] is that of now, ``torque`` [N m] that of the last step, (J,) each.
         """
         constant, kp, kd = self._mean_law(now, dt)
-        strength, limits = self._strength * self._supply(), self.limits
-        low = np.maximum(-limits.effort, -limits.stall * (1.0 + joint_vel / limits.no_load))
-        high = np.minimum(limits.effort, limits.stall * (1.0 - joint_vel / limits.no_load))
-        low, high = np.minimum(low, limits.effort), np.maximum(high, -limits.effort)
-        constant, kp, kd = strength * constant, strength * kp, strength * kd
+        effort, low, high = self.limits.effort, -self.limits.effort, self.limits.effort
+        if self._has_line:
+            missing = self.limits.stall * (joint_vel / self.limits.no_load)
+            low = np.minimum(np.maximum(low, -self.limits.stall - missing), effort)
+            high = np.maximum(np.minimum(high, self.limits.stall - missing), -effort)
+        if not self._is_plain:
+            strength = self._strength * (1.0 - self.quirks.battery_sag * (1.0 - self.battery))
+            constant, kp, kd = strength * constant, strength * kp, strength * kd
+            low, high = strength * low, strength * high
         if self.quirks.latch_rate:
             self._latch(now, dt, torque)
             stuck = now < self._latched_until
             constant = np.where(stuck, self._held, constant)
             kp, kd = np.where(stuck, 0.0, kp), np.where(stuck, 0.0, kd)
         self._age(dt, torque)
-        return constant, kp, kd, strength * low, strength * high
+        return constant, kp, kd, low, high
 
     def _mean_law(self, now: float, dt: float) -> Array:
         coming, timeout = self._coming, self.quirks.command_timeout
         if timeout and now - self._last_command > timeout and not coming:
             self.damp(now)
+        while coming and coming[0][0] <= now + ROUNDING:
+            self._last_command, self._law = coming.popleft()
         if not coming or coming[0][0] >= now + dt:
             return self._law
         mean, at = np.zeros_like(self._law), now
         while coming and coming[0][0] < now + dt:
             due, law = coming.popleft()
-            due = max(due, at)
             mean += (due - at) / dt * self._law
             self._law, at = law, due
             self._last_command = due
@@ -143,11 +158,10 @@ class Drives:
         self._held[strikes] = torque[strikes]
         self._latched_until[strikes] = now + self.quirks.latch_duration
 
-    def _supply(self) -> float:
-        return 1.0 - self.quirks.battery_sag * (1.0 - self.battery)
-
     def _age(self, dt: float, torque: Array) -> None:
-        self.battery = max(0.0, self.battery - self.quirks.battery_drain * dt)
+        if self.quirks.battery_drain:
+            self.battery = max(0.0, self.battery - self.quirks.battery_drain * dt)
         if self.quirks.heating:
             load = torque / self.limits.effort
-            self.temperature += dt * (self.quirks.heating * load * load - (self.temperature - AMBIENT) / COOLING)
+            heat = self.quirks.heating * load * load - (self.temperature - AMBIENT) / COOLING
+            self.temperature = self.temperature + dt * heat

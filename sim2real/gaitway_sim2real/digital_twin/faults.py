@@ -98,6 +98,7 @@ class FaultBoard:
             case Fault.JOINT_SPEED:
                 reading.joint_vel[joint] = FAST * self._fastest
             case Fault.TEMPERATURE:
+                reading.temperature = reading.temperature.copy()
                 reading.temperature[joint] = self._hottest + HOT
             case Fault.BATTERY:
                 reading.battery = EMPTY

@@ -14,7 +14,10 @@ from .quirks import Quirks
 
 @dataclass(slots=True)
 class Reading:
-    """Everything that one state message tells; joints in the body's order, J. Faults change it before it is sent."""
+    """Everything that one state message tells; joints in the body's order, J.
+
+    Faults change it before it is sent. ``temperature`` and ``lost`` are shared between readings until they change.
+    """
 
     joint_pos: Array
     """[rad], (J,)"""
@@ -46,6 +49,14 @@ class Sensors:
         self._noise, self._glitches, self._losses = map(np.random.default_rng, (noise_seed, glitch_seed, lost_seed))
         self._gyro_bias = quirks.gyro_bias * np.random.default_rng(bias_seed).standard_normal(3)
         self._lost = np.zeros(len(body.joint_names), np.uint32)
+        sizes = {
+            "joint_pos": quirks.encoder_noise,
+            "joint_vel": quirks.velocity_noise,
+            "joint_torque": quirks.torque_noise,
+            "gyro": quirks.gyro_noise,
+            "accelerometer": quirks.accelerometer_noise,
+        }
+        self._noises = [(name, size) for name, size in sizes.items() if size]
 
     def read(self, tick: int, dt: float) -> Reading:
         """The newest reading; ``dt`` [s] is the time since the one before."""
@@ -53,27 +64,22 @@ class Sensors:
         quat, gyro, accelerometer = body.imu()
         reading = Reading(
             joint_pos=body.joint_pos + self._drives.encoder_bias,
-            joint_vel=body.joint_vel,
-            joint_torque=body.joint_torque,
+            joint_vel=body.joint_vel.copy(),
+            joint_torque=body.joint_torque.copy(),
             quat_wxyz=quat,
-            gyro=gyro + self._gyro_bias,
+            gyro=gyro,
             accelerometer=accelerometer,
             foot_force=body.foot_force(),
-            temperature=self._drives.temperature.copy(),
+            temperature=self._drives.temperature,
             lost=self._lost,
             battery=self._drives.battery,
             tick=tick,
         )
-        for name, size in (
-            ("joint_pos", quirks.encoder_noise),
-            ("joint_vel", quirks.velocity_noise),
-            ("joint_torque", quirks.torque_noise),
-            ("gyro", quirks.gyro_noise),
-            ("accelerometer", quirks.accelerometer_noise),
-        ):
-            if size:
-                values = getattr(reading, name)
-                values += size * noise.standard_normal(len(values))
+        if quirks.gyro_bias:
+            reading.gyro += self._gyro_bias
+        for name, size in self._noises:
+            values = getattr(reading, name)
+            values += size * noise.standard_normal(len(values))
         if quirks.orientation_noise:
             reading.quat_wxyz = rotated(quat, quirks.orientation_noise * noise.standard_normal(3))
         if quirks.imu_glitch_rate and self._glitches.random() < quirks.imu_glitch_rate * dt:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..onboard.interface import Array
 from .body import Body
+from .command import Command
 from .drives import Drives
 
 MOVE = 1.5  # [s] to stand up or to lie down
@@ -73,4 +74,4 @@ class SportMode:
 
     def _hold(self, now: float, pose: Array) -> None:
         still = np.zeros_like(self._kp)
-        self._drives.command(now, self._all, pose, still, still, self._kp, DAMPING_SHARE * self._kp)
+        self._drives.command(now, Command(self._all, pose, still, still, self._kp, DAMPING_SHARE * self._kp))

@@ -107,25 +107,24 @@ class Twin:
             quirks.command_latency, quirks.command_jitter, quirks.command_loss, command_seed
         )
         self._delay = delay
-        self._start, self._steps = bus.clock(), 0
+        self._start, self._steps, self._timestep = bus.clock(), 0, timestep
         self._next_state = self._next_service = self._start
         self._reading = self.sensors.read(0, self.side.period)
         self._told: Reading | None = None
         self._tipping = False
-        self._buttons: frozenset[str] = frozenset()
-        self._sticks = Remote().left, Remote().right
+        self._remote = Remote()
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
     @property
     def time(self) -> float:
         """On the bus's clock [s]."""
-        return self._start + self._steps * self.body.model.opt.timestep
+        return self._start + self._steps * self._timestep
 
     def advance(self, deadline: float) -> None:
         """Step until the next step would pass ``deadline`` [s] on the bus's clock."""
         self._take()
-        while self.time + self.body.model.opt.timestep <= deadline + EPSILON:
+        while self.time + self._timestep <= deadline + EPSILON:
             self._step()
 
     def skip(self, seconds: float) -> None:
@@ -138,16 +137,16 @@ class Twin:
         self.side.counters.lost = self._incoming.lost
 
     def _step(self) -> None:
-        now, dt = self.time, self.body.model.opt.timestep
+        now, dt = self.time, self._timestep
         for due, payload in self._incoming.arrivals(now + dt - EPSILON):
             command = self.side.decode(payload)
             if command is not None:
                 self._obey(max(due, now), command)
         if self.sport is not None:
             self.sport.step(now)
-        self._tip()
-        joint_vel = self.body.joint_vel
-        self.body.set_drives(*self.drives.drive(now, dt, joint_vel, self.body.joint_torque))
+        if self._tipping:
+            self._tip()
+        self.body.set_drives(*self.drives.drive(now, dt, self.body.joint_vel, self.body.joint_torque))
         self.body.step()
         self._steps += 1
         now = self.time
@@ -157,32 +156,24 @@ class Twin:
 
     def _obey(self, due: float, command: Command) -> None:
         told = self._told
-        joint_pos, joint_vel = self.body.joint_pos, self.body.joint_vel
+        truth = self.body.joint_pos, self.body.joint_vel
         self.commands.append(
-            Received(
-                due,
-                command,
-                joint_pos,
-                joint_vel,
-                joint_pos if told is None else told.joint_pos,
-                joint_vel if told is None else told.joint_vel,
-            )
+            Received(due, command, *truth, *(truth if told is None else (told.joint_pos, told.joint_vel)))
         )
-        self.drives.command(
-            due + self._delay, command.enabled, command.q, command.dq, command.tau, command.kp, command.kd
-        )
+        self.drives.command(due + self._delay, command)
 
     def _sense(self, now: float) -> None:
         period = self.side.period
         self._next_state = max(self._next_state, now - period) + period
-        faults = self.faults
+        faults, remote = self.faults, self._remote
         for injection in faults.starting(now, period):
             if injection.fault is Fault.WRITER:
                 self.side.intrude()
             elif injection.fault is Fault.FALL:
                 self._tipping = True
-        pressed = faults.active(Fault.STOP, now)
-        self.side.remote = Remote(*self._sticks, self._buttons | frozenset(STOP_BUTTONS if pressed else ()))
+        if faults.active(Fault.STOP, now):
+            remote = Remote(remote.left, remote.right, remote.buttons | frozenset(STOP_BUTTONS))
+        self.side.remote = remote
         reading = faults.spoil(self.sensors.read(round(1000.0 * now) & 0xFFFFFFFF, period), now)
         if not faults.active(Fault.SILENCE, now):
             frames = self.side.state(reading, intact=not faults.active(Fault.CHECKSUM, now))
@@ -238,22 +229,19 @@ class Twin:
         """Hold these buttons of the operator's transmitter, and no others, from now on."""
         if unknown := [name for name in buttons if name not in BUTTONS]:
             raise TwinError(f"the transmitter has no button {', '.join(unknown)}; it has {', '.join(BUTTONS)}")
-        self._buttons = frozenset(buttons)
+        self._remote = Remote(self._remote.left, self._remote.right, frozenset(buttons))
 
     def stick(self, left: tuple[float, float] = (0.0, 0.0), right: tuple[float, float] = (0.0, 0.0)) -> None:
         """Hold the sticks there, in [-1, 1]; right and up are positive."""
-        self._sticks = left, right
+        self._remote = Remote(left, right, self._remote.buttons)
 
     def release(self) -> None:
         """Let a hung robot go."""
         self.body.hung = False
 
     def _tip(self) -> None:
-        body = self.body
-        if self._tipping:
-            truth = self.truth()
-            self._tipping = truth.tilt < TILT
-            body.tip(TIP_TORQUE * self._tipping)
+        self._tipping = self.truth().tilt < TILT
+        self.body.tip(TIP_TORQUE * self._tipping)
 
     # ---- what can be seen of it ------------------------------------------------------------------------------------
 

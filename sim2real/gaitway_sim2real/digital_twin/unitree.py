@@ -28,6 +28,7 @@ from .sport import SportMode
 
 SPORT_STATE = "rt/sportmodestate"
 QUEUE = 64  # commands that may come between two looks
+HEAD = b"\xfe\xef"
 SLOW_PERIOD = 0.02  # [s] of what is not needed at the control rate
 BATTERY_PERIOD = 0.1
 _REMOTE_BYTES = struct.Struct("<2sH5f")
@@ -61,13 +62,18 @@ class UnitreeSide:
         self._remote_out = bus.publisher(Topic(REMOTE, WIRELESS_CONTROLLER.name)) if self._go else None
         self._sport_out = bus.publisher(Topic(SPORT_STATE, SPORT_MODE_STATE.name)) if self._go and sport else None
         self._battery_out = None if self._go else bus.publisher(Topic(BATTERY, HG_BMS_STATE.name))
+        self._remote_message = layout_of(WIRELESS_CONTROLLER).new()
         self._next_slow = self._next_battery = -math.inf
         self._services: list[MotionSwitcher | SportService] = []
         if sport is not None:
             self._services = [MotionSwitcher(bus, sport, quirks.motion_switcher), SportService(bus, sport)]
+        self._imu = [self._state[f"imu_state.{name}"] for name in ("quaternion", "gyroscope", "accelerometer", "rpy")]
+        self._motors = [self._state[f"motor_state.{name}"] for name in ("q", "dq", "tau_est")]
+        self._asked = [self._command[f"motor_cmd.{name}"] for name in ("q", "dq", "tau", "kp", "kd")]
+        self._health: tuple[object, ...] = 4 * (None,)
         self._machine = self._mode_machine(quirks)
         if self._go:
-            self._state["head"], self._state["level_flag"] = (0xFE, 0xEF), 0xFF
+            self._state["head"], self._state["level_flag"] = tuple(HEAD), 0xFF
         else:
             self._state["mode_pr"], self._state["mode_machine"] = hardware.mode_pr, self._machine
 
@@ -80,28 +86,35 @@ class UnitreeSide:
 
     def state(self, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
         """The state as it goes over the wire; its checksum is right if ``intact``."""
-        message, slots = self._state, self._slots
+        message, quat, slots = self._state, reading.quat_wxyz, self._slots
         message["tick"] = reading.tick
-        message["imu_state.quaternion"], message["imu_state.gyroscope"] = reading.quat_wxyz, reading.gyro
-        message["imu_state.accelerometer"], message["imu_state.rpy"] = reading.accelerometer, _rpy(reading.quat_wxyz)
-        message["motor_state.q"][slots] = reading.joint_pos
-        message["motor_state.dq"][slots] = reading.joint_vel
-        message["motor_state.tau_est"][slots] = reading.joint_torque
-        temperature = np.clip(np.rint(reading.temperature), 0, 255)
-        if self._go:
-            message["motor_state.temperature"][slots] = temperature
-            message["motor_state.lost"][slots] = reading.lost
-            message["bms_state.soc"] = round(100.0 * reading.battery)
-            message["power_v"] = _voltage(reading.battery)
-            if self.hardware.feet:
-                message["foot_force"] = np.clip(np.rint(reading.foot_force[self._feet]), 0, 32767)
-        else:
-            message["motor_state.temperature"][slots] = temperature[:, None]
-        message["wireless_remote"] = self._remote_bytes()
+        for view, imu in zip(self._imu, (quat, reading.gyro, reading.accelerometer, _rpy(quat)), strict=True):
+            view[:] = imu
+        for view, joints in zip(
+            self._motors, (reading.joint_pos, reading.joint_vel, reading.joint_torque), strict=True
+        ):
+            view[slots] = joints
+        if self.hardware.feet:
+            message["foot_force"] = np.minimum(np.rint(reading.foot_force[self._feet]), 32767)
+        health = (reading.temperature, reading.lost, reading.battery, self.remote)
+        if any(new is not old for new, old in zip(health, self._health, strict=True)):
+            self._health = health
+            self._write_health(reading)
         crc.seal(message)
         if not intact:
             message["crc"] ^= 0xFFFFFFFF
         return [(self._states.send, bytes(message.payload))]
+
+    def _write_health(self, reading: Reading) -> None:
+        """The fields that rarely change."""
+        message, slots = self._state, self._slots
+        temperature = np.clip(np.rint(reading.temperature), 0, 255)
+        message["motor_state.temperature"][slots] = temperature if self._go else temperature[:, None]
+        if self._go:
+            message["motor_state.lost"][slots] = reading.lost
+            message["bms_state.soc"] = round(100.0 * reading.battery)
+            message["power_v"] = _voltage(reading.battery)
+        message["wireless_remote"] = self._remote_bytes()
 
     def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
         """Topics that come less often, sent now."""
@@ -130,7 +143,7 @@ class UnitreeSide:
 
     def _send_remote(self) -> None:
         assert self._remote_out is not None
-        message = layout_of(WIRELESS_CONTROLLER).new()
+        message = self._remote_message
         (message["lx"], message["ly"]), (message["rx"], message["ry"]) = self.remote.left, self.remote.right
         message["keys"] = _keys(self.remote.buttons)
         self._remote_out.send(message.payload)
@@ -164,19 +177,17 @@ class UnitreeSide:
             counters.corrupt += 1
             return None
         if self._go:
-            wrong = message["head"].tolist() != [0xFE, 0xEF]
+            wrong = message["head"].tobytes() != HEAD
         else:
             wrong = int(message["mode_machine"]) != self._machine
         if wrong:
             counters.foreign += 1
             return None
-        command = Command(
-            message["motor_cmd.mode"][slots] == self._enable,
-            *(message[f"motor_cmd.{name}"][slots].astype(float) for name in ("q", "dq", "tau", "kp", "kd")),
-        )
-        if not command.finite:
+        asked = np.array([view[slots] for view in self._asked], float)
+        if not np.isfinite(asked).all():
             counters.not_finite += 1
             return None
+        command = Command(message["motor_cmd.mode"][slots] == self._enable, *asked)
         if self.sport is not None and self.sport.active:
             counters.refused += 1
             return None
@@ -195,7 +206,7 @@ def _keys(buttons: Iterable[str]) -> int:
 
 def _rpy(quat: Array) -> tuple[float, float, float]:
     """Roll, pitch and yaw [rad] of an orientation (w, x, y, z)."""
-    w, x, y, z = (float(value) for value in quat)
+    w, x, y, z = quat.tolist()
     sine = 2.0 * (w * y - z * x)
     return (
         math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
