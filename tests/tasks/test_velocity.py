@@ -1,5 +1,7 @@
 """The velocity tasks by name: their terms run on their robot, and presets change what they say and no more."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from gaitway_tasks.registry import ROUGH, SUMMARIES, UnknownNameError, get_task, presets, task_names
@@ -59,14 +61,25 @@ def test_small_robots_get_low_ground_and_humanoids_a_scanner_on_the_torso():
 
 
 @pytest.mark.parametrize("robot", QUADRUPEDS)
-def test_cpu_stiffens_sluggish_drives_only(robot):
+def test_cpu_stiffens_sluggish_drives_and_slows_geared_ones(robot):
     task, quick = get_task(f"velocity-flat-{robot}"), get_task(f"velocity-flat-{robot}", "cpu")
-    (law,), (changed,) = task.robot.actuators.values(), quick.robot.actuators.values()
+    (law,), (changed, *geared) = task.robot.actuators.values(), quick.robot.actuators.values()
     if robot.startswith("anymal"):
         assert (changed.stiffness, changed.damping) == (80.0, 4.0)
     else:
-        assert changed == law
+        assert replace(changed, joints=law.joints) == law
+    calves = {name for group in geared for name in group.joints}
+    assert calves == ({f"{leg}_calf_joint" for leg in ("FL", "FR", "RL", "RR")} if robot == "go2" else set())
+    assert all((group.velocity_limit, group.saturation_effort) == (15.7, 45.43) for group in geared)
+    assert len(quick.robot.joint_actuators) == quick.robot.num_joints
     assert quick.actions == task.actions and set(quick.rewards) > set(task.rewards)
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+def test_cpu_disturbs_every_robot(robot):
+    events = get_task(f"velocity-flat-{robot}", "cpu").events
+    assert {"push_robot", "base_com", "add_base_mass"} <= set(events)
+    assert events["reset_base"].params["velocity_range"]["x"] == (-0.5, 0.5)
 
 
 def test_of_names_that_are_as_near_the_first_is_suggested():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..mdp import events, rewards
-from ..robots.robot import ActuatorLaw
+from ..robots.robot import ActuatorLaw, DCMotor, Robot
 from ..spec import Event, ObservationGroup, Reward, Task, Timing
+from . import base
 from .base import COMMAND
 
 
@@ -38,13 +39,18 @@ def cpu(task: Task) -> Task:
     - drives that follow their target slower than a tenth of a second (kd / kp) are stiffer, for ANYmal kp 80 and kd 4
       (legged_gym uses 80 and 2): at 40 and 5 the exploration noise of a joint target is damped out before it moves the
       robot;
+    - joints whose real drive is geared down turn no faster than it lets them (Go2's calves: Isaac Lab has 30 rad/s for
+      what turns at 15.7), or a robot would be asked for what it cannot do;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
+    - a step that is shorter than half a second costs as much as ANYmal's, and every robot is pushed, starts in motion
+      and off its default pose, and carries its weight off centre: without that, small robots learn to patter, and trip
+      over whatever is new to them;
     - episodes last 8 s, or a policy that no longer falls hardly ever practises to start from where a reset leaves it;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       that has only met one simulated floor drags its feet and trips on the next.
     """
-    drives = {name: _stiffer(law) for name, law in task.robot.actuators.items()}
+    drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
         task.commands["base_velocity"],
         resampling_time_range=(3.0, 3.0),
@@ -53,7 +59,7 @@ def cpu(task: Task) -> Task:
         rel_zero_axis=0.3,
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
-    weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7}
+    weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}
     added = {
         "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5, params={"std": 0.2, **COMMAND}),
         "track_ang_vel_z_fine": Reward(func=rewards.track_ang_vel_z_exp, weight=0.75, params={"std": 0.2, **COMMAND}),
@@ -77,8 +83,15 @@ def cpu(task: Task) -> Task:
             **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
             **added,
         },
-        events={**task.events, **varied},
+        events={**task.events, **_disturbances(task), **varied},
     )
+
+
+def _disturbances(task: Task) -> dict[str, Event]:
+    """The pushes, starts and shifts of weight of the quadrupeds' common task, for a task that has none of them."""
+    common = base.flat(task.robot).events
+    wanted = ("reset_base", "reset_robot_joints", "push_robot", "base_com")
+    return {name: common[name] for name in wanted} if "push_robot" not in task.events else {}
 
 
 def sprint(task: Task) -> Task:
@@ -96,6 +109,28 @@ def sprint(task: Task) -> Task:
         observations={name: replace(g, enable_corruption=False) for name, g in task.observations.items()},
         events={name: task.events[name] for name in ("reset_base", "reset_robot_joints")},
     )
+
+
+def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
+    """The robot's drives, with those that the hardware has slower as groups of their own."""
+    laws: dict[str, ActuatorLaw] = dict(robot.actuators)
+    if robot.hardware is None:
+        return laws
+    speed, effort = robot.hardware.velocity_limit, robot.hardware.effort_limit
+    for name, law in robot.actuators.items():
+        joints = [joint for joint, own in zip(robot.joint_names, robot.joint_actuators, strict=True) if own is law]
+        slow = tuple(j for j in joints if isinstance(law, DCMotor) and speed[j] < law.velocity_limit)
+        if not slow:
+            continue
+        assert isinstance(law, DCMotor)
+        fast = tuple(joint for joint in joints if joint not in slow)
+        laws |= {name: replace(law, joints=fast)} if fast else {}
+        for number, (limit, torque) in enumerate(sorted({(speed[joint], effort[joint]) for joint in slow})):
+            group = tuple(joint for joint in slow if (speed[joint], effort[joint]) == (limit, torque))
+            laws[f"{name}_geared{number or ''}"] = replace(
+                law, effort_limit=torque, saturation_effort=torque, velocity_limit=limit, joints=group
+            )
+    return laws
 
 
 def _stiffer(law: ActuatorLaw) -> ActuatorLaw:
