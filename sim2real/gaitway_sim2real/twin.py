@@ -16,8 +16,9 @@ import numpy as np
 
 from .contract import BundleError, Contract, verify_files
 from .onboard.commands import CommandSource, Script, check_range, follow, tour
+from .onboard.controller import Mode
 from .onboard.interface import Array, Signals
-from .onboard.loop import LoopConfig, LoopReport, Period, State, run_loop
+from .onboard.loop import LoopReport, Period, run_loop
 from .onboard.policy import OnboardPolicy
 from .onboard.safety import walking_gains
 from .validate.estimates import estimates_note, true_estimates
@@ -215,10 +216,10 @@ def run_bundle(
     film: list[tuple[Array, tuple[float, float, float], Array, str]] = []
 
     def on_period(period: Period) -> None:
-        if period.state is State.POLICY:
+        if period.mode is Mode.POLICY:
             tracking.add(period.command)
         if video is not None:
-            film.append((twin.data.qpos.copy(), period.command, twin.base_velocity(), period.state.value))
+            film.append((twin.data.qpos.copy(), period.command, twin.base_velocity(), period.mode.value))
 
     body = Path(model).name if model else "its own model"
     rate = f"policy at {1 / contract.control_dt:g} Hz"
@@ -228,9 +229,7 @@ def run_bundle(
     start = twin.data.qpos[twin.plant.base_qpos :][:2].copy()
     end = start
     try:
-        report = run_loop(
-            twin, policy, source, seconds, config=LoopConfig(), log=Path(log) if log else None, on_period=on_period
-        )
+        report = run_loop(twin, policy, source, seconds, log=Path(log) if log else None, on_period=on_period)
         end = twin.data.qpos[twin.plant.base_qpos :][:2]
     finally:
         twin.close()

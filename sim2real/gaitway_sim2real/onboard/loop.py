@@ -1,58 +1,51 @@
-"""The control loop of a robot: passive, ramp to the default pose, hold, policy; damping whatever ends it."""
+"""Drive a robot with a policy in lock step: read, decide, write, sleep; damping whatever ends it.
+
+Time is the robot's, so that a simulated robot runs as fast as it can and every run of it is the same.
+:mod:`.runner` drives the same controller in real time.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clamp import Command
 from .commands import CommandSource
-from .interface import Array, RobotInterface, Signals
-from .policy import OnboardPolicy, SignalError
-from .safety import SafetyFilter, SafetyLimits, standing_gains, walking_gains
+from .controller import Controller, ControllerConfig, Mode
+from .estimation.estimator import Estimator
+from .executor import InlineExecutor, Policy
+from .flight.log import FlightLog
+from .interface import RobotInterface, Signals
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class State(StrEnum):
-    PASSIVE = "passive"  # damping, until the signals make sense
-    RAMP = "ramp"  # from the measured pose to the default pose
-    HOLD = "hold"  # in the default pose
-    POLICY = "policy"
-    DAMP = "damp"  # final
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopConfig:
-    """Durations [s] of the states around the policy."""
-
-    passive_timeout: float = 5.0
-    ramp: float = 2.0
-    hold: float = 0.5
-    damp: float = 0.5
-    log_periods: int = 200_000
-    """The log keeps the newest of these."""
-    limits: SafetyLimits = field(default_factory=SafetyLimits)
+LOG_PERIODS = 200_000  # the .npz keeps the newest of these
 
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """One control period, as logged. Joint arrays are in the robot's own order."""
+    """One period of commands, as logged. Joint arrays are in the robot's own order."""
 
     time: float
-    state: State
+    mode: Mode
     signals: Signals
     command: tuple[float, float, float]
     targets: np.ndarray
+    """As sent [rad]; NaN while damping."""
+    stiffness: np.ndarray
+    damping: np.ndarray
     compute_us: float
 
 
@@ -60,198 +53,172 @@ class Period:
 class LoopReport:
     ok: bool
     """Whether the loop ran to its end or was asked to stop; False after a trip."""
+    cause: str
+    """Name of the fault (:data:`gaitway_sim2real.onboard.safety.CHECKS`) or of the stop that ended it."""
     reason: str
     policy_periods: int
     overruns: int
+    """Periods of the loop that ended late."""
+    policy_overruns: int
+    """Policy periods without a result in time."""
     clamped: int
-    """Policy periods in which a target was clamped."""
+    """Policy periods in which a command was clamped."""
     compute_us: np.ndarray
-    """Signals to targets, all checks included, per policy period [us]."""
+    """From signals to the policy's targets, per policy period [us]."""
 
 
 def run_loop(
     robot: RobotInterface,
-    policy: OnboardPolicy,
+    policy: Policy,
     command: CommandSource,
     seconds: float,
     *,
-    config: LoopConfig | None = None,
+    config: ControllerConfig | None = None,
+    hardware: Hardware | None = None,
+    estimator: Estimator | None = None,
+    flight: FlightLog | None = None,
     log: Path | None = None,
     on_period: Callable[[Period], None] | None = None,
+    on_start: Callable[[Controller], None] | None = None,
 ) -> LoopReport:
-    """Drive ``robot`` for ``seconds`` of policy at the contract's rate, then damp it.
+    """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
 
-    ``policy`` must have been made for ``robot.joint_names``. Damping frames are sent whatever ends the loop: the end of
-    the time, a trip, SIGINT, SIGTERM, SIGHUP or an exception, which is raised afterwards. ``log`` gets signals,
-    commands and targets as .npz.
+    ``policy`` must have been made for ``robot.joint_names``. Commands are sent every ``robot.period`` if the robot has
+    one, else at the policy's rate. Damping frames are sent whatever ends the loop: the end of the time, a trip, SIGINT,
+    SIGTERM, SIGHUP or an exception, which is raised afterwards. ``log`` gets signals, commands and targets as .npz.
+    ``on_start`` is given the controller before anything else, so that an operator can ask it for something.
     """
-    loop = _Loop(robot, policy, command, seconds, config or LoopConfig(), on_period)
-    with _stop_signals(loop):
+    config = config or ControllerConfig()
+    period: float = getattr(robot, "period", policy.contract.control_dt)
+    controller = Controller(
+        policy.contract, robot.joint_names, InlineExecutor(policy), command, seconds,
+        period=period, config=config, hardware=hardware, estimator=estimator, log=flight,
+    )  # fmt: skip
+    if on_start is not None:
+        on_start(controller)
+    driver = _Driver(robot, controller, period)
+    periods: deque[Period] = deque(maxlen=LOG_PERIODS)
+    with stop_signals(controller):
         try:
-            loop.run()
+            while not controller.ended:
+                found = driver.turn()
+                if log is not None:
+                    periods.append(found)
+                if on_period is not None:
+                    on_period(found)
+                driver.sleep()
         finally:
-            loop.damp()
+            damp(robot, controller, config.damp)
             if log is not None:
-                _write_log(log, policy, robot.joint_names, loop.periods)
-    return loop.report()
+                _write_log(log, policy, robot.joint_names, periods)
+    return report(controller, driver.schedule.overruns)
 
 
-class _Loop:
-    def __init__(
-        self,
-        robot: RobotInterface,
-        policy: OnboardPolicy,
-        command: CommandSource,
-        seconds: float,
-        config: LoopConfig,
-        on_period: Callable[[Period], None] | None,
-    ):
-        self.robot, self.policy, self.command, self.seconds = robot, policy, command, seconds
-        self.config, self.on_period = config, on_period
-        self.period = policy.contract.control_dt
-        self.safety = SafetyFilter(policy.contract, robot.joint_names, config.limits)
-        self.ranges = np.array(policy.contract.command_ranges)
-        self.periods: deque[Period] = deque(maxlen=config.log_periods)
-        self.compute_us: list[float] = []
-        self.stop: str | None = None
-        self.trip: str | None = None
-        self.overruns = self.late_in_a_row = self.clamped = 0
-        self.state, self.since = State.PASSIVE, robot.clock()
-        self.ramp_from = self.safety.default
-        self.standing = standing_gains(policy.contract, robot.joint_names)
-        self.walking = walking_gains(policy.contract, robot.joint_names)
+class _Driver:
+    def __init__(self, robot: RobotInterface, controller: Controller, period: float):
+        self.robot, self.controller = robot, controller
+        self.schedule = Schedule(controller, period, robot.clock())
 
-    def run(self) -> None:
-        robot = self.robot
-        deadline = robot.clock()
-        while self.stop is None and self.trip is None:
-            started = time.perf_counter()
-            signals, now = robot.read(), robot.clock()
-            command, targets = self.decide(signals, now)
-            if targets is None:
-                robot.damp()
-            else:
-                robot.write(targets, *self.gains)
-            compute = 1e6 * (time.perf_counter() - started)
-            self.record(signals, now, command, targets, compute)
-            deadline = self.next_deadline(deadline)
-            robot.sleep_until(deadline)
+    def turn(self) -> Period:
+        started = time.perf_counter()
+        controller = self.controller
+        signals, now = self.robot.read(), self.robot.clock()
+        command = controller.step(signals, now)
+        send(self.robot, command)
+        compute = 1e6 * (time.perf_counter() - started)
+        nothing = np.full(len(controller.joint_names), np.nan)
+        return Period(
+            time=now,
+            mode=controller.mode,
+            signals=signals,
+            command=controller.command,
+            targets=nothing if command is None else command.targets,
+            stiffness=controller.loose[0] if command is None else command.stiffness,
+            damping=controller.loose[1] if command is None else command.damping,
+            compute_us=compute,
+        )
 
-    def decide(self, signals: Signals, now: float) -> tuple[tuple[float, float, float], np.ndarray | None]:
-        """Command and targets of this period; no targets means damping. Moves between states."""
-        elapsed, still = now - self.since, (0.0, 0.0, 0.0)
-        fault = self.safety.fault(signals, now)
-        if self.state is State.PASSIVE:
-            if fault is not None:
-                if elapsed > self.config.passive_timeout:
-                    self.trip = f"the robot did not become ready: {fault}"
-                return still, None
-            self.ramp_from = np.array(signals.joint_pos, dtype=float)
-            elapsed = self.enter(State.RAMP, now)
-        if fault is not None:
-            self.trip = fault
-            return still, None
-        if self.state is State.RAMP:
-            share = min(1.0, elapsed / self.config.ramp)
-            smooth = share * share * (3.0 - 2.0 * share)
-            if share >= 1.0:
-                self.enter(State.HOLD, now)
-            return still, self.clamp(self.ramp_from + smooth * (self.safety.default - self.ramp_from), signals)
-        if self.state is State.HOLD:
-            if elapsed < self.config.hold:
-                return still, self.clamp(self.safety.default, signals)
-            if (unready := self.safety.not_ready(signals)) is not None:
-                self.trip = unready
-                return still, None
-            self.policy.reset()
-            elapsed = self.enter(State.POLICY, now)
-        if elapsed > self.seconds - 0.5 * self.period:
-            self.stop = "finished"
-            return still, None
-        wanted = np.clip(np.asarray(self.command(elapsed), dtype=float), *self.ranges.T)
-        command = (float(wanted[0]), float(wanted[1]), float(wanted[2]))
-        try:
-            return command, self.clamp(self.policy.step(signals, command), signals)
-        except SignalError as error:
-            self.trip = str(error)
-            return command, None
+    def sleep(self) -> None:
+        self.robot.sleep_until(self.schedule.next(self.robot.clock()))
 
-    @property
-    def gains(self) -> tuple[Array, Array]:
-        return self.walking if self.state is State.POLICY else self.standing
 
-    def clamp(self, targets: np.ndarray, signals: Signals) -> np.ndarray:
-        clamped = self.safety.clamp(targets, signals, *self.gains)
-        self.clamped += self.state is State.POLICY and bool(np.any(np.abs(clamped - targets) > 1e-9))
-        return clamped
+class Schedule:
+    """Absolute deadlines, one ``period`` apart; what comes too late is counted, and tripped over if it goes on."""
 
-    def enter(self, state: State, now: float) -> float:
-        """Change state; returns the time spent in it, zero."""
-        self.state, self.since = state, now
-        return 0.0
+    def __init__(self, controller: Controller, period: float, now: float):
+        self.controller, self.period, self.deadline = controller, period, now
+        self.overruns = self.late_in_a_row = 0
 
-    def record(
-        self,
-        signals: Signals,
-        now: float,
-        command: tuple[float, float, float],
-        targets: np.ndarray | None,
-        compute_us: float,
-    ) -> None:
-        state = self.state if targets is not None or self.state is State.PASSIVE else State.DAMP
-        if state is State.POLICY:
-            self.compute_us.append(compute_us)
-        held = np.full(len(self.safety.default), np.nan) if targets is None else targets
-        period = Period(time=now, state=state, signals=signals, command=command, targets=held, compute_us=compute_us)
-        self.periods.append(period)
-        if self.on_period is not None:
-            self.on_period(period)
-
-    def next_deadline(self, deadline: float) -> float:
-        """One period later, or from now on if this period ended late."""
-        deadline, now = deadline + self.period, self.robot.clock()
-        if now <= deadline:
+    def next(self, now: float) -> float:
+        """The next deadline: one period later, or now if this period ended later than that."""
+        self.deadline += self.period
+        late = now - self.deadline
+        if late <= 0.0:
             self.late_in_a_row = 0
-            return deadline
+            return self.deadline
+        self.deadline = now
         self.overruns += 1
         self.late_in_a_row += 1
-        if self.late_in_a_row > self.config.limits.max_overruns:
-            self.trip = f"{self.late_in_a_row} control periods in a row took longer than {1e3 * self.period:g} ms"
+        limits = self.controller.config.limits
+        if late > limits.max_stall:
+            self._trip(f"a control period ended {1e3 * late:.0f} ms late", now)
+        elif self.late_in_a_row > limits.max_overruns:
+            self._trip(f"{self.late_in_a_row} control periods in a row took longer than {1e3 * self.period:g} ms", now)
         return now
 
-    def damp(self) -> None:
-        """Damp for a while, going on through failures: this is the last thing the robot hears."""
-        robot, failure = self.robot, None
-        for _ in range(max(1, round(self.config.damp / self.period))):
-            try:
-                robot.damp()
-                robot.sleep_until(robot.clock() + self.period)
-            except Exception as error:
-                failure = error
-        self.state = State.DAMP
-        if failure is not None and self.trip is None:
-            self.trip = f"damping failed: {failure}"
+    def _trip(self, text: str, now: float) -> None:
+        self.controller.end("loop_overrun", text, now, failed=True)
 
-    def report(self) -> LoopReport:
-        return LoopReport(
-            ok=self.trip is None,
-            reason=self.trip or self.stop or "stopped",
-            policy_periods=len(self.compute_us),
-            overruns=self.overruns,
-            clamped=self.clamped,
-            compute_us=np.array(self.compute_us),
-        )
+
+def send(robot: RobotInterface, command: Command | None) -> None:
+    """None is the robot's own damping."""
+    if command is None:
+        robot.damp()
+    else:
+        robot.write(command.targets, command.stiffness, command.damping)
+
+
+def damp(robot: RobotInterface, controller: Controller, seconds: float) -> None:
+    """Damp for a while, going on through failures: this is the last thing the robot hears."""
+    controller.end("stopped", "stopped", math.nan, failed=False)
+    failure = None
+    for _ in range(max(1, round(seconds / controller.period))):
+        command = None
+        with contextlib.suppress(Exception):  # without signals, the robot's own damping is as good
+            command = controller.step(robot.read(), robot.clock())
+        try:
+            send(robot, command)
+            robot.sleep_until(robot.clock() + controller.period)
+        except Exception as error:
+            failure = error
+    if failure is not None and not controller.failed:
+        controller.cause, controller.failed = "damping", True
+        controller.reason = f"damping failed: {failure}"
+
+
+def report(controller: Controller, overruns: int) -> LoopReport:
+    return LoopReport(
+        ok=not controller.failed,
+        cause=controller.cause or "",
+        reason=controller.reason,
+        policy_periods=len(controller.compute_us),
+        overruns=overruns,
+        policy_overruns=controller.policy_overruns,
+        clamped=controller.clamped,
+        compute_us=np.array(controller.compute_us),
+    )
 
 
 @contextlib.contextmanager
-def _stop_signals(loop: _Loop) -> Iterator[None]:
-    """Turn signals into an orderly end of the loop; outside the main thread Python cannot, and leaves them alone."""
+def stop_signals(controller: Controller) -> Iterator[None]:
+    """Turn signals into an orderly end; outside the main thread Python cannot, and leaves them alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: Any) -> None:
-        loop.stop = f"stopped by {signal.Signals(number).name}"
+        name = signal.Signals(number).name
+        controller.stop(name.lower(), f"stopped by {name}")
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
@@ -261,10 +228,10 @@ def _stop_signals(loop: _Loop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_log(path: Path, policy: OnboardPolicy, joint_names: tuple[str, ...], periods: deque[Period]) -> None:
+def _write_log(path: Path, policy: Policy, joint_names: tuple[str, ...], periods: deque[Period]) -> None:
     columns: dict[str, Any] = {
         "time": [period.time for period in periods],
-        "state": [period.state.value for period in periods],
+        "mode": [period.mode.value for period in periods],
         "command": [period.command for period in periods],
         "targets": [period.targets for period in periods],
         "compute_us": [period.compute_us for period in periods],

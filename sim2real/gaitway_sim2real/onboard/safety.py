@@ -1,105 +1,283 @@
-"""What keeps a policy from harming the robot, as far as it depends on no transport."""
+"""What keeps a policy from harming the robot, as far as it depends on no transport: checks with names and limits."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .clamp import Clamp
 from .contract import Contract
-from .interface import Array, Signals
+from .interface import Array, Health, Signals
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
 
 STANDING_REACH = 0.4
 """Position error at which standing uses the whole effort limit [rad]."""
+
+
+class LimitError(ValueError):
+    """A safety limit that does not exist or makes no sense."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SafetyLimits:
     """What trips the robot into damping. The defaults leave room for any gait that a person would call walking."""
 
+    max_state_age: float = 0.02
+    """Age of the newest state [s], and how long the robot's own tick may stand still: a walking robot moves a
+    centimetre or two in that time, and the policy chooses once."""
+    max_corrupt: float = 5.0
+    """States per second with a wrong checksum. A cable loses none; more means interference or another layout."""
+    max_lost: float = 5.0
+    """Communication failures per second that the motors themselves count."""
     max_tilt: float = 1.0
-    """Angle between the base's z axis and the vertical [rad]."""
-    max_signal_age: float = 5.0
-    """In control periods."""
+    """Angle between the base's z axis and the vertical [rad]: beyond it nobody stands up again by walking."""
     joint_pos_margin: float = 0.1
-    """How far an encoder may read beyond its joint's range [rad]."""
+    """How far an encoder may read beyond its joint's range [rad]; lying robots rest on their stops."""
     max_joint_vel: float = 30.0
-    """[rad/s]"""
+    """[rad/s]; or 1.2 times what the robot's motors can reach, whichever is less."""
+    max_temperature: float = 80.0
+    """Of a motor [degrees C], or the robot's own limit, whichever is less; magnets and windings suffer above it."""
+    min_battery: float = 0.1
+    """State of charge, of 1, or the robot's own limit, whichever is more: voltage collapses soon below it."""
     max_ready_error: float = 0.3
     """Largest distance of a joint from the default pose at which the policy may start [rad]."""
+    max_target: float = 10.0
+    """Distance of a target from the default pose [rad] beyond which a policy's output is nonsense, not ambition."""
+    max_target_rate: float = 60.0
+    """How fast a policy may move a target [rad/s]; more is cut off, and counts as clamped."""
+    max_policy_overruns: int = 3
+    """Policy periods in a row without a result in time; until then the last targets are held."""
     max_overruns: int = 10
-    """Control periods in a row that may end late."""
+    """Periods of the loop in a row that may end late."""
+    max_stall: float = 0.05
+    """How late a single period may end [s]: for that long, nobody watched the robot."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0.0):
+                raise LimitError(f"safety limit {field.name} = {value!r}: give a number of at least zero")
+        if self.max_state_age == 0.0 or self.max_tilt == 0.0 or self.max_joint_vel == 0.0:
+            raise LimitError("safety limits max_state_age, max_tilt and max_joint_vel must be above zero")
+
+
+def parse_limits(settings: Sequence[str]) -> SafetyLimits:
+    """``["max_tilt=0.6", ...]`` as limits; the others keep their defaults."""
+    fields = {field.name: field for field in dataclasses.fields(SafetyLimits)}
+    values: dict[str, float] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or name not in fields:
+            raise LimitError(f"limit {setting!r}: write NAME=VALUE with one of {', '.join(fields)}")
+        try:
+            values[name] = int(text) if isinstance(fields[name].default, int) else float(text)
+        except ValueError:
+            raise LimitError(f"limit {setting!r}: {text!r} is not a number") from None
+    return SafetyLimits(**values)  # type: ignore[arg-type]  # each is converted as its default is
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why the robot must not be driven."""
+
+    name: str
+    """Of the check: one of :data:`CHECKS`."""
+    text: str
+
+
+CHECKS = (
+    "second_writer", "checksum", "state_age", "frozen_tick", "imu", "not_finite", "tilt", "joint_limit",
+    "joint_velocity", "temperature", "battery", "motor_lost", "not_ready", "policy_output", "policy_overrun",
+    "loop_overrun",
+)  # fmt: skip
+"""Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
+ALWAYS_FATAL = ("second_writer",)
+"""Faults that waiting does not cure."""
 
 
 class SafetyFilter:
-    """Judges signals and clamps targets; every joint array is in the robot's own order."""
+    """Judges signals and clamps targets; every joint array is in the robot's own order.
 
-    def __init__(self, contract: Contract, joint_names: tuple[str, ...], limits: SafetyLimits):
+    It remembers: call :meth:`fault` once per period, with rising times.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        joint_names: tuple[str, ...],
+        limits: SafetyLimits,
+        hardware: Hardware | None = None,
+    ):
+        """The stricter of the contract's, the hardware's and the given limits hold."""
         order = [contract.joint_names.index(name) for name in joint_names]
         self.limits, self.joint_names, self.period = limits, joint_names, contract.control_dt
-        self.low, self.high = np.array(contract.joint_pos_limits)[order].T
+        low, high = np.array(contract.joint_pos_limits)[order].T
         self.default = np.array(contract.default_joint_pos)[order]
         self.effort_limit = np.array(contract.per_joint("effort_limit"))[order]
+        self.max_vel = np.full(len(order), limits.max_joint_vel)
+        self.max_temperature, self.min_battery = limits.max_temperature, limits.min_battery
+        if hardware is not None:
+            effort, speed = ([table[name] for name in joint_names] for table in (hardware.effort_limit,
+                             hardware.velocity_limit))  # fmt: skip
+            self.effort_limit = np.minimum(self.effort_limit, effort)
+            self.max_vel = np.minimum(self.max_vel, 1.2 * np.array(speed))
+            self.max_temperature = min(self.max_temperature, hardware.max_motor_temperature)
+            self.min_battery = max(self.min_battery, hardware.min_battery)
+        self.clamp = Clamp(self.effort_limit, low, high)
+        self._lowest, self._highest = low - limits.joint_pos_margin, high + limits.joint_pos_margin
+        self._corrupt, self._lost = _Leaky(limits.max_corrupt), _Leaky(limits.max_lost)
+        self._tick: int | None = None
+        self._tick_time = -math.inf
 
-    def fault(self, signals: Signals, now: float) -> str | None:
+    def fault(self, signals: Signals, now: float) -> Fault | None:
         """Why the robot must not be driven on these signals, or None."""
-        limits = self.limits
-        if now - signals.stamp > limits.max_signal_age * self.period:
-            return f"the newest signals are {now - signals.stamp:.3f} s old"
-        for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro"):
-            if not np.isfinite(getattr(signals, name)).all():
-                return f"{name} is not finite: {np.asarray(getattr(signals, name)).tolist()}"
-        w, x, y, z = (float(value) for value in signals.imu_quat_wxyz)
-        norm = w * w + x * x + y * y + z * z
-        if not 0.8 < norm < 1.2:
-            return f"the IMU's quaternion has squared norm {norm:.3g}"
-        tilt = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y) / norm)))
-        if tilt > limits.max_tilt:
-            return f"the base is tilted by {tilt:.2f} rad (limit {limits.max_tilt:g})"
-        beyond = np.maximum(self.low - signals.joint_pos, signals.joint_pos - self.high)
-        if beyond.max() > limits.joint_pos_margin:
-            worst = int(beyond.argmax())
-            return f"{self.joint_names[worst]} is {beyond[worst]:.2f} rad beyond its range"
-        speed = np.abs(signals.joint_vel)
-        if speed.max() > limits.max_joint_vel:
-            worst = int(speed.argmax())
-            return f"{self.joint_names[worst]} turns at {speed[worst]:.1f} rad/s (limit {limits.max_joint_vel:g})"
+        health = signals.health
+        if health is not None and (fault := self._writers(health) or self._checksums(health, now)) is not None:
+            return fault
+        if not now - signals.stamp <= self.limits.max_state_age:
+            return Fault("state_age", f"the newest signals are {now - signals.stamp:.3f} s old")
+        fault = self._frozen(health, now) or self._motion(signals)
+        if fault is None and health is not None:
+            fault = self._motors(health, now)
+        return fault
+
+    def _writers(self, health: Health) -> Fault | None:
+        if not health.other_writers:
+            return None
+        return Fault("second_writer", f"someone else commands this robot: {', '.join(health.other_writers)}")
+
+    def _checksums(self, health: Health, now: float) -> Fault | None:
+        if self._corrupt.count(health.corrupt, now):
+            return None
+        return Fault("checksum", f"{health.corrupt} states so far had a wrong checksum, many of them just now")
+
+    def _frozen(self, health: Health | None, now: float) -> Fault | None:
+        """Old states repeated as new ones; zero is what robots say that do not count."""
+        tick = health.tick if health is not None else None
+        if not tick or tick != self._tick:
+            self._tick, self._tick_time = tick, now
+        elif now - self._tick_time > self.limits.max_state_age:
+            return Fault("frozen_tick", f"states arrive, but the robot's tick has stood at {tick} for "
+                                        f"{now - self._tick_time:.3f} s")  # fmt: skip
         return None
 
-    def not_ready(self, signals: Signals) -> str | None:
+    def _motion(self, signals: Signals) -> Fault | None:
+        w, x, y, z = (float(value) for value in signals.imu_quat_wxyz)
+        norm = w * w + x * x + y * y + z * z
+        if not 0.8 < norm < 1.2:  # also true of NaN
+            return Fault("imu", f"the IMU's quaternion {[w, x, y, z]} has squared norm {norm:.3g}")
+        if not math.isfinite(sum(float(value) for value in signals.gyro)):
+            return Fault("imu", f"gyro is not finite: {np.asarray(signals.gyro).tolist()}")
+        tilt = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y) / norm)))
+        if tilt > self.limits.max_tilt:
+            return Fault("tilt", f"the base is tilted by {tilt:.2f} rad (limit {self.limits.max_tilt:g})")
+        pos, vel = signals.joint_pos, signals.joint_vel
+        if not ((pos >= self._lowest) & (pos <= self._highest)).all():
+            return self._position_fault(pos)
+        speed = np.abs(vel)
+        if not (speed <= self.max_vel).all():
+            return self._velocity_fault(vel, speed)
+        return None
+
+    def _position_fault(self, pos: Array) -> Fault:
+        if not np.isfinite(pos).all():
+            return Fault("not_finite", f"joint_pos is not finite: {np.asarray(pos).tolist()}")
+        margin = self.limits.joint_pos_margin
+        beyond = np.maximum(self._lowest - pos, pos - self._highest) + margin
+        worst = int(beyond.argmax())
+        return Fault("joint_limit", f"{self.joint_names[worst]} is {beyond[worst]:.2f} rad beyond its range")
+
+    def _velocity_fault(self, vel: Array, speed: Array) -> Fault:
+        if not np.isfinite(vel).all():
+            return Fault("not_finite", f"joint_vel is not finite: {np.asarray(vel).tolist()}")
+        worst = int((speed - self.max_vel).argmax())
+        name, limit = self.joint_names[worst], self.max_vel[worst]
+        return Fault("joint_velocity", f"{name} turns at {speed[worst]:.1f} rad/s (limit {limit:g})")
+
+    def _motors(self, health: Health, now: float) -> Fault | None:
+        temperature = health.motor_temperature
+        if temperature is not None and not np.max(temperature) <= self.max_temperature:
+            worst = int(np.argmax(temperature))
+            return Fault("temperature", f"the motor of {self.joint_names[worst]} is at {temperature[worst]:.0f} "
+                                        f"degrees C (limit {self.max_temperature:g})")  # fmt: skip
+        if health.battery is not None and not health.battery >= self.min_battery:
+            charge = f"{100 * health.battery:.0f} % (limit {100 * self.min_battery:g} %)"
+            return Fault("battery", f"the battery is at {charge}")
+        lost = health.motor_lost
+        if lost is not None and not self._lost.count(float(np.sum(lost)), now):
+            worst = self.joint_names[int(np.argmax(lost))]
+            return Fault("motor_lost", f"motors lose messages; most so far, {np.max(lost):g}, that of {worst}")
+        return None
+
+    def not_ready(self, signals: Signals) -> Fault | None:
         """Why the policy must not take over from the default pose, or None."""
         error = np.abs(signals.joint_pos - self.default)
         if error.max() > self.limits.max_ready_error:
             worst = int(error.argmax())
-            return (
+            return Fault(
+                "not_ready",
                 f"{self.joint_names[worst]} is {error[worst]:.2f} rad from the default pose "
-                f"(limit {self.limits.max_ready_error:g}): does the robot stand on its feet?"
+                f"(limit {self.limits.max_ready_error:g}): does the robot stand on its feet?",
             )
         return None
 
-    def clamp(self, targets: Array, signals: Signals, stiffness: Array, damping: Array) -> Array:
-        """Targets within the joint ranges, for which the PD law asks for no more than the effort limit at this moment.
+    def nonsense(self, targets: Array) -> Fault | None:
+        """Why a policy's targets must not be followed even clamped, or None."""
+        error = np.abs(targets - self.default)
+        if not error.max() <= self.limits.max_target:
+            worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
+            return Fault("policy_output", f"the policy wants {self.joint_names[worst]} at {targets[worst]:g} rad")
+        return None
 
-        The second clamp also bounds how fast a target can run away, so there is no separate rate limit.
-        """
-        softest = np.maximum(stiffness, 1e-9)  # a joint without stiffness is held by nothing that could be clamped
-        centre = signals.joint_pos + damping / softest * signals.joint_vel
-        reach = self.effort_limit / softest
-        return np.clip(np.clip(targets, centre - reach, centre + reach), self.low, self.high)
+    def limit_rate(self, targets: Array, previous: Array) -> tuple[Array, bool]:
+        """Targets no further from the previous policy period's than ``max_target_rate`` allows; True if it cut some."""
+        step = self.limits.max_target_rate * self.period
+        limited = np.clip(targets, previous - step, previous + step)
+        return limited, bool((limited != targets).any())
 
 
-def standing_gains(contract: Contract, joint_names: tuple[str, ...]) -> tuple[Array, Array]:
+class _Leaky:
+    """A counter that forgets ``rate`` events per second, and is full at the ``rate`` of one second."""
+
+    def __init__(self, rate: float):
+        self.rate, self.level = rate, 0.0
+        self.last: tuple[float, float] | None = None
+
+    def count(self, total: float, now: float) -> bool:
+        """Take in how many there have been in all; False if that is too many in too short a time."""
+        if self.last is not None:
+            before, time = self.last
+            self.level = max(0.0, self.level - self.rate * (now - time)) + max(0.0, total - before)
+        self.last = total, now
+        return self.level <= self.rate
+
+
+def standing_gains(
+    contract: Contract, joint_names: tuple[str, ...], hardware: Hardware | None = None
+) -> tuple[Array, Array]:
     """kp and kd of each joint for the ramp and the hold, at least the policy's, (J,) each.
 
     A policy's gains are often too soft to stand on without feedback: the robot would sink to where the policy has
-    never been. These reach the effort limit at ``STANDING_REACH``, with the policy's damping ratio.
+    never been. These reach the effort limit at ``STANDING_REACH``, with the policy's damping ratio; on hardware within
+    what it allows, and damped at least as at the end of everything.
     """
     stiffness, damping = walking_gains(contract, joint_names)
     order = [contract.joint_names.index(name) for name in joint_names]
     effort = np.array(contract.per_joint("effort_limit"))[order]
     factor = np.maximum(1.0, effort / (STANDING_REACH * np.maximum(stiffness, 1e-9)))
-    return factor * stiffness, np.sqrt(factor) * damping
+    stiff, damped = factor * stiffness, np.sqrt(factor) * damping
+    if hardware is not None:
+        tables = hardware.max_stiffness, hardware.max_damping, hardware.damping
+        max_stiff, max_damped, soft = (np.array([table[name] for name in joint_names]) for table in tables)
+        stiff, damped = np.minimum(stiff, max_stiff), np.minimum(np.maximum(damped, soft), max_damped)
+    return stiff, damped
 
 
 def walking_gains(contract: Contract, joint_names: tuple[str, ...]) -> tuple[Array, Array]:
