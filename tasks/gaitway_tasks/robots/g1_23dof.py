@@ -43,8 +43,8 @@ UNITREE_G1_23DOF = Hardware(
     max_damping=by_pattern(_SLOTS, MAX_DAMPING),
     damping=by_pattern(_SLOTS, {".*": 3.0}),
     mode_machines={
-        1: "23 joints, first gears",
         4: "23 joints",
+        1: "23 joints, first gears",
         10: "23 joints, hips of 22.5 to 1",
     },
 )

@@ -56,8 +56,8 @@ UNITREE_G1 = Hardware(
     max_damping=by_pattern(MOTORS, MAX_DAMPING),
     damping=by_pattern(MOTORS, {".*": 3.0}),
     mode_machines={
-        2: "29 joints, first gears",
         5: "29 joints",
+        2: "29 joints, first gears",
         11: "29 joints, hips of 22.5 to 1",
         13: "29 joints, newer wrists",
         15: "29 joints, hips of 22.5 to 1 and newer wrists",

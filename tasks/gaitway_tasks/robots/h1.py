@@ -47,10 +47,12 @@ UNITREE_H1 = Hardware(
     max_stiffness=by_pattern(_MOTORS, {".*_knee|torso": 300.0, ".*_shoulder_pitch": 100.0, _WEAK: 60.0, ".*": 200.0}),
     max_damping=by_pattern(_MOTORS, {".*_knee|torso": 6.0, _WEAK: 2.0, ".*": 5.0}),
     damping=by_pattern(_MOTORS, {".*_knee": 6.0, _WEAK: 2.0, ".*": 5.0}),
+    imu_joint="torso",
 )
 """Motor order and modes: Unitree's ``h1_low_level_example.py`` (unitree_sdk2_python). Limits of effort and speed: its
 ``h1.urdf``. Gains: the largest of that example and of its ``unitree_rl_lab`` (``deploy/robots/h1`` and the H1 that it
-trains); the damping is the passive state's. That example commands every 10 ms, ``unitree_rl_lab`` faster than we do."""
+trains); the damping is the passive state's. That example commands every 10 ms, ``unitree_rl_lab`` faster than we do.
+The IMU is in the torso: its ``unitree_rl_gym`` (``deploy_real``)."""
 
 
 _LEG_POSE = (0.0, 0.0, -0.28, 0.79, -0.52)

@@ -46,6 +46,8 @@ class Hardware:
     """How parallel ankles and waists are driven, "unitree_hg" only: 0 by pitch and roll, 1 by their two motors."""
     feet: tuple[str, ...] = ()
     """Foot under each force sensor, in the order of the wire; empty where there are none."""
+    imu_joint: str | None = None
+    """Joint about z that carries the IMU away from the base, such as a waist; None for an IMU in the base."""
     stand_down: tuple[str, int] | None = None
     """Service and function that lay the robot down before its own controller is switched off."""
     command_period: float = 0.002
@@ -70,6 +72,8 @@ class Hardware:
                 raise ValueError(f"{self.name}: {key} must have each joint of motors, and has not: {', '.join(wrong)}")
             if bad := [name for name in joints if not values[name] > 0]:
                 raise ValueError(f"{self.name}: {key} of {bad[0]} is {values[bad[0]]}, and must be positive")
+        if self.imu_joint is not None and self.imu_joint not in joints:
+            raise ValueError(f"{self.name}: imu_joint {self.imu_joint!r} is none of its motors'")
         if not self.command_period > 0:
             raise ValueError(f"{self.name}: command_period is {self.command_period}, and must be positive")
 

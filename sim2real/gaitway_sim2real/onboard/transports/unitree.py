@@ -25,6 +25,10 @@ ENOUGH = 5
 """Good states that make a connection."""
 LOOK_EVERY = 0.5
 """Seconds between two looks for other writers of commands: discovery is too slow for every period."""
+DISCOVERY = 0.5
+"""Seconds until everyone on the network knows of everyone else."""
+LEAVING = 1.0
+"""Seconds that the robot's own controller gets to leave the topic of commands once it is released."""
 REMOTE_AGE = 0.5
 """A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
 
@@ -101,6 +105,11 @@ class UnitreeRobot:
             )
         if self._seen:
             return f"only {self._seen} good states came on {STATE} within {timeout:g} s: is the network overloaded?"
+        if types := self.bus.other_types(self.state_topic):
+            return (
+                f"{STATE} carries {', '.join(types)}, and {name} speaks {self.state_topic.type}: another robot, or "
+                "another firmware: name the robot that is there"
+            )
         if writers := self.bus.other_writers(self.state_topic):
             return (
                 f"no state came within {timeout:g} s on {self.where}, though {', '.join(writers)} offers {STATE}: "
@@ -134,15 +143,21 @@ class UnitreeRobot:
     def take_over(self) -> None:
         if self._signals is None:
             raise DeployError("connect before taking over")
+        commands = self.bus.publisher(self.command_topic)
+        self.sleep_until(self.clock() + DISCOVERY)  # so that damping is heard at once when nobody else holds the robot
         if self.own_controller:
             release(self.bus, self.hardware, say=self.say)
         self._look()
+        deadline = self.clock() + LEAVING
+        while self._others and self.clock() < deadline:
+            self.sleep_until(self.clock() + self.period)
+            self._look()
         if self._others:
             raise DeployError(
                 f"{', '.join(self._others)} also writes {COMMAND}: two writers make the motors jump between their "
                 "commands: stop the other program"
             )
-        self._commands = self.bus.publisher(self.command_topic)
+        self._commands = commands
         self.damp()
 
     # ---- at the control rate ---------------------------------------------------------------------------------------

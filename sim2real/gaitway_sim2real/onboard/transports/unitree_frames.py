@@ -11,6 +11,7 @@ from ..wire import crc
 from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
 from ..wire.idl import Struct
 from ..wire.layouts import layout_of
+from .imu import imu_in_base
 from .remote import parse_remote
 
 COMMANDS: dict[str, Struct] = {"unitree_go": GO_LOW_CMD, "unitree_hg": HG_LOW_CMD}
@@ -77,6 +78,8 @@ class StateFrame:
         self._lost = message["motor_state.lost"] if self._go else None
         imu = {"quat": "quaternion", "gyro": "gyroscope", "accelerometer": "accelerometer"}
         self._imu = {name: message[f"imu_state.{field}"] for name, field in imu.items()}
+        waist = hardware.imu_joint
+        self._waist = None if waist is None else hardware.joint_names.index(waist)
         self._feet = message["foot_force"] if hardware.feet else None
         self._tick = message["tick"]
         self._remote_bytes = b""
@@ -94,15 +97,19 @@ class StateFrame:
 
     def signals(self, stamp: float) -> Signals:
         """A copy of the state."""
-        joint, imu, slots = self._joint, self._imu, self._slots
+        joint, slots = self._joint, self._slots
         temperature = joint["temperature"][slots]
+        position, velocity = joint["pos"][slots].astype(float), joint["vel"][slots].astype(float)
+        quat, gyro, accelerometer = (view.astype(float) for view in self._imu.values())
+        if self._waist is not None:
+            imu_in_base(quat, gyro, accelerometer, position[self._waist], velocity[self._waist])
         return Signals(
-            joint_pos=joint["pos"][slots].astype(float),
-            joint_vel=joint["vel"][slots].astype(float),
-            imu_quat_wxyz=imu["quat"].astype(float),
-            gyro=imu["gyro"].astype(float),
+            joint_pos=position,
+            joint_vel=velocity,
+            imu_quat_wxyz=quat,
+            gyro=gyro,
             stamp=stamp,
-            accelerometer=imu["accelerometer"].astype(float),
+            accelerometer=accelerometer,
             joint_torque=joint["torque"][slots].astype(float),
             foot_force=None if self._feet is None else self._feet.astype(float),
             health=Health(

@@ -69,9 +69,15 @@ class DdsBus:
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
         """As :meth:`Bus.other_writers`, whatever type they write. Discovery takes some 100 ms to tell of them."""
+        return self._others().writers(topic.name, self._ignored)
+
+    def other_types(self, topic: Topic) -> tuple[str, ...]:
+        return tuple(found for found in self._others().types(topic.name, self._ignored) if found != topic.type)
+
+    def _others(self) -> Any:
         if self._presence is None:
             raise _closed()
-        return self._presence.writers(topic.name, self._ignored)
+        return self._presence
 
     def ignore(self, guid: str) -> None:
         """Never count the bus with this :attr:`guid` among the others: a guardian's, which writes when this cannot."""

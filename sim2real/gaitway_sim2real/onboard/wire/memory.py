@@ -43,7 +43,7 @@ class MemoryBus:
         self.time = deadline
 
     def publisher(self, topic: Topic) -> _Publisher:
-        self._shared.writers[topic.name].append(self.name)
+        self._shared.writers[topic.name].append((self.name, topic.type))
         return _Publisher(self._shared, topic)
 
     def subscriber(self, topic: Topic) -> _Subscriber:
@@ -52,11 +52,15 @@ class MemoryBus:
         return _Subscriber(queue)
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(name for name in self._shared.writers[topic.name] if name != self.name)
+        return tuple(name for name, _ in self._shared.writers[topic.name] if name != self.name)
+
+    def other_types(self, topic: Topic) -> tuple[str, ...]:
+        writers = self._shared.writers[topic.name]
+        return tuple(sorted({kind for name, kind in writers if name != self.name and kind != topic.type}))
 
     def close(self) -> None:
         for writers in self._shared.writers.values():
-            writers[:] = [name for name in writers if name != self.name]
+            writers[:] = [writer for writer in writers if writer[0] != self.name]
 
 
 class _Shared:
@@ -64,7 +68,7 @@ class _Shared:
         self.time = 0.0
         self.simulations: list[Callable[[float], None]] = []
         self.queues: defaultdict[str, list[deque[tuple[float, bytes]]]] = defaultdict(list)
-        self.writers: defaultdict[str, list[str]] = defaultdict(list)
+        self.writers: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
 
 
 class _Publisher:

@@ -25,10 +25,20 @@ class Presence:
         self._participants = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
         self._publications = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
         self._names: dict[str, str] = {}
-        self._writers: dict[str, tuple[str, str]] = {}  # topic and participant, by writer
+        self._writers: dict[str, tuple[str, str, str]] = {}  # topic, participant and type, by writer
 
     def writers(self, topic: str, ignored: Collection[str]) -> tuple[str, ...]:
         """Every participant but the ignored ones that writes ``topic``: process, host and address if it tells them."""
+        self._look()
+        others = {who for name, who, _ in self._writers.values() if name == topic and who not in ignored}
+        return tuple(sorted(self._names.get(who, f"participant {who}") for who in others))
+
+    def types(self, topic: str, ignored: Collection[str]) -> tuple[str, ...]:
+        """The types that they write it with."""
+        self._look()
+        return tuple(sorted({t for name, who, t in self._writers.values() if name == topic and who not in ignored}))
+
+    def _look(self) -> None:
         for sample, alive in _changes(self._participants):
             if alive:
                 self._names[str(sample.key)] = _describe(sample)
@@ -36,11 +46,9 @@ class Presence:
                 self._names.pop(str(sample.key), None)
         for sample, alive in _changes(self._publications):
             if alive:
-                self._writers[str(sample.key)] = (sample.topic_name, str(sample.participant_key))
+                self._writers[str(sample.key)] = (sample.topic_name, str(sample.participant_key), sample.type_name)
             else:
                 self._writers.pop(str(sample.key), None)
-        others = {who for name, who in self._writers.values() if name == topic and who not in ignored}
-        return tuple(sorted(self._names.get(who, f"participant {who}") for who in others))
 
 
 def _changes(reader: BuiltinDataReader) -> Iterator[tuple[Any, bool]]:
