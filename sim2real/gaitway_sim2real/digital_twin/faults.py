@@ -59,6 +59,7 @@ class FaultBoard:
     def __init__(self, joint_high: np.ndarray, fastest: float, hottest: float):
         """``joint_high`` [rad] (J,) ends the joints' ranges; limits of speed [rad/s] and temperature [degrees C]."""
         self.injections: list[Injection] = []
+        self._begun: set[Injection] = set()
         self._high, self._fastest, self._hottest = joint_high, fastest, hottest
         self._frozen: Reading | None = None
         self._missed = 0
@@ -66,9 +67,11 @@ class FaultBoard:
     def active(self, fault: Fault, now: float) -> bool:
         return any(injection.fault is fault and injection.at(now) for injection in self.injections)
 
-    def starting(self, now: float, dt: float) -> list[Injection]:
-        """What begins in the ``dt`` [s] that end now."""
-        return [injection for injection in self.injections if now - dt < injection.start <= now]
+    def starting(self, now: float) -> list[Injection]:
+        """What has begun since this was last asked."""
+        begun = [each for each in self.injections if each.start <= now and each not in self._begun]
+        self._begun.update(begun)
+        return begun
 
     def spoil(self, reading: Reading, now: float) -> Reading:
         """The reading with every active fault."""

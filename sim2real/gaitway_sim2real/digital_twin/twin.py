@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from gaitway_tasks.robots import Robot
+from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..onboard.interface import Remote
+from ..onboard.transports.open import hardware_of
 from ..onboard.transports.remote import BUTTONS
 from ..onboard.wire.bus import Bus
 from ..onboard.wire.memory import MemoryBus
@@ -112,7 +114,7 @@ class Twin:
         self._reading = self.sensors.read(0, self.side.period)
         self._told: Reading | None = None
         self._tipping = False
-        self._remote = Remote()
+        self._remote, self._let_go = Remote(), math.inf
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -166,11 +168,13 @@ class Twin:
         period = self.side.period
         self._next_state = max(self._next_state, now - period) + period
         faults, remote = self.faults, self._remote
-        for injection in faults.starting(now, period):
+        for injection in faults.starting(now):
             if injection.fault is Fault.WRITER:
                 self.side.intrude()
             elif injection.fault is Fault.FALL:
                 self._tipping = True
+        if now >= self._let_go:
+            self.press()
         if faults.active(Fault.STOP, now):
             remote = Remote(remote.left, remote.right, remote.buttons | frozenset(STOP_BUTTONS))
         self.side.remote = remote
@@ -225,11 +229,12 @@ class Twin:
         self.faults.injections.append(injection)
         return injection
 
-    def press(self, *buttons: str) -> None:
-        """Hold these buttons of the operator's transmitter, and no others, from now on."""
+    def press(self, *buttons: str, seconds: float = math.inf) -> None:
+        """Hold these buttons of the operator's transmitter, and no others, for so long."""
         if unknown := [name for name in buttons if name not in BUTTONS]:
             raise TwinError(f"the transmitter has no button {', '.join(unknown)}; it has {', '.join(BUTTONS)}")
         self._remote = Remote(self._remote.left, self._remote.right, frozenset(buttons))
+        self._let_go = self.time + seconds
 
     def stick(self, left: tuple[float, float] = (0.0, 0.0), right: tuple[float, float] = (0.0, 0.0)) -> None:
         """Hold the sticks there, in [-1, 1]; right and up are positive."""
@@ -252,3 +257,9 @@ class Twin:
     def counters(self) -> Counters:
         """What became of the frames on the command topic."""
         return self.side.counters
+
+
+def open_twin(name: str, bus: Bus, *, config: Path | None = None, **settings: Any) -> Twin:
+    """The twin of what ``gaitway deploy --robot`` calls ``name``; ``settings`` are :class:`Twin`'s."""
+    hardware = hardware_of(name)
+    return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, **settings)
