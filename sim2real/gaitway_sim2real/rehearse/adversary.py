@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..contract import Contract
-from ..onboard.interface import Array, Signals
-from ..onboard.policy import OnboardPolicy
+from ..onboard.interface import Array
 
 Output = Callable[["Adversary", Array], Array]
 """Targets in place of those of the policy, (J,), in the robot's order."""
@@ -17,40 +16,21 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class Adversary:
-    """A policy whose output is replaced behind its own checks, so that only the controller's are left.
+    """Replaces a policy's output, behind the policy's own checks: only the controller's are left."""
 
-    Offers what :class:`OnboardPolicy` does.
-    """
-
-    def __init__(self, policy: OnboardPolicy, kind: str, joint_names: Sequence[str], seed: int = 0):
+    def __init__(self, kind: str, contract: Contract, joint_names: Sequence[str], seed: int = 0):
         """``kind`` is a key of :data:`ADVERSARIES`; ``joint_names`` is the order of the robot's joints."""
-        contract = policy.contract
         order = [contract.joint_names.index(name) for name in joint_names]
         self.default = np.array(contract.default_joint_pos)[order]
         self.low, self.high = np.array(contract.joint_pos_limits)[order].T
         self.random, self.steps = np.random.default_rng(seed), 0
-        self._policy, self._seed, self._output = policy, seed, ADVERSARIES[kind][1]
+        self._output = ADVERSARIES[kind][1]
 
-    @property
-    def contract(self) -> Contract:
-        return self._policy.contract
-
-    @property
-    def action(self) -> Array:
-        return self._policy.action
-
-    @property
-    def state(self) -> Array:
-        return self._policy.state
-
-    def reset(self) -> None:
-        self.random, self.steps = np.random.default_rng(self._seed), 0
-        self._policy.reset()
-
-    def step(self, signals: Signals, command: Sequence[float] | Array) -> Array:
-        targets = self._output(self, np.array(self._policy.step(signals, command), dtype=np.float64))
+    def __call__(self, targets: Array) -> Array:
+        """What is sent in place of ``targets`` [rad], (J,)."""
+        found = self._output(self, targets)
         self.steps += 1
-        return targets
+        return found
 
 
 def _far(policy: Adversary, targets: Array) -> Array:

@@ -54,7 +54,7 @@ class Audit:
         self._slots = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is not None])
         self._unused = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is None], dtype=int)
         limit = np.array([hardware.effort_limit[name] for name in hardware.joint_names])
-        self._limit = limit if effort_limit is None else np.minimum(limit, effort_limit)
+        self.limit = limit if effort_limit is None else np.minimum(limit, effort_limit)
         self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
         self._pending: deque[tuple[float, bytes]] = deque()
         self._answered: tuple[Array, Array] | None = None
@@ -99,7 +99,7 @@ class Audit:
             return Frame(time, np.inf, stiff, "; ".join([*faults, "not finite"]))
         share = np.nan
         if self._answered is not None:
-            share = float((np.abs(self._torque(used, *self._answered)) / self._limit).max())
+            share = float((np.abs(self._torque(used, *self._answered)) / self.limit).max())
         return Frame(time, share, stiff, "; ".join(faults))
 
     @staticmethod

@@ -1,0 +1,196 @@
+"""The fault matrix: each trouble that the controller must notice, in each mode that moves the robot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..contract import Contract
+from ..digital_twin.faults import Fault
+from ..digital_twin.quirks import Quirks
+from ..onboard.commands import follow, tour
+from ..onboard.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
+from ..onboard.interface import Array
+from .stage import Performance, Stage
+from .verdict import FAULTS, Check, Trial
+
+AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5}
+"""When a fault begins, in the time of its mode [s]."""
+CONFIG = ControllerConfig(hold=1.5)
+POLICY_PERIODS = 2
+"""Within which damping must follow a detection."""
+LONG = 4.0
+"""Of policy [s]: more than any fault needs."""
+STALL = 0.08
+"""[s]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """One row of the matrix."""
+
+    name: str
+    about: str
+    causes: tuple[str, ...]
+    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, or an exception."""
+    provoke: Callable[[Stage], None]
+    within: float = 0.1
+    """How soon it must be detected [s]."""
+    modes: tuple[Mode, ...] = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
+
+
+def _wire(fault: Fault, about: str, *causes: str, within: float = 0.1) -> Trouble:
+    return Trouble(
+        name=fault.value, about=about, causes=causes, within=within, provoke=lambda stage: stage.twin.inject(fault)
+    )
+
+
+def _stall(stage: Stage) -> None:
+    """Time passes for the robot, and nobody calls the controller."""
+    late = stage.bus.clock() + STALL
+    stage.twin.advance(late)
+    stage.bus.time = late
+
+
+def _raise(stage: Stage) -> None:
+    def twist(targets: Array) -> Array:
+        raise RuntimeError("the policy's code is broken")
+
+    stage.policy.twist = twist
+
+
+def _spoil(stage: Stage) -> None:
+    stage.policy.twist = lambda targets: np.full(len(targets), np.nan)
+
+
+TROUBLES = (
+    _wire(Fault.SILENCE, "No state comes any more, as when a cable is pulled.", "state_age"),
+    _wire(Fault.FROZEN, "States keep coming, always the same one.", "frozen_tick"),
+    _wire(Fault.CHECKSUM, "States come with a wrong checksum.", "checksum", "state_age"),
+    _wire(Fault.IMU_NAN, "The IMU says NaN.", "imu"),
+    _wire(Fault.IMU_ZERO, "The IMU's quaternion is all zero.", "imu"),
+    _wire(Fault.TILT, "The IMU says that the robot lies on its side.", "tilt"),
+    _wire(Fault.FALL, "The robot is tipped over.", "tilt", "joint_velocity", within=1.0),
+    _wire(Fault.JOINT_NAN, "An encoder says NaN.", "not_finite"),
+    _wire(Fault.JOINT_RANGE, "An encoder reads beyond the end of its joint.", "joint_limit"),
+    _wire(Fault.JOINT_SPEED, "A joint seems to turn faster than its motor can.", "joint_velocity"),
+    _wire(Fault.TEMPERATURE, "A motor is too hot.", "temperature"),
+    _wire(Fault.BATTERY, "The battery is nearly empty.", "battery"),
+    _wire(Fault.LOST, "A motor counts lost messages with every state.", "motor_lost"),
+    _wire(Fault.WRITER, "A second program offers commands.", "second_writer", within=0.6),
+    _wire(Fault.STOP, "The operator presses the stop buttons of the transmitter.", OPERATOR_STOP),
+    Trouble(
+        name="stall",
+        about=f"The control loop is not run for {1e3 * STALL:g} ms.",
+        causes=("loop_overrun", "state_age"),
+        provoke=_stall,
+    ),
+    Trouble(
+        name="exception",
+        about="The policy raises an exception.",
+        causes=("RuntimeError",),
+        provoke=_raise,
+        modes=(Mode.POLICY,),
+    ),
+    Trouble(
+        name="policy-nan",
+        about="The policy puts out NaN.",
+        causes=("policy_output",),
+        provoke=_spoil,
+        modes=(Mode.POLICY,),
+    ),
+)
+
+
+def rehearse_faults(
+    bundle: Path,
+    hardware: Hardware,
+    *,
+    quirks: Quirks,
+    seed: int = 0,
+    model: Path | None = None,
+    troubles: Sequence[Trouble] = TROUBLES,
+    modes: Sequence[Mode] = (Mode.RAMP, Mode.HOLD, Mode.POLICY),
+) -> Iterator[Trial]:
+    """One trial for each trouble in each of ``modes`` that it can happen in, as it is done."""
+    for trouble in troubles:
+        for mode in modes:
+            if mode in trouble.modes:
+                yield rehearse_fault(bundle, hardware, trouble, mode, quirks=quirks, seed=seed, model=model)
+
+
+def rehearse_fault(
+    bundle: Path, hardware: Hardware, trouble: Trouble, mode: Mode, *, quirks: Quirks, seed: int, model: Path | None
+) -> Trial:
+    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+    cue = _Cue(stage, trouble, mode)
+    stage.bus.attach(cue.look)
+    contract = stage.policy.contract
+    script = follow(tour(contract, 2.0 * LONG))
+    performance = stage.perform(script, LONG, config=CONFIG, on_start=cue.meet)
+    return _judge(trouble, mode, cue.time, performance, contract)
+
+
+class _Cue:
+    """Provokes a trouble once, when its mode has lasted long enough."""
+
+    def __init__(self, stage: Stage, trouble: Trouble, mode: Mode):
+        self.stage, self.trouble, self.mode = stage, trouble, mode
+        self.time = math.nan
+        self._controller: Controller | None = None
+
+    def meet(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def look(self, deadline: float) -> None:
+        controller, now = self._controller, self.stage.bus.clock()
+        if controller is None or controller.mode is not self.mode or not math.isnan(self.time):
+            return
+        if now - controller.since >= AFTER[self.mode]:
+            self.time = now
+            self.trouble.provoke(self.stage)
+
+
+def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performance, contract: Contract) -> Trial:
+    witness, audit = performance.witness, performance.audit
+    event = witness.first("trip") or witness.first("stop")
+    detected = event.time if event is not None and math.isfinite(event.time) else math.nan
+    frames = [frame for frame in audit.frames if frame.time >= detected]
+    last_stiff = max((frame.time for frame in frames if frame.stiff), default=detected)
+    after = [frame for frame in frames if frame.time > last_stiff or not frame.stiff]
+    shares = [frame.share for frame in audit.frames if not math.isnan(frame.share)]
+    period = contract.control_dt
+    cause = performance.report.cause if performance.report is not None else performance.error.partition(":")[0]
+    checks = (
+        Check(title="reason named", value=float(cause in trouble.causes), limit=1, at_least=True),
+        Check(title="detected after", value=1e3 * (detected - provoked), limit=1e3 * trouble.within, unit="ms"),
+        Check(
+            title="from detection to the last frame with stiffness",
+            value=1e3 * (last_stiff - detected),
+            limit=1e3 * POLICY_PERIODS * period,
+            unit="ms",
+        ),
+        Check(
+            title="damping at the end",
+            value=after[-1].time - after[0].time if after else 0.0,
+            limit=CONFIG.damp - 2.0 * period,
+            unit="s",
+            at_least=True,
+        ),
+        Check(title="largest torque asked for, of the limit", value=max(shares, default=math.nan), limit=1.0),
+        Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+    )
+    return Trial(
+        group=FAULTS,
+        name=trouble.name,
+        mode=mode.value,
+        about=trouble.about,
+        outcome=performance.outcome,
+        checks=checks,
+        facts={"detected after [ms]": 1e3 * (detected - provoked)},
+    )

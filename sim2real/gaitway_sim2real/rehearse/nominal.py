@@ -1,0 +1,141 @@
+"""Nothing goes wrong: lying, standing up, the command script again and again, lying down; and nobody may notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..contract import Contract
+from ..digital_twin.quirks import Quirks
+from ..onboard.commands import Script, follow, tour
+from ..onboard.controller import Mode
+from ..onboard.loop import Period
+from ..validate.scenarios import LINEAR, YAW
+from ..validate.simulate import MAX_TILT, MIN_HEIGHT
+from .stage import Stage
+from .trace import Trace
+from .verdict import NOMINAL, Check, Trial
+
+LAP = 27.0
+"""Length of one tour of the trained commands [s]."""
+SETTLE = 1.0
+"""After a change of command, the velocity is not judged for this long [s]."""
+
+
+def laps(contract: Contract, seconds: float) -> Script:
+    """The tour of the trained commands, as often as ``seconds`` hold it; at least once, then faster."""
+    count = max(1, round(seconds / LAP))
+    length = seconds / count
+    return [(lap * length + time, command) for lap in range(count) for time, command in tour(contract, length)]
+
+
+def rehearse_nominal(
+    bundle: Path,
+    hardware: Hardware,
+    *,
+    seconds: float,
+    quirks: Quirks,
+    seed: int = 0,
+    script: Script | None = None,
+    model: Path | None = None,
+) -> tuple[Trial, Trace]:
+    """``seconds`` of policy. ``script`` replaces the tour."""
+    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+    contract = stage.policy.contract
+    film = _Film(stage)
+    performance = stage.perform(follow(script or laps(contract, seconds)), seconds, on_period=film.take)
+    trace = film.trace(seconds / max(1, round(seconds / LAP)) if script is None else 0.0)
+    linear, yaw = trace.errors(SETTLE)
+    report, witness, audit = performance.report, performance.witness, performance.audit
+    checks = (
+        Check(title="falls", value=film.falls(contract), limit=0),
+        Check(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
+        Check(title="policy periods with a clamped command", value=report.clamped if report else np.nan, limit=0),
+        Check(
+            title="share of the script walked",
+            value=len(trace.time) * contract.control_dt / seconds,
+            limit=0.999,
+            at_least=True,
+        ),
+        Check(title="mean velocity error", value=linear, limit=LINEAR.value, unit="m/s"),
+        Check(title="mean yaw rate error", value=yaw, limit=YAW.value, unit="rad/s"),
+        Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+        Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        Check(title="frames with stiffness after the end", value=_stiff_after_end(stage), limit=0),
+    )
+    trial = Trial(
+        group=NOMINAL,
+        name="command script",
+        about=f"Lying, standing up, {seconds:g} s of the command script, lying down; {_words(quirks)}.",
+        outcome=performance.outcome,
+        checks=checks,
+        facts={
+            "command frames": float(len(audit.frames)),
+            "distance walked [m]": film.distance,
+            "fastest [m/s]": float(np.linalg.norm(trace.velocity[:, :2], axis=1).max()) if len(trace.time) else 0.0,
+            "largest tilt [rad]": float(trace.tilt.max()) if len(trace.time) else np.nan,
+            "lowest height [m]": float(trace.height.min()) if len(trace.time) else np.nan,
+            "late policy periods": float(witness.late),
+        },
+    )
+    return trial, trace
+
+
+def _stiff_after_end(stage: Stage) -> float:
+    """Frames with stiffness after the last mode, damping, began."""
+    end = stage.witness.since(Mode.DAMP)
+    return np.nan if end is None else float(sum(frame.stiff for frame in stage.audit.since(end)))
+
+
+def _words(quirks: Quirks) -> str:
+    return (
+        f"{100 * quirks.loss:g} % of the states and {100 * quirks.command_loss:g} % of the commands lost, "
+        f"up to {1e3 * quirks.jitter:g} ms late"
+    )
+
+
+class _Film:
+    """Looks at the twin's truth once per policy period."""
+
+    def __init__(self, stage: Stage):
+        self.stage, self.distance = stage, 0.0
+        self._rows: list[tuple[float, ...]] = []
+        self._steps = self._first_frame = 0
+        self._last: np.ndarray | None = None
+        self._every = round(stage.policy.contract.control_dt / stage.robot.period)
+
+    def take(self, period: Period) -> None:
+        if period.mode is not Mode.POLICY:
+            return
+        self._steps += 1
+        if self._steps % self._every:
+            return
+        truth = self.stage.twin.truth()
+        frames = self.stage.audit.frames
+        share = max((frame.share for frame in frames[self._first_frame :]), default=np.nan)
+        self._first_frame = len(frames)
+        if self._last is not None:
+            self.distance += float(np.linalg.norm(truth.base_pos[:2] - self._last))
+        self._last = truth.base_pos[:2].copy()
+        velocity = (*truth.base_lin_vel[:2], truth.base_ang_vel[2])
+        self._rows.append((period.time, *period.command, *velocity, truth.base_pos[2], truth.tilt, share))
+
+    def trace(self, lap: float) -> Trace:
+        rows = np.array(self._rows).reshape(-1, 10)
+        return Trace(
+            time=rows[:, 0] - (rows[0, 0] if len(rows) else 0.0),
+            command=rows[:, 1:4],
+            velocity=rows[:, 4:7],
+            height=rows[:, 7],
+            tilt=rows[:, 8],
+            share=rows[:, 9],
+            lap=lap,
+        )
+
+    def falls(self, contract: Contract) -> float:
+        """1 if the base was ever tilted or low as the validation suite defines a fall."""
+        trace = self.trace(0.0)
+        fallen = (trace.tilt > MAX_TILT) | (trace.height < MIN_HEIGHT * contract.init_height)
+        return float(fallen.any()) if len(fallen) else np.nan

@@ -1,0 +1,69 @@
+"""Policies that went wrong, at the twin: does anything they want reach a motor?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..digital_twin.quirks import Quirks
+from ..onboard.commands import follow, tour
+from ..onboard.controller import Mode
+from .adversary import ADVERSARIES, Adversary
+from .stage import Stage
+from .verdict import POLICIES, Check, Trial
+
+SECONDS = 6.0
+"""Of a policy that went wrong, unless it is stopped before [s]."""
+
+
+def rehearse_policies(
+    bundle: Path,
+    hardware: Hardware,
+    *,
+    quirks: Quirks,
+    seed: int = 0,
+    model: Path | None = None,
+    kinds: Sequence[str] = tuple(ADVERSARIES),
+    seconds: float = SECONDS,
+) -> Iterator[Trial]:
+    """One trial for each of ``kinds``, as it is done."""
+    for kind in kinds:
+        stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+        contract = stage.policy.contract
+        stage.policy.twist = Adversary(kind, contract, hardware.joint_names, seed)
+        performance = stage.perform(follow(tour(contract, seconds)), seconds)
+        witness, audit = performance.witness, performance.audit
+        began, ended = witness.since(Mode.POLICY), witness.since(Mode.DAMP)
+        stiff = sum(frame.stiff for frame in audit.since(ended)) if ended is not None else math.nan
+        yield Trial(
+            group=POLICIES,
+            name=kind,
+            about=f"{ADVERSARIES[kind][0][0].upper()}{ADVERSARIES[kind][0][1:]}.",
+            outcome=performance.outcome,
+            checks=(
+                Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+                Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+                Check(title="policy in control", value=float(began is not None), limit=1, at_least=True),
+                Check(title="frames with stiffness after the end", value=stiff, limit=0),
+                Check(title="exceptions", value=float(performance.report is None), limit=0),
+            ),
+            facts={
+                "command frames": float(len(audit.frames)),
+                "the same with the twin's true state": _true_share(stage),
+                "policy lasted [s]": (ended or math.nan) - began if began is not None else math.nan,
+            },
+        )
+
+
+def _true_share(stage: Stage) -> float:
+    """As the audit's, with the state in which the robot truly was when the frame came: that is some ms later."""
+    limit = stage.audit.limit
+    shares = [
+        float((np.abs(received.command.torque(received.joint_pos, received.joint_vel)) / limit).max())
+        for received in stage.twin.commands
+    ]
+    return max(shares, default=math.nan)

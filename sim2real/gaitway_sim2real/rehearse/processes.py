@@ -1,0 +1,216 @@
+"""The twin and the deployment as processes of their own, on a real wire, and what is left of them when one dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..onboard.wire.bus import Bus
+from .audit import Audit, Frame
+from .verdict import WIRE, Check, Trial
+
+DAMPING = 0.5
+"""Damping must be heard for this long after everything [s]."""
+REACTION = 0.5
+"""And must have begun by then [s]: a guardian on a busy machine has to be scheduled first."""
+START = 40.0
+"""For both processes to be there and the policy to run [s]."""
+LISTEN = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is done to the deployment once its policy runs."""
+
+    name: str
+    about: str
+    signal: int | None
+    """None lets it come to its end."""
+    exit_codes: tuple[int, ...]
+    """Those that are right; a process that was killed has the signal's, negative."""
+
+
+ENDINGS = (
+    Ending(
+        name="end of the script",
+        about="Nothing happens; the robot is lowered when the time is up.",
+        signal=None,
+        exit_codes=(0,),
+    ),
+    Ending(
+        name="SIGTERM",
+        about="The deployment is asked to end, as at a shutdown.",
+        signal=signal.SIGTERM,
+        exit_codes=(0, 143),
+    ),
+    Ending(
+        name="SIGKILL",
+        about="kill -9: only the guardian is left to damp the robot.",
+        signal=signal.SIGKILL,
+        exit_codes=(-signal.SIGKILL,),
+    ),
+    Ending(
+        name="SIGSTOP",
+        about="The deployment is frozen, then continued: the guardian damps, and the robot is not taken back.",
+        signal=signal.SIGSTOP,
+        exit_codes=(1,),
+    ),
+)
+
+
+def rehearse_processes(
+    bundle: Path,
+    hardware: Hardware,
+    bus: Bus,
+    launcher: Sequence[str],
+    *,
+    domain: int,
+    interface: str = "lo",
+    seconds: float = 3.0,
+    seed: int = 0,
+    endings: Sequence[Ending] = ENDINGS,
+    options: Sequence[str] = (),
+) -> Iterator[Trial]:
+    """One trial for each ending, as it is done. ``bus`` is this process's ear on the same interface and domain.
+
+    ``launcher`` starts the command line, such as (python, "-m", "gaitway"); ``options`` are further ones of
+    ``gaitway deploy``. No process is left behind.
+    """
+    audit = Audit(bus, hardware)
+    for ending in endings:
+        with tempfile.TemporaryDirectory() as folder:
+            wire = ("--interface", interface, "--domain", str(domain))
+            twin = [*launcher, "twin", hardware.name, *wire, "--seed", str(seed)]
+            deploy = [*launcher, "deploy", str(bundle), "--robot", hardware.name, *wire, "--auto", "--yes"]
+            length = seconds if ending.signal is None else 10.0 * START
+            deploy += ["--seconds", str(length), *options]
+            play = _Play(audit, bus, Path(folder))
+            with play.process("twin", twin), play.process("deploy", deploy):
+                yield play.perform(ending)
+
+
+class _Play:
+    """One trial on the stage."""
+
+    def __init__(self, audit: Audit, bus: Bus, folder: Path):
+        self.audit, self.bus, self.folder = audit, bus, folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        audit.collect()
+        audit.frames.clear()
+
+    @contextlib.contextmanager
+    def process(self, name: str, command: Sequence[str]) -> Iterator[None]:
+        with open(self.folder / f"{name}.txt", "wb") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            self.running[name] = process
+            try:
+                yield
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGCONT)
+                process.terminate()
+                try:
+                    process.wait(5.0)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def perform(self, ending: Ending) -> Trial:
+        deploy = self.running["deploy"]
+        if not self._listen(START, self._walks):
+            return self._trial(ending, "the policy never came to drive the robot: " + self._last_words(), (), {})
+        self._listen(1.0)
+        done = self.bus.clock()
+        if ending.signal is None:
+            self._listen(START, lambda: deploy.poll() is not None)
+        else:
+            os.kill(deploy.pid, ending.signal)
+            self._listen(REACTION + DAMPING + 1.0)
+            if ending.signal == signal.SIGSTOP:
+                os.kill(deploy.pid, signal.SIGCONT)
+            self._listen(10.0, lambda: deploy.poll() is not None)
+        self._listen(0.3)
+        return self._judge(ending, done, deploy.poll())
+
+    def _walks(self) -> bool:
+        """Whether frames with stiffness have come for three seconds, or nothing will come any more."""
+        stiff = [frame.time for frame in self.audit.frames if frame.stiff]
+        return (bool(stiff) and stiff[-1] - stiff[0] > 3.0) or self.running["deploy"].poll() is not None
+
+    def _listen(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Hear the wire for a while; True as soon as ``until`` is."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(LISTEN)
+            self.audit.collect()
+            if until():
+                return True
+        return False
+
+    def _judge(self, ending: Ending, done: float, code: int | None) -> Trial:
+        frames = self.audit.frames
+        stiff = [frame.time for frame in frames if frame.stiff]
+        last = stiff[-1] if stiff else done
+        damping = [frame.time for frame in frames if frame.time > last]
+        gap = _longest_gap(damping)
+        checks = [
+            Check(title="frames with a wrong checksum or form", value=sum(bool(f.faults) for f in frames), limit=0),
+            Check(
+                title="damping heard at the end",
+                value=damping[-1] - damping[0] if damping else 0.0,
+                limit=DAMPING,
+                unit="s",
+                at_least=True,
+            ),
+            Check(title="longest silence within the damping", value=gap, limit=0.1, unit="s"),
+            Check(title="right exit code", value=float(code in ending.exit_codes), limit=1, at_least=True),
+        ]
+        if ending.signal is not None:
+            begun = (damping[0] if damping else np.inf) - done
+            checks.append(Check(title="damping after the signal", value=begun, limit=REACTION, unit="s"))
+        return self._trial(ending, self._last_words(), tuple(checks), _timing(frames, last))
+
+    def _trial(self, ending: Ending, outcome: str, checks: tuple[Check, ...], facts: dict[str, float]) -> Trial:
+        failed = (Check(title="policy in control", value=0, limit=1, at_least=True),)
+        return Trial(
+            group=WIRE,
+            name=ending.name,
+            about=ending.about,
+            outcome=outcome,
+            checks=checks or failed,
+            facts=facts,
+        )
+
+    def _last_words(self) -> str:
+        lines = (self.folder / "deploy.txt").read_text("utf-8", "replace").replace("\r", "\n").strip().splitlines()
+        return lines[-1].strip() if lines else "it said nothing"
+
+
+def _longest_gap(times: Sequence[float]) -> float:
+    """Longest time between two frames of the first :data:`DAMPING` seconds [s]."""
+    first = [time for time in times if time - times[0] <= DAMPING]
+    return float(np.diff(first).max()) if len(first) > 1 else np.nan
+
+
+def _timing(frames: Sequence[Frame], last: float) -> dict[str, float]:
+    times = np.array([frame.time for frame in frames if last - 3.0 <= frame.time <= last])
+    if len(times) < 2:
+        return {}
+    p50, p99 = np.percentile(1e3 * np.diff(times), [50, 99])
+    return {
+        "frames heard": float(len(frames)),
+        "time between two frames, median [ms]": float(p50),
+        "p99 [ms]": float(p99),
+    }

@@ -1,0 +1,125 @@
+"""A twin and a controller alone on a bus in simulated time, watched by an audit: all but processes is tried here.
+
+What drives the twin is what drives a robot: the transport, the controller, its checks and clamps, at the hardware's
+own rate. Only the bus is memory, and time passes when the controller sleeps; so every run is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots import ROBOTS
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..contract import Contract
+from ..digital_twin.quirks import Quirks
+from ..digital_twin.twin import Twin
+from ..onboard.commands import CommandSource
+from ..onboard.controller import Controller, ControllerConfig
+from ..onboard.interface import Array, Signals
+from ..onboard.loop import LoopReport, Period, run_loop
+from ..onboard.policy import OnboardPolicy
+from ..onboard.transports.unitree import UnitreeRobot
+from ..onboard.wire.memory import MemoryBus
+from .audit import Audit
+from .witness import Witness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """What happened on a stage."""
+
+    report: LoopReport | None
+    """None if an exception ended it."""
+    error: str
+    """The exception, in words; "" without one."""
+    witness: Witness
+    audit: Audit
+
+    @property
+    def outcome(self) -> str:
+        if self.report is None:
+            return f"exception: {self.error}"
+        return self.report.reason if self.report.ok else f"{self.report.cause}: {self.report.reason}"
+
+
+class Player:
+    """The bundle's policy, between whose output and the controller something can be put while it runs."""
+
+    def __init__(self, policy: OnboardPolicy):
+        self._policy = policy
+        self.twist: Callable[[Array], Array] | None = None
+        """What becomes of the targets [rad], (J,), robot's order."""
+
+    @property
+    def contract(self) -> Contract:
+        return self._policy.contract
+
+    @property
+    def action(self) -> Array:
+        return self._policy.action
+
+    @property
+    def state(self) -> Array:
+        return self._policy.state
+
+    def reset(self) -> None:
+        self._policy.reset()
+
+    def step(self, signals: Signals, command: tuple[float, float, float]) -> Array:
+        targets: Array = self._policy.step(signals, command)
+        return targets if self.twist is None else self.twist(targets.astype(np.float64))
+
+
+class Stage:
+    """One twin, one controller; for one performance."""
+
+    def __init__(
+        self,
+        bundle: Path,
+        hardware: Hardware,
+        *,
+        quirks: Quirks | None = None,
+        seed: int = 0,
+        model: Path | None = None,
+    ):
+        """``model`` is another MJCF of the robot."""
+        self.bundle, self.hardware = Path(bundle), hardware
+        self.bus = MemoryBus("controller")
+        self.twin = Twin(
+            ROBOTS[hardware.robot], self.bus.join("robot"), quirks=quirks or Quirks(), seed=seed, model=model
+        )
+        self.bus.attach(self.twin.advance)
+        contract = Contract.load(bundle)
+        effort = dict(zip(contract.joint_names, contract.per_joint("effort_limit"), strict=True))
+        self.audit = Audit(self.bus.join("audit"), hardware, np.array([effort[name] for name in hardware.joint_names]))
+        self.bus.attach(self.audit.collect)
+        self.robot = UnitreeRobot(hardware, self.bus)
+        self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
+        self.witness = Witness()
+
+    def perform(
+        self,
+        command: CommandSource,
+        seconds: float,
+        *,
+        config: ControllerConfig | None = None,
+        on_period: Callable[[Period], None] | None = None,
+        on_start: Callable[[Controller], None] | None = None,
+    ) -> Performance:
+        """Connect, take over, stand up, ``seconds`` of policy, lie down."""
+        report, error = None, ""
+        try:
+            self.robot.connect()
+            self.robot.take_over()
+            report = run_loop(
+                self.robot, self.policy, command, seconds,
+                config=config, hardware=self.hardware, flight=self.witness, on_period=on_period, on_start=on_start,
+            )  # fmt: skip
+        except Exception as found:  # what a robot would live through is the question here
+            error = f"{type(found).__name__}: {found}"
+        self.audit.collect()
+        return Performance(report=report, error=error, witness=self.witness, audit=self.audit)
