@@ -66,13 +66,14 @@ def _tasks() -> Table:
 def _robots() -> Table:
     from gaitway_tasks.robots import ROBOTS
 
-    table = _table("robot", "joints", "feet", "actuator")
+    table = _table("robot", "joints", "feet", "actuator", "deploy --robot")
     for name, robot in ROBOTS.items():
         drives = [
             f"{group}: {type(law).__name__} kp {law.stiffness:g}, kd {law.damping:g}, {law.effort_limit:g} N m"
             for group, law in robot.actuators.items()
         ]
-        table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), "\n".join(drives))
+        hardware = "ros2" if robot.hardware is None else robot.hardware.name
+        table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), "\n".join(drives), hardware)
     return table
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .g1_29dof import (
+    ACTUATORS,
     EFFORT_LIMIT,
     LEG,
     MAX_DAMPING,
@@ -11,7 +12,6 @@ from .g1_29dof import (
     SIDES,
     VELOCITY_LIMIT,
     default_pose,
-    drives,
     limits,
 )
 from .hardware import Hardware, by_pattern
@@ -64,7 +64,7 @@ G1_23DOF = Robot(
     joint_limits=tuple(limits(name) for name in _NAMES),
     soft_joint_pos_limit_factor=0.9,
     init_height=0.8,
-    actuators=drives(_JOINTS),
+    actuators={group: law for group, law in ACTUATORS.items() if group not in ("waist", "wrists")},
     mjcf=Path(__file__).with_name("g1_23dof.xml"),
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
     hardware=UNITREE_G1_23DOF,

@@ -113,24 +113,19 @@ def limits(name: str) -> tuple[float, float]:
     return (-high, -low) if side == "right" and joint.endswith(("_roll", "_yaw")) else (low, high)
 
 
-def drives(motors: tuple[str, ...]) -> dict[str, ImplicitPD]:
-    """``unitree_rl_lab``'s gains with the limits of the motors; one group for each pair of joints."""
-    stiffness, damping = by_pattern(motors, MAX_STIFFNESS), by_pattern(motors, MAX_DAMPING)
-    effort = by_pattern(motors, EFFORT_LIMIT)
-    groups: dict[str, list[str]] = {}
-    for motor in motors:
-        groups.setdefault(motor.removeprefix("left_").removeprefix("right_").removesuffix("_joint"), []).append(motor)
-    return {
-        group: ImplicitPD(
-            stiffness=stiffness[names[0]],
-            damping=damping[names[0]],
-            effort_limit=effort[names[0]],
-            armature=0.01,
-            joints=tuple(names),
-        )
-        for group, names in groups.items()
-    }
+def _drive(stiffness: float, damping: float, effort_limit: float, *joints: str) -> ImplicitPD:
+    return ImplicitPD(stiffness=stiffness, damping=damping, effort_limit=effort_limit, armature=0.01, joints=joints)
 
+
+ACTUATORS = {
+    "hips": _drive(100.0, 2.0, 88.0, ".*_hip_.*"),
+    "knees": _drive(150.0, 4.0, 139.0, ".*_knee_joint"),
+    "feet": _drive(40.0, 2.0, 35.0, ".*_ankle_.*"),
+    "waist_yaw": _drive(200.0, 5.0, 88.0, "waist_yaw_joint"),
+    "waist": _drive(200.0, 5.0, 35.0, "waist_roll_joint", "waist_pitch_joint"),
+    "arms": _drive(40.0, 10.0, 25.0, ".*_shoulder_.*", ".*_elbow_joint", ".*_wrist_roll_joint"),
+    "wrists": _drive(40.0, 10.0, 5.0, ".*_wrist_pitch_joint", ".*_wrist_yaw_joint"),
+}
 
 G1_29DOF = Robot(
     name="g1-29dof",
@@ -146,7 +141,7 @@ G1_29DOF = Robot(
     joint_limits=tuple(limits(name) for name in _NAMES),
     soft_joint_pos_limit_factor=0.9,
     init_height=0.8,
-    actuators=drives(MOTORS),
+    actuators=ACTUATORS,
     mjcf=Path(__file__).with_name("g1_29dof.xml"),
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
     hardware=UNITREE_G1,
