@@ -79,6 +79,11 @@ class OnboardPolicy:
         """Memory after the last step: [started, last action, history of frames, oldest first], (S,)."""
         return self._states[self._turn].copy()
 
+    @state.setter
+    def state(self, memory: Array) -> None:
+        """Go on from another memory, such as a recorded one."""
+        self._states[self._turn][:] = memory
+
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[np.float32]:
         """Joint position targets [rad], (J,); ``command`` is vx, vy [m/s], yaw rate [rad/s].
 

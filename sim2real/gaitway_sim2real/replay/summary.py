@@ -1,0 +1,197 @@
+"""A flight in numbers: how long, in which modes, why it ended, what was clamped, late or lost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from ..onboard.flight.reading import Event, Flight
+
+CLAMPED = 1e-9
+"""Change of a target that counts as a clamp [rad]."""
+POLICY = "policy"
+
+
+class ReplayError(ValueError):
+    """A flight that cannot be replayed as asked, with the reason and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A stretch of one mode; times are seconds since the start of the flight."""
+
+    mode: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """An extreme value, which joint had it and when [s] since the start of the flight."""
+
+    value: float
+    joint: str
+    time: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Times are since the start of the flight [s]."""
+
+    robot: str
+    hardware: str
+    task: str
+    started: str
+    """UTC."""
+    seconds: float
+    modes: tuple[Span, ...]
+    end: Event | None
+    """The last trip or stop; its time is the robot's clock."""
+    states: int
+    frames: int
+    policy_steps: int
+    state_rate: float
+    """[Hz], median"""
+    frame_gap: tuple[float, float, float]
+    """Time between two frames: median, 99th percentile, longest [s]."""
+    late: int
+    """Policy steps that came too late."""
+    clamped: int
+    """Frames in which a target was clamped while the policy was in charge."""
+    clamped_most: str
+    """Joint whose target was clamped most often; empty without a clamp."""
+    dropped: dict[str, int]
+    corrupt: int
+    """States that the transport refused because of their checksum."""
+    truncated: bool
+    tracking: tuple[float, float] | None
+    """Mean error of linear velocity [m/s] and of yaw rate [rad/s] while the policy was in charge, by the estimate."""
+    torque: Peak | None
+    """Largest that the drives reported [N m]."""
+    hottest: Peak | None
+    """[degrees C]"""
+    battery: tuple[float, float] | None
+    """State of charge at start and end, of 1."""
+
+
+def spans(flight: Flight) -> tuple[Span, ...]:
+    """The modes in order, from the frames."""
+    frame = flight.frame
+    if not len(frame):
+        return ()
+    time, mode = frame.time - flight.start, frame.mode
+    edges = [0, *(np.flatnonzero(mode[1:] != mode[:-1]) + 1).tolist(), len(mode)]
+    return tuple(
+        Span(mode=str(mode[a]), start=float(time[a]), end=float(time[min(b, len(mode) - 1)]))
+        for a, b in itertools.pairwise(edges)
+    )
+
+
+def summarise(flight: Flight) -> Summary:
+    state, frame = flight.state, flight.frame
+    gaps = np.diff(frame.time) if len(frame) > 1 else np.zeros(1)
+    clamped = np.zeros((0, 0), bool)
+    if len(frame):
+        clamped = (np.abs(frame.asked - frame.targets) > CLAMPED)[frame.mode == POLICY]
+    most = clamped.sum(0) if clamped.size else np.zeros(1)
+    begun = datetime.fromtimestamp(int(flight.metadata["start_ns"]) / 1e9, tz=UTC)
+    battery = state.battery[flight.has("battery")] if len(state) else np.zeros(0)
+    return Summary(
+        robot=flight.robot,
+        hardware=flight.hardware,
+        task=flight.metadata.get("task", ""),
+        started=begun.strftime("%Y-%m-%d %H:%M:%S"),
+        seconds=flight.seconds,
+        modes=spans(flight),
+        end=next((event for event in reversed(flight.events) if event.kind in ("trip", "stop", "killed")), None),
+        states=len(state),
+        frames=len(frame),
+        policy_steps=len(flight.policy),
+        state_rate=1.0 / float(np.median(np.diff(state.time))) if len(state) > 1 else 0.0,
+        frame_gap=(float(np.median(gaps)), float(np.percentile(gaps, 99)), float(gaps.max())),
+        late=int(flight.policy.late.sum()) if len(flight.policy) else 0,
+        clamped=int(clamped.any(1).sum()) if clamped.size else 0,
+        clamped_most=flight.joint_names[int(most.argmax())] if most.any() else "",
+        dropped=flight.dropped,
+        corrupt=int(state.corrupt[-1]) if len(state) else 0,
+        truncated=flight.truncated,
+        tracking=tracking(flight),
+        torque=_peak(flight, "joint_torque"),
+        hottest=_peak(flight, "motor_temperature"),
+        battery=(float(battery[0]), float(battery[-1])) if len(battery) else None,
+    )
+
+
+def command_of_states(flight: Flight) -> np.ndarray:
+    """The velocity command in force at each state, (N, 3); NaN where the policy was not in charge."""
+    found = np.full((len(flight.state), 3), np.nan)
+    if len(flight.policy) and len(flight.frame):
+        step = np.searchsorted(flight.policy.time, flight.state.time, side="right") - 1
+        mode = np.searchsorted(flight.frame.time, flight.state.time, side="right") - 1
+        chosen = (step >= 0) & (mode >= 0) & (flight.frame.mode[np.maximum(mode, 0)] == POLICY)
+        found[chosen] = flight.policy.command[step[chosen]]
+    return found
+
+
+def tracking(flight: Flight) -> tuple[float, float] | None:
+    if "base_lin_vel" not in flight.state:
+        return None
+    command = command_of_states(flight)
+    chosen = np.isfinite(command[:, 0]) & flight.has("base_lin_vel")
+    if not chosen.any():
+        return None
+    linear = np.linalg.norm(flight.state.base_lin_vel[chosen, :2] - command[chosen, :2], axis=1)
+    yaw = np.abs(flight.state.gyro[chosen, 2] - command[chosen, 2])
+    return float(linear.mean()), float(yaw.mean())
+
+
+def _peak(flight: Flight, name: str) -> Peak | None:
+    if name not in flight.state or not (chosen := flight.has(name)).any():
+        return None
+    values = np.abs(np.nan_to_num(flight.state.values[name].astype(float)))
+    values[~chosen] = 0.0
+    row, joint = np.unravel_index(int(values.argmax()), values.shape)
+    time = float(flight.state.time[row]) - flight.start
+    return Peak(value=float(values[row, joint]), joint=flight.joint_names[joint], time=time)
+
+
+def text(summary: Summary, flight: Flight) -> str:
+    """For a terminal."""
+    hardware = f" on {summary.hardware}" if summary.hardware else ""
+    software = json.loads(flight.metadata.get("software", "{}"))
+    lines = [
+        f"{flight.path}: {summary.task or 'no task'}, {summary.robot or 'unknown robot'}{hardware}, "
+        f"{summary.started} UTC, {flight.metadata.get('host', 'unknown host')}, gaitway {software.get('gaitway', '?')}",
+        f"  {summary.seconds:.2f} s: {summary.states} states at {summary.state_rate:.0f} Hz, {summary.frames} frames, "
+        f"{summary.policy_steps} policy steps",
+        "  modes: " + (", ".join(f"{s.mode} {s.end - s.start:.2f} s" for s in summary.modes) or "none"),
+        f"  ended: {ending(summary, flight)}",
+        f"  frames every {1e3 * summary.frame_gap[0]:.2f} ms, p99 {1e3 * summary.frame_gap[1]:.2f} ms, longest "
+        f"{1e3 * summary.frame_gap[2]:.2f} ms; {summary.late} policy steps late; {summary.clamped} frames clamped"
+        + (f", {summary.clamped_most} most often" if summary.clamped else ""),
+        "  not recorded: "
+        + (", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count) or "nothing")
+        + f"; {summary.corrupt} states with a wrong checksum",
+    ]
+    if summary.tracking is not None:
+        lines.append(
+            f"  command against estimate: {summary.tracking[0]:.3f} m/s, {summary.tracking[1]:.3f} rad/s mean error"
+        )
+    for what, peak, unit in (("torque", summary.torque, "N m"), ("temperature", summary.hottest, "C")):
+        if peak is not None:
+            lines.append(f"  highest {what}: {peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s")
+    if summary.battery is not None:
+        lines.append(f"  battery: {100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %")
+    if summary.truncated:
+        lines.append("  the file was not finished, or is damaged: this is what can be read of it")
+    return "\n".join(lines)
+
+
+def ending(summary: Summary, flight: Flight) -> str:
+    if summary.end is None:
+        return "nobody said why; the flight just stops"
+    return f"{summary.end.kind} after {summary.end.time - flight.start:.2f} s, {summary.end.text}"
