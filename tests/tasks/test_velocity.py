@@ -91,3 +91,7 @@ def test_of_names_that_are_as_near_the_first_is_suggested():
         get_task("zzz")
     with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-h1 'cpu': known: none"):
         get_task("velocity-flat-h1", "cpu")
+
+
+def test_a_robot_made_from_another_does_not_inherit_its_hardware():
+    assert all(robot.hardware is None or robot.hardware.robot == robot.name for robot in ROBOTS.values())

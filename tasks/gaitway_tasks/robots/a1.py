@@ -21,4 +21,5 @@ A1 = GO2.replace(
     },
     mjcf=Path(__file__).with_name("a1.xml"),
     usd="Robots/Unitree/A1/a1.usd",
+    hardware=None,
 )

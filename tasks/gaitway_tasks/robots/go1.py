@@ -21,4 +21,5 @@ GO1 = GO2.replace(
     },
     mjcf=Path(__file__).with_name("go1.xml"),
     usd="Robots/Unitree/Go1/go1.usd",
+    hardware=None,
 )
