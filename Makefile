@@ -96,6 +96,7 @@ FORCE:
 test: lint test-isaaclab  ## lint, types and all tests, those against Isaac Lab's own code included
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
+include tests/peers/dds/dds.mk
 include tests/peers/isaaclab/isaaclab.mk
 include tests/peers/isaaclab3/isaaclab3.mk
 include tests/peers/vllm/vllm.mk

@@ -254,13 +254,22 @@ def test_interfaces_with_multicast_need_no_peers():
     assert 'name="eth0"' in configuration("eth0")
 
 
-MINIMAL_HASHES = {
-    "unitree_go::msg::dds_::MotorCmd_": "c8e5835b0f0c1765bc231d02fa02ff",
-    "unitree_go::msg::dds_::LowCmd_": "832876ceec9737d69f6ed62a3f63",
+TYPE_IDS = {
+    "unitree_go::msg::dds_::LowCmd_": "52cc8eb0d427d692aa2b20a90540",
+    "unitree_go::msg::dds_::LowState_": "08f239c471d3a27e67e7c7723184",
+    "unitree_go::msg::dds_::SportModeState_": "e59749630fff75cc170afb238783",
+    "unitree_go::msg::dds_::WirelessController_": "e9686fe76f7b08f92cb24943ac72",
+    "unitree_hg::msg::dds_::LowCmd_": "42b0283aa7e1bb592ec898a0dbed",
+    "unitree_hg::msg::dds_::LowState_": "2be9706c9587e8d8afd8bfc6de7b",
+    "unitree_hg::msg::dds_::IMUState_": "7d4166754177d86fa27cd25b0403",
+    "unitree_hg::msg::dds_::BmsState_": "0cdba6862498f554ba927ba18de0",
+    "unitree_api::msg::dds_::Request_": "c47a4429fcbf539486498753c48f",
+    "unitree_api::msg::dds_::Response_": "d1c32cc02214901a464a6c51325d",
 }
 
 
-def test_type_ids_are_those_of_cyclone_0_10():
-    """An octet that is not TK_BYTE changes them, and kills peers on 0.10.x: docs say how."""
-    identifier = TYPES[GO_LOW_CMD.name].__idl__.get_type_info().minimal.typeid_with_size.type_id
-    assert identifier.value.hex() == MINIMAL_HASHES[GO_LOW_CMD.name]
+@pytest.mark.parametrize("name", TYPE_IDS)
+def test_types_are_announced_as_unitree_announces_them(name):
+    """Their own Python types on Cyclone 0.10.5 have these ids. A peer that is told another one may crash."""
+    identifier = TYPES[name].__idl__.get_type_info().complete.typeid_with_size.type_id
+    assert identifier.value.hex() == TYPE_IDS[name]
