@@ -117,6 +117,7 @@ LEAPP = Entry(
 )
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
+WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
 VLLM = Entry(
     summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
 )
@@ -134,6 +135,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "record": (TWIN,),
     "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
+    "twin": (WIRE_TWIN,),
     "evaluate": (WORLDS["language"],),
     "chat": (WORLDS["language"],),
     "report": (COMPARE,),

@@ -29,6 +29,7 @@ from .commands import (
     report,
     run,
     train,
+    twin,
     validate,
 )
 from .errors import UserError
@@ -49,6 +50,7 @@ COMMANDS = (
     record,
     diagnose,
     run,
+    twin,
     doctor,
 )
 

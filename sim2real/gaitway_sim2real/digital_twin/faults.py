@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -39,6 +39,10 @@ class Fault(StrEnum):
     WRITER = "writer"  # somebody else offers commands
     STOP = "stop"  # the operator presses the stop buttons
 
+    @property
+    def of_a_joint(self) -> bool:
+        return self.name.startswith("JOINT") or self in (Fault.TEMPERATURE, Fault.LOST)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
@@ -66,6 +70,15 @@ class FaultBoard:
 
     def active(self, fault: Fault, now: float) -> bool:
         return any(injection.fault is fault and injection.at(now) for injection in self.injections)
+
+    def postpone(self, now: float, seconds: float) -> None:
+        """Let those that did not begin by ``now`` begin so much later."""
+        self.injections = [
+            replace(injection, start=injection.start + seconds, end=injection.end + seconds)
+            if injection.start > now
+            else injection
+            for injection in self.injections
+        ]
 
     def starting(self, now: float) -> list[Injection]:
         """What has begun since this was last asked."""

@@ -25,7 +25,7 @@ class _Service:
     """Answers requests, ``delay`` [s] after they came; ``silent`` is one that is not there at all."""
 
     def __init__(self, bus: Bus, name: str, *, delay: float = 0.0, silent: bool = False):
-        self._bus, self._delay = bus, delay
+        self.name, self.present, self._delay = name, not silent, delay
         self._late: deque[tuple[float, bytes]] = deque()
         self._requests = self._responses = None
         if not silent:

@@ -130,7 +130,8 @@ class Twin:
             self._step()
 
     def skip(self, seconds: float) -> None:
-        """Let the clock jump while the world stands still: for a machine that cannot keep up."""
+        """Let the clock jump while the world stands still, for a machine that cannot keep up. Coming faults wait too."""
+        self.faults.postpone(self.time, seconds)
         self._start += seconds
 
     def _take(self) -> None:
@@ -214,7 +215,7 @@ class Twin:
 
         A tipped robot is let go once it lies on its side, and a second writer stays: their duration means nothing.
         """
-        if fault not in Fault:
+        if fault not in list(Fault):
             raise FaultError(f"there is no fault {fault!r}; there are {', '.join(Fault)}")
         fault = Fault(fault)
         if fault not in self.side.faults:

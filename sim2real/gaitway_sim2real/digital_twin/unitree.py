@@ -82,6 +82,17 @@ class UnitreeSide:
             raise QuirkError(f"quirk mode_machine: {self.hardware.name} has none")
         return int(quirks.mode_machine) or next(iter(self.hardware.mode_machines), 0)
 
+    @property
+    def sends(self) -> tuple[str, ...]:
+        """Topics of the robot, in words."""
+        beside = [SPORT_STATE] if self._sport_out is not None else []
+        beside.append(REMOTE if self._go else BATTERY)
+        return (f"{STATE} at {1.0 / self.period:.0f} Hz", *beside)
+
+    @property
+    def obeys(self) -> tuple[str, ...]:
+        return (COMMAND, *(f"service {service.name}" for service in self._services if service.present))
+
     # ---- out -------------------------------------------------------------------------------------------------------
 
     def state(self, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:

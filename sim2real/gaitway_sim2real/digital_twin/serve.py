@@ -1,0 +1,56 @@
+"""The twin in real time: stepped by the wall clock, for whoever is on the other end of a real bus."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..onboard.wire.bus import Bus
+from .twin import Twin
+
+BEHIND = 0.1
+"""A twin that is further behind the clock [s] lets it jump: catching up would send a burst of old states."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeReport:
+    seconds: float
+    """Served, on the clock [s]."""
+    skipped: float
+    """Of that, jumped over because the machine was too slow [s]."""
+    worst: float
+    """How far behind the clock a step came at worst [s]."""
+    load: float
+    """Share of one core, of 1."""
+
+
+def serve(
+    twin: Twin,
+    bus: Bus,
+    *,
+    seconds: float = float("inf"),
+    stopped: Callable[[], bool] = lambda: False,
+    every: Callable[[], None] = lambda: None,
+) -> ServeReport:
+    """Step ``twin`` by the clock of ``bus`` for ``seconds``, or until ``stopped``; ``every`` is called each time."""
+    twin.skip(bus.clock() - twin.time)
+    started, cpu = bus.clock(), time.process_time()
+    skipped = worst = 0.0
+    gc.collect()
+    gc.freeze()
+    try:
+        while not stopped() and bus.clock() - started < seconds:
+            bus.sleep_until(twin.time + twin.side.period)
+            behind = bus.clock() - twin.time - twin.side.period
+            worst = max(worst, behind)
+            if behind > BEHIND:
+                twin.skip(behind)
+                skipped += behind
+            twin.advance(bus.clock())
+            every()
+    finally:
+        gc.unfreeze()
+    passed = max(bus.clock() - started, 1e-9)
+    return ServeReport(seconds=passed, skipped=skipped, worst=worst, load=(time.process_time() - cpu) / passed)
