@@ -113,6 +113,10 @@ class Drives:
         self._coming.clear()
         self._law = np.zeros_like(self._law)
 
+    def believed(self, torque: Array) -> Array:
+        """What the drives report when they give ``torque`` [N m], (J,): they measure current and know no strength."""
+        return torque / np.where(self._strength > 0.0, self._strength, 1.0)
+
     def drive(self, now: float, dt: float, joint_vel: Array, torque: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Constant, kp, kd, lowest and highest torque of the step from ``now`` to ``now + dt`` [s].
 

@@ -65,7 +65,7 @@ class Sensors:
         reading = Reading(
             joint_pos=body.joint_pos + self._drives.encoder_bias,
             joint_vel=body.joint_vel.copy(),
-            joint_torque=body.joint_torque.copy(),
+            joint_torque=self._drives.believed(body.joint_torque),
             quat_wxyz=quat,
             gyro=gyro,
             accelerometer=accelerometer,
