@@ -1,4 +1,4 @@
-"""Where velocity commands come from: a constant, or a script of (time, command) pairs."""
+"""Velocity commands: a constant, a script of (time, command) pairs, and what may become of any source's commands."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ CommandSource = Callable[[float], Command]
 """Command at a time since the policy took over [s]."""
 Script = Sequence[tuple[float, Command]]
 """Commands and the times [s] they start at; the first holds from the beginning."""
+
+ACCELERATION: Command = (2.0, 2.0, 4.0)
+"""[m/s^2, m/s^2, rad/s^2]: full speed within half a second or so; policies know sudden commands, people do not."""
 
 HELP = "write 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
 
@@ -62,6 +65,32 @@ def follow(script: Script) -> CommandSource:
     """The command of ``script`` that holds at a given time."""
     times = [time for time, _ in script]
     return lambda time: script[max(0, bisect.bisect_right(times, time) - 1)][1]
+
+
+class Limited:
+    """A source's commands within the trained range, changing no faster than ``acceleration``; standing at first.
+
+    What is not finite counts as zero.
+    """
+
+    def __init__(self, source: CommandSource, contract: Contract, acceleration: Command = ACCELERATION):
+        self._source, self._ranges, self._acceleration = source, contract.command_ranges, acceleration
+        self._command, self._time = (0.0, 0.0, 0.0), 0.0
+
+    def __call__(self, time: float) -> Command:
+        passed, self._time = max(0.0, time - self._time), time
+        vx, vy, yaw = (
+            now + max(-most * passed, min(most * passed, _within(wanted, low, high) - now))
+            for now, wanted, most, (low, high) in zip(
+                self._command, self._source(time), self._acceleration, self._ranges, strict=True
+            )
+        )
+        self._command = vx, vy, yaw
+        return self._command
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return max(low, min(high, value)) if math.isfinite(value) else 0.0
 
 
 def check_range(script: Script, contract: Contract) -> None:

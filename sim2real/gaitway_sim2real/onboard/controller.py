@@ -122,7 +122,7 @@ class Controller:
         self.standing = standing_gains(contract, joint_names, hardware)
         self.walking = walking_gains(contract, joint_names)
         damping = self.walking[1] if hardware is None else np.array([hardware.damping[name] for name in joint_names])
-        self.loose = np.zeros(len(joint_names)), damping
+        self.loose: tuple[Array, Array] = np.zeros(len(joint_names)), damping
         """Gains of damping."""
         self._ranges = np.array(contract.command_ranges)
 
@@ -139,9 +139,11 @@ class Controller:
         self.compute_us: list[float] = []
         """From signals to the policy's targets, for each period of POLICY."""
         self._request: Request | None = None
+        self._why = ""
         self._stop: tuple[str, str] | None = None
         self._newest: Signals | None = None
-        self._asked = self._start = (self.safety.default, *self.loose)
+        self._start: tuple[Array, Array, Array] = (self.safety.default, *self.loose)
+        self._asked = self._start
         self._move = self.config.fade
         self._goal, self._next, self._begun = self.safety.default, math.nan, math.nan
         self._ending = self._clamped_now = False
@@ -151,12 +153,12 @@ class Controller:
     def ended(self) -> bool:
         return self.mode is Mode.DAMP
 
-    def request(self, request: Request) -> None:
-        """Take note of an operator's wish; the next :meth:`step` heeds it."""
+    def request(self, request: Request, why: str = "asked for by the operator") -> None:
+        """Take note of a wish; the next :meth:`step` heeds it."""
         if request is Request.STOP:
             self.stop(OPERATOR_STOP, "stopped by the operator")
         else:
-            self._request = request
+            self._request, self._why = request, why
 
     def stop(self, cause: str, reason: str) -> None:
         """Damp from the next :meth:`step` on. May be called at any time, by a signal handler too."""
@@ -207,7 +209,7 @@ class Controller:
         if self.mode is Mode.INIT:
             self._enter(Mode.PASSIVE, now)
         if self._request is Request.LOWER:
-            self._lower(now, "lowered by the operator")
+            self._lower(now, self._why)
         elif self.mode is Mode.PASSIVE and start:
             self._asked = (np.array(signals.joint_pos, float), *self.loose)
             self._enter(Mode.RAMP, now, at_least=config.ramp)

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .wire.bus import Topic
+
 Array = NDArray[np.floating]
 
 
@@ -115,7 +117,7 @@ class HardwareInterface(RobotInterface, Protocol):
         """Make the robot obey: whatever of its own drives the motors is released first. Raises :class:`DeployError`."""
         ...
 
-    def damping_frame(self) -> tuple[str, bytes]:
+    def damping_frame(self) -> tuple[Topic, bytes]:
         """Topic and payload of the command that damps every joint: what a guardian sends without knowing the robot."""
         ...
 

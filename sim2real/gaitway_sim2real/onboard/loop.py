@@ -26,6 +26,7 @@ from .estimation.estimator import Estimator
 from .executor import InlineExecutor, Policy
 from .flight.log import FlightLog
 from .interface import RobotInterface, Signals
+from .realtime import Timing
 
 if TYPE_CHECKING:
     from gaitway_tasks.robots.hardware import Hardware
@@ -65,6 +66,8 @@ class LoopReport:
     """Policy periods in which a command was clamped."""
     compute_us: np.ndarray
     """From signals to the policy's targets, per policy period [us]."""
+    timing: Timing | None = None
+    """In real time only."""
 
 
 def run_loop(
@@ -178,8 +181,10 @@ def send(robot: RobotInterface, command: Command | None) -> None:
         robot.write(command.targets, command.stiffness, command.damping)
 
 
-def damp(robot: RobotInterface, controller: Controller, seconds: float) -> None:
-    """Damp for a while, going on through failures: this is the last thing the robot hears."""
+def damp(
+    robot: RobotInterface, controller: Controller, seconds: float, beat: Callable[[], None] = lambda: None
+) -> None:
+    """Damp for a while, going on through failures: this is the last thing the robot hears. ``beat`` every period."""
     controller.end("stopped", "stopped", math.nan, failed=False)
     failure = None
     for _ in range(max(1, round(seconds / controller.period))):
@@ -188,6 +193,7 @@ def damp(robot: RobotInterface, controller: Controller, seconds: float) -> None:
             command = controller.step(robot.read(), robot.clock())
         try:
             send(robot, command)
+            beat()
             robot.sleep_until(robot.clock() + controller.period)
         except Exception as error:
             failure = error
@@ -196,7 +202,7 @@ def damp(robot: RobotInterface, controller: Controller, seconds: float) -> None:
         controller.reason = f"damping failed: {failure}"
 
 
-def report(controller: Controller, overruns: int) -> LoopReport:
+def report(controller: Controller, overruns: int, timing: Timing | None = None) -> LoopReport:
     return LoopReport(
         ok=not controller.failed,
         cause=controller.cause or "",
@@ -206,6 +212,7 @@ def report(controller: Controller, overruns: int) -> LoopReport:
         policy_overruns=controller.policy_overruns,
         clamped=controller.clamped,
         compute_us=np.array(controller.compute_us),
+        timing=timing,
     )
 
 

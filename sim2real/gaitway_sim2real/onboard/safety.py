@@ -58,6 +58,8 @@ class SafetyLimits:
     """Periods of the loop in a row that may end late."""
     max_stall: float = 0.05
     """How late a single period may end [s]: for that long, nobody watched the robot."""
+    max_silence: float = 0.1
+    """How long the controller's process may stand still [s] before the guardian process damps the robot."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -95,7 +97,7 @@ class Fault:
 CHECKS = (
     "second_writer", "checksum", "state_age", "frozen_tick", "imu", "not_finite", "tilt", "joint_limit",
     "joint_velocity", "temperature", "battery", "motor_lost", "not_ready", "policy_output", "policy_overrun",
-    "loop_overrun",
+    "loop_overrun", "hung", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
 ALWAYS_FATAL = ("second_writer",)

@@ -226,14 +226,14 @@ class UnitreeRobot:
             self._command.echo_machine(machine)
         self._commands.send(self._command.sealed())
 
-    def damping_frame(self) -> tuple[str, bytes]:
+    def damping_frame(self) -> tuple[Topic, bytes]:
         frame = CommandFrame(self.hardware)
         frame.fill(0.0, 0.0, self._damping)
         if (machine := self._state.machine) is not None:
             if self._signals is None:
                 raise DeployError("connect before asking for the damping frame: it repeats the robot's mode_machine")
             frame.echo_machine(machine)
-        return COMMAND, bytes(frame.sealed())
+        return self.command_topic, bytes(frame.sealed())
 
     def close(self) -> None:
         self.bus.close()

@@ -1,0 +1,179 @@
+"""Drive a robot in real time: commands at the robot's rate, the policy in a thread beside, a guardian behind.
+
+The state machine is :mod:`.controller`'s, as in lock step; here are clocks, threads, and what the operator does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from .commands import CommandSource
+from .controller import Controller, ControllerConfig, Mode, Request
+from .estimation.estimator import Estimator
+from .executor import Decision, Policy, decide
+from .flight.log import FlightLog
+from .guardian import Guardian
+from .interface import HardwareInterface, Signals
+from .loop import LoopReport, Schedule, damp, report, send, stop_signals
+from .realtime import PRIORITY, Stopwatch, prioritise, realtime
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
+
+LOOK_AFTER_GUARDIAN = 0.1  # [s]
+
+
+class Operator(Protocol):
+    """Something with buttons."""
+
+    def poll(self, signals: Signals, now: float) -> Request | None:
+        """What has been asked for since the last call. Takes microseconds, and never waits."""
+        ...
+
+
+def run_realtime(
+    robot: HardwareInterface,
+    policy: Policy,
+    command: CommandSource,
+    seconds: float,
+    *,
+    config: ControllerConfig | None = None,
+    hardware: Hardware | None = None,
+    estimator: Estimator | None = None,
+    flight: FlightLog | None = None,
+    guardian: Guardian | None = None,
+    operators: Sequence[Operator] = (),
+    say: Callable[[str], None] | None = None,
+    on_start: Callable[[Controller], None] | None = None,
+) -> LoopReport:
+    """Drive ``robot``, which has been taken over, for ``seconds`` of policy, lower it, then damp it.
+
+    As :func:`gaitway_sim2real.onboard.loop.run_loop`, on the wall clock. The main thread must call it, or SIGINT and
+    SIGTERM are not heard. ``guardian`` is armed while it runs.
+    """
+    config = config or ControllerConfig()
+    executor = ThreadExecutor(policy)
+    controller = Controller(
+        policy.contract, robot.joint_names, executor, command, seconds, period=robot.period, config=config,
+        hardware=hardware, estimator=estimator, log=flight, say=say,
+    )  # fmt: skip
+    if on_start is not None:
+        on_start(controller)
+    with realtime() as notes, stop_signals(controller):
+        loop = _Loop(robot, controller, guardian, operators)
+        try:
+            loop.run()
+        finally:
+            damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
+            if guardian is not None:
+                guardian.disarm()
+            timing = loop.watch.timing(notes)
+            executor.close()
+    return report(controller, loop.schedule.overruns, timing)
+
+
+class _Loop:
+    def __init__(
+        self,
+        robot: HardwareInterface,
+        controller: Controller,
+        guardian: Guardian | None,
+        operators: Sequence[Operator],
+    ):
+        self.robot, self.controller, self.guardian, self.operators = robot, controller, guardian, operators
+        self.watch = Stopwatch(robot.period)
+        self.schedule = Schedule(controller, robot.period, robot.clock())
+        self.looked = robot.clock()
+
+    def run(self) -> None:
+        robot, controller, watch = self.robot, self.controller, self.watch
+        if self.guardian is not None:
+            self.guardian.arm()
+        while not controller.ended:
+            watch.begin()
+            signals, now = robot.read(), robot.clock()
+            for operator in self.operators:
+                if (request := operator.poll(signals, now)) is not None:
+                    controller.request(request)
+            command = controller.step(signals, now)
+            if self.guardian is not None and not self.guarded(self.guardian, now):
+                command = None
+            send(robot, command)
+            watch.end()
+            robot.sleep_until(self.schedule.next(robot.clock()))
+
+    def guarded(self, guardian: Guardian, now: float) -> bool:
+        """Show a sign of life; False if the guardian has taken the robot away, as late as it can be asked."""
+        if now - self.looked > LOOK_AFTER_GUARDIAN:
+            self.looked = now
+            if not guardian.alive and self.controller.mode not in (Mode.SETTLE, Mode.LOWER, Mode.DAMP):
+                self.controller.request(Request.LOWER, "the guardian process has ended: nobody would damp the robot")
+        if guardian.latched:
+            self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)
+            return False
+        guardian.beat()
+        return True
+
+
+class ThreadExecutor:
+    """Computes in a thread of its own, while the loop goes on; onnxruntime does not hold Python's lock."""
+
+    def __init__(self, policy: Policy):
+        self._policy = policy
+        self._tasks: SimpleQueue[tuple[Signals, tuple[float, float, float], float, float] | None] = SimpleQueue()
+        self._results: deque[Decision | BaseException] = deque()
+        self._busy = False
+        self._thread = threading.Thread(target=self._run, name="policy", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        prioritise(PRIORITY - 1)
+        while (task := self._tasks.get()) is not None:
+            try:
+                result: Decision | BaseException = decide(self._policy, *task)
+            except BaseException as error:  # whatever it is, the loop must hear of it
+                result = error
+            self._results.append(result)
+
+    def reset(self) -> None:
+        """Only between two steps."""
+        if self._busy:
+            raise RuntimeError("the policy still computes")
+        self._policy.reset()
+
+    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+        if self._busy:
+            return False
+        self._busy = True
+        self._tasks.put((_copy(signals), command, now, time.perf_counter()))
+        return True
+
+    def poll(self) -> Decision | None:
+        if not self._results:
+            return None
+        result = self._results.popleft()
+        self._busy = False
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join(1.0)  # a policy that hangs is left behind; the thread is a daemon
+
+
+def _copy(signals: Signals) -> Signals:
+    """A transport may reuse its arrays."""
+    copied = dataclasses.replace(signals)
+    for name in Signals.__slots__:
+        if isinstance(value := getattr(signals, name), np.ndarray):
+            setattr(copied, name, value.copy())
+    return copied
