@@ -22,7 +22,8 @@ from ..wire.idl import WireError, decode, encode
 
 SERVICE = "motion_switcher"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
-ANSWER = 1.0  # [s] to wait for one answer
+ANSWER = 5.0  # [s] to wait for one answer, as Unitree's own examples do
+ABSENT = 2.0  # [s] after which a service that discovery does not know is not there
 POLL = 0.01
 LYING_DOWN = 3.0  # [s] that a robot takes to lie down
 
@@ -47,12 +48,12 @@ class Service:
         self._number = time.monotonic_ns()  # another client's numbers must not be ours
 
     def call(self, function: int, parameter: dict[str, Any] | None = None, timeout: float = ANSWER) -> Answer | None:
-        """The answer, or None if none came in time. Sent again half-way, since the first may go before discovery."""
+        """The answer, or None if none came in time. Sent twice, since the first may go before discovery."""
         self._number += 1
         identity = {"id": self._number, "api_id": function}
         request = encode(REQUEST, {"header": {"identity": identity}, "parameter": json.dumps(parameter or {})})
         started = self.bus.clock()
-        for end in (started + 0.5 * timeout, started + timeout):
+        for end in (started + 0.2 * timeout, started + timeout):
             self._requests.send(request)
             while self.bus.clock() < end:
                 self.bus.sleep_until(min(end, self.bus.clock() + POLL))
@@ -78,7 +79,7 @@ class Service:
 
 
 def release(
-    bus: Bus, hardware: Hardware, *, timeout: float = 15.0, say: Callable[[str], None] = lambda text: None
+    bus: Bus, hardware: Hardware, *, timeout: float = 20.0, say: Callable[[str], None] = lambda text: None
 ) -> None:
     """Switch the robot's own controller off, or raise :class:`DeployError`; ``timeout`` [s] is for all of it.
 
@@ -115,10 +116,9 @@ def release(
 
 def _active(switcher: Service, deadline: float) -> str:
     """Name of the active controller, "" for none."""
-    answer = None
-    while answer is None and switcher.bus.clock() < deadline:
-        answer = switcher.call(CHECK_MODE)
-        if answer is None and not switcher.present:
+    while True:
+        answer = switcher.call(CHECK_MODE, timeout=ANSWER if switcher.present else ABSENT)
+        if answer is not None or not switcher.present or switcher.bus.clock() >= deadline:
             break
     if answer is None:
         there = (

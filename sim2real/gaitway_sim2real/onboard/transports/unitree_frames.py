@@ -51,7 +51,8 @@ class CommandFrame:
     def fill(self, targets: Array | float, stiffness: Array | float, damping: Array) -> None:
         """Raises ValueError if a number does not fit into the wire's float32: such a frame must not be sent."""
         slots = self._slots
-        self._q[slots], self._kp[slots], self._kd[slots] = targets, stiffness, damping
+        with np.errstate(over="ignore"):
+            self._q[slots], self._kp[slots], self._kd[slots] = targets, stiffness, damping
         if not np.isfinite(self._q[slots].sum() + self._kp[slots].sum() + self._kd[slots].sum()):
             raise ValueError("a command that is not finite: it was not sent")
 
