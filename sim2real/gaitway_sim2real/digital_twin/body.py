@@ -45,7 +45,7 @@ class Truth:
     joint_torque: Array
     """Of the drives, before friction [N m], (J,)."""
     foot_force: Array
-    """Net force of the ground [N], (F,)."""
+    """Of the level ground, along the vertical [N], (F,)."""
     foot_contact: Array
     """Whether each foot touches the ground, (F,)."""
 
@@ -110,7 +110,7 @@ class Body:
         d, base, dof, imu = self.data, self.base_qpos, self.base_dof, m.sensor(IMU).adr[0]
         self._base_quat, self._base_spin = d.qpos[base + 3 : base + 7], d.qvel[dof + 3 : dof + 6]
         self._specific_force, self._aligned = d.sensordata[imu : imu + 3], self._frame.is_identity
-        self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names])[:, None] + np.arange(3)
+        self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names]) + 2  # along z
         self.place(self.default_pos, hung=False)
 
     def place(self, joint_pos: Array, *, hung: bool) -> None:
@@ -194,10 +194,8 @@ class Body:
         return quat, gyro, self._specific_force.copy()
 
     def foot_force(self) -> Array:
-        """Net force of the ground on each foot in the last step [N], (F,)."""
-        force = self.data.sensordata[self._feet]
-        force *= force
-        return np.sqrt(force.sum(1))
+        """How hard each foot was pressed on the level ground in the last step [N], (F,)."""
+        return np.abs(self.data.sensordata[self._feet])
 
     def truth(self, time: float) -> Truth:
         """The state of now, stamped ``time`` [s]; forces are the last step's."""

@@ -82,7 +82,9 @@ class Drives:
         self._latched_until = np.full(count, -np.inf)
         self._held = np.zeros(count)
         self._law = np.zeros((3, count))  # constant, kp, kd
-        self._has_line = bool(np.isfinite(limits.stall).any())
+        lined = np.isfinite(limits.stall)
+        self._has_line = bool(lined.any())
+        self._slope = np.divide(limits.stall, limits.no_load, out=np.zeros(count), where=lined)
         self._is_plain = not quirks.battery_sag and bool((self._strength == 1.0).all())
         self._coming: deque[tuple[float, Array]] = deque()
         self._last_command = -np.inf
@@ -125,7 +127,7 @@ class Drives:
         constant, kp, kd = self._mean_law(now, dt)
         effort, low, high = self.limits.effort, -self.limits.effort, self.limits.effort
         if self._has_line:
-            missing = self.limits.stall * (joint_vel / self.limits.no_load)
+            missing = self._slope * joint_vel
             low = np.minimum(np.maximum(low, -self.limits.stall - missing), effort)
             high = np.maximum(np.minimum(high, self.limits.stall - missing), -effort)
         if not self._is_plain:

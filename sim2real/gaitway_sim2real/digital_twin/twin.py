@@ -130,7 +130,7 @@ class Twin:
             self._step()
 
     def skip(self, seconds: float) -> None:
-        """Let the clock jump while the world stands still, for a machine that cannot keep up. Coming faults wait too."""
+        """Let the clock jump while the world stands still, for machines that cannot keep up. Coming faults wait too."""
         self.faults.postpone(self.time, seconds)
         self._start += seconds
 
