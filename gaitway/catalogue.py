@@ -121,6 +121,10 @@ WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclon
 VLLM = Entry(
     summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
 )
+REHEARSE = Entry(summary="rehearsals against the digital twin", modules=("mujoco",), extras=("mujoco",))
+REHEARSE_DDS = Entry(
+    summary="rehearsals with processes on a wire", modules=("mujoco", "cyclonedds", "mcap"), extras=("mujoco", "robot")
+)
 COMPARE = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
 PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ffmpeg"), extras=("mujoco",))
 
@@ -136,6 +140,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
     "twin": (WIRE_TWIN,),
+    "rehearse": (REHEARSE,),
     "evaluate": (WORLDS["language"],),
     "chat": (WORLDS["language"],),
     "report": (COMPARE,),

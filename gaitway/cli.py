@@ -26,6 +26,7 @@ from .commands import (
     list_,
     play,
     record,
+    rehearse,
     report,
     run,
     train,
@@ -51,6 +52,7 @@ COMMANDS = (
     diagnose,
     run,
     twin,
+    rehearse,
     doctor,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,26 +107,17 @@ TROUBLES = (
 )
 
 
-def rehearse_faults(
+def rehearse_fault(
     bundle: Path,
     hardware: Hardware,
+    trouble: Trouble,
+    mode: Mode,
     *,
     quirks: Quirks,
     seed: int = 0,
     model: Path | None = None,
-    troubles: Sequence[Trouble] = TROUBLES,
-    modes: Sequence[Mode] = (Mode.RAMP, Mode.HOLD, Mode.POLICY),
-) -> Iterator[Trial]:
-    """One trial for each trouble in each of ``modes`` that it can happen in, as it is done."""
-    for trouble in troubles:
-        for mode in modes:
-            if mode in trouble.modes:
-                yield rehearse_fault(bundle, hardware, trouble, mode, quirks=quirks, seed=seed, model=model)
-
-
-def rehearse_fault(
-    bundle: Path, hardware: Hardware, trouble: Trouble, mode: Mode, *, quirks: Quirks, seed: int, model: Path | None
 ) -> Trial:
+    """Stand up and walk until ``mode`` has lasted a while, then see what becomes of ``trouble``."""
     stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,43 +19,42 @@ SECONDS = 6.0
 """Of a policy that went wrong, unless it is stopped before [s]."""
 
 
-def rehearse_policies(
+def rehearse_policy(
     bundle: Path,
     hardware: Hardware,
     *,
+    kind: str,
     quirks: Quirks,
     seed: int = 0,
     model: Path | None = None,
-    kinds: Sequence[str] = tuple(ADVERSARIES),
     seconds: float = SECONDS,
-) -> Iterator[Trial]:
-    """One trial for each of ``kinds``, as it is done."""
-    for kind in kinds:
-        stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
-        contract = stage.policy.contract
-        stage.policy.twist = Adversary(kind, contract, hardware.joint_names, seed)
-        performance = stage.perform(follow(tour(contract, seconds)), seconds)
-        witness, audit = performance.witness, performance.audit
-        began, ended = witness.since(Mode.POLICY), witness.since(Mode.DAMP)
-        stiff = sum(frame.stiff for frame in audit.since(ended)) if ended is not None else math.nan
-        yield Trial(
-            group=POLICIES,
-            name=kind,
-            about=f"{ADVERSARIES[kind][0][0].upper()}{ADVERSARIES[kind][0][1:]}.",
-            outcome=performance.outcome,
-            checks=(
-                Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-                Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
-                Check(title="policy in control", value=float(began is not None), limit=1, at_least=True),
-                Check(title="frames with stiffness after the end", value=stiff, limit=0),
-                Check(title="exceptions", value=float(performance.report is None), limit=0),
-            ),
-            facts={
-                "command frames": float(len(audit.frames)),
-                "the same with the twin's true state": _true_share(stage),
-                "policy lasted [s]": (ended or math.nan) - began if began is not None else math.nan,
-            },
-        )
+) -> Trial:
+    """``kind`` is a key of :data:`gaitway_sim2real.rehearse.adversary.ADVERSARIES`."""
+    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+    contract = stage.policy.contract
+    stage.policy.twist = Adversary(kind, contract, hardware.joint_names, seed)
+    performance = stage.perform(follow(tour(contract, seconds)), seconds)
+    witness, audit = performance.witness, performance.audit
+    began, ended = witness.since(Mode.POLICY), witness.since(Mode.DAMP)
+    stiff = sum(frame.stiff for frame in audit.since(ended)) if ended is not None else math.nan
+    return Trial(
+        group=POLICIES,
+        name=kind,
+        about=f"{ADVERSARIES[kind][0][0].upper()}{ADVERSARIES[kind][0][1:]}.",
+        outcome=performance.outcome,
+        checks=(
+            Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+            Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+            Check(title="policy in control", value=float(began is not None), limit=1, at_least=True),
+            Check(title="frames with stiffness after the end", value=stiff, limit=0),
+            Check(title="exceptions", value=float(performance.report is None), limit=0),
+        ),
+        facts={
+            "command frames": float(len(audit.frames)),
+            "the same with the twin's true state": _true_share(stage),
+            "policy lasted [s]": (ended or math.nan) - began if began is not None else math.nan,
+        },
+    )
 
 
 def _true_share(stage: Stage) -> float:

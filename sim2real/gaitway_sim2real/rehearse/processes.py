@@ -68,6 +68,11 @@ ENDINGS = (
 )
 
 
+def free_domain() -> int:
+    """A DDS domain that other rehearsals on this computer are unlikely to be on."""
+    return 2 + os.getpid() % 98  # ports of domains beyond 100 may be taken for outgoing connections
+
+
 def rehearse_processes(
     bundle: Path,
     hardware: Hardware,

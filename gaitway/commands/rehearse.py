@@ -1,0 +1,114 @@
+"""``gaitway rehearse``: everything that may happen between a bundle and its robot, before there is a robot."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import REHEARSE, REHEARSE_DDS
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.rehearse.verdict import Trial
+
+DESCRIPTION = """\
+Rehearse a deployment against the robot's digital twin, and give a verdict.
+
+  nominal    lying, standing up, the tour of the trained commands again and again, lying down; with messages lost and
+             late. No fall, no trip, no clamp, and velocities followed
+  faults     each trouble that the controller must notice, in each mode that moves the robot: the reason is named, the
+             robot is damped within two policy periods and stays so
+  policies   outputs that no policy should have: no frame asks a motor for more than its limit
+  processes  'gaitway twin' and 'gaitway deploy' as processes over DDS on the loopback interface: the end of the
+             script, SIGTERM, SIGKILL and SIGSTOP
+
+All but the processes run in simulated time and are the same each time. The processes take a minute, and are left out
+with --no-dds.
+
+Writes rehearsal.html and rehearsal.json, and rehearsal.json into the bundle too, where 'gaitway deploy' looks for it.
+The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if the bundle cannot be used on this robot.
+
+examples:
+  gaitway rehearse runs/walk/bundle --robot unitree-go2
+  gaitway rehearse runs/walk/bundle --robot unitree-go2 --quick --no-dds
+  gaitway rehearse runs/walk/bundle --robot unitree-go2 --minutes 30 --loss 0.05 --jitter 0.01
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "rehearse", "try a deployment on the robot's digital twin", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument("--robot", required=True, metavar="NAME", help="hardware, such as unitree-go2")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of the nominal walk (default 10)")
+    parser.add_argument("--loss", type=float, default=0.01, help="share of messages lost, each way (default 0.01)")
+    parser.add_argument("--jitter", type=float, default=0.005, help="how late they may be [s] (default 0.005)")
+    parser.add_argument("--seed", type=int, default=0, help="of loss and jitter (default 0)")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot, for the twin")
+    parser.add_argument("--quick", action="store_true", help="one minute and a part of the trials: for a first look")
+    parser.add_argument(
+        "--dds",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also with processes over DDS on the loopback interface (default)",
+    )
+    parser.add_argument("--domain", type=int, metavar="N", help="DDS domain of the processes (default: a free one)")
+    parser.add_argument("--jobs", type=int, default=0, help="processes at the same time (default: one per core)")
+    parser.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder of the report (default rehearsal/ beside the bundle)"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("rehearse", REHEARSE)
+    if args.dds:
+        common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)
+    from gaitway_sim2real.onboard.transports.open import hardware_of
+    from gaitway_sim2real.rehearse.suite import REHEARSAL_FILE, Settings, rehearse_bundle, save, write_report
+
+    from ..files import make_folder
+
+    settings = Settings(
+        minutes=args.minutes, loss=args.loss, jitter=args.jitter, seed=args.seed, quick=args.quick, jobs=args.jobs
+    )
+    hardware = hardware_of(args.robot)
+    bundle = common.bundle_of(args.source)
+    report = args.report or bundle.resolve().parent / "rehearsal"
+    make_folder(report)
+    rehearsal, trace = rehearse_bundle(
+        bundle,
+        hardware,
+        settings,
+        model=args.model,
+        wire=(lambda: _processes(bundle, hardware, args.domain, args.seed)) if args.dds else None,
+        progress=_show,
+    )
+    page = write_report(rehearsal, trace, report, shlex.join(["gaitway", *sys.argv[1:]]))
+    if args.model is None and not args.quick:
+        save(rehearsal, bundle / REHEARSAL_FILE)
+    print(rehearsal.summary())
+    print(f"report: {page}")
+    return 0 if rehearsal.passed else 1
+
+
+def _processes(bundle: Path, hardware: Any, domain: int | None, seed: int) -> Iterator[Trial]:
+    from gaitway_sim2real.onboard.wire.dds import DdsBus
+    from gaitway_sim2real.rehearse.processes import free_domain, rehearse_processes
+
+    domain = free_domain() if domain is None else domain
+    bus = DdsBus("lo", domain)
+    try:
+        launcher = (sys.executable, "-m", "gaitway")
+        yield from rehearse_processes(bundle, hardware, bus, launcher, domain=domain, seed=seed)
+    finally:
+        bus.close()
+
+
+def _show(done: int, total: int, trial: Trial) -> None:
+    """A line per trial."""
+    mark = "ok  " if trial.passed else "FAIL"
+    print(f"[{done:2}/{total}] {mark} {trial.title}: {trial.outcome}", flush=True)

@@ -1,0 +1,193 @@
+"""A whole rehearsal: nominal, faults, policies that went wrong, and processes on a wire; verdict and page."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from gaitway_tasks.robots.hardware import Hardware
+
+from ..contract import CONTRACT_FILE, Contract, sha256
+from ..digital_twin.quirks import Quirks
+from ..onboard.controller import Mode
+from ..onboard.preflight import check_bundle
+from ..onboard.verdict import seal
+from ..validate.suite import software
+from .adversary import ADVERSARIES
+from .faults import TROUBLES, Trouble, rehearse_fault
+from .nominal import rehearse_nominal
+from .policies import rehearse_policy
+from .report import render_page
+from .trace import Trace
+from .verdict import Rehearsal, Trial
+
+REHEARSAL_FILE = "rehearsal.json"
+MODES = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
+QUICK_TROUBLES = ("silence", "imu-nan", "fall", "joint-speed", "stop")
+QUICK_POLICIES = ("constant", "random", "NaN", "huge")
+
+Progress = Callable[[int, int, Trial], None]
+"""Called with trials done, trials in all, and the newest."""
+Wire = Callable[[], Iterator[Trial]]
+"""Trials with processes of their own; called when everything else is done."""
+
+
+class RehearsalError(ValueError):
+    """A rehearsal that cannot be held, with the reason and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    minutes: float = 10.0
+    """Length of the nominal walk."""
+    loss: float = 0.01
+    """Share of the messages that get lost, each way, of 1."""
+    jitter: float = 0.005
+    """How late a message may be, each way [s]."""
+    seed: int = 0
+    quick: bool = False
+    """Only one minute, some of the faults and some of the policies: for a first look, not for a robot."""
+    jobs: int = 0
+    """Processes at the same time; 0 is one for each core. Results do not depend on it."""
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.minutes < float("inf"):
+            raise RehearsalError(f"minutes = {self.minutes}: a rehearsal needs at least 0.1")
+        if not 0.0 <= self.loss < 1.0:
+            raise RehearsalError(f"loss = {self.loss}: a share of at least 0 and below 1")
+        if not 0.0 <= self.jitter < 1.0:
+            raise RehearsalError(f"jitter = {self.jitter}: seconds, at least 0 and below 1")
+        if self.jobs < 0:
+            raise RehearsalError(f"jobs = {self.jobs}: a number of processes, or 0 for one per core")
+
+    @property
+    def quirks(self) -> Quirks:
+        return Quirks(loss=self.loss, jitter=self.jitter, command_loss=self.loss, command_jitter=self.jitter)
+
+    @property
+    def seconds(self) -> float:
+        return 60.0 * min(self.minutes, 1.0 if self.quick else self.minutes)
+
+    @property
+    def troubles(self) -> Sequence[Trouble]:
+        return [trouble for trouble in TROUBLES if not self.quick or trouble.name in QUICK_TROUBLES]
+
+    @property
+    def policies(self) -> Sequence[str]:
+        return QUICK_POLICIES if self.quick else tuple(ADVERSARIES)
+
+    def words(self) -> Mapping[str, Any]:
+        return {
+            "minutes": self.seconds / 60.0,
+            "loss": self.loss,
+            "jitter [s]": self.jitter,
+            "seed": self.seed,
+            "extent": "quick" if self.quick else "full",
+        }
+
+
+def rehearse_bundle(
+    bundle: Path,
+    hardware: Hardware,
+    settings: Settings,
+    *,
+    model: Path | None = None,
+    wire: Wire | None = None,
+    progress: Progress | None = None,
+) -> tuple[Rehearsal, Trace]:
+    """Everything there is, in simulated time; then ``wire``, if it is given.
+
+    Raises a ``ValueError`` before anything starts if the bundle does not fit the robot. A missing or failed validation
+    is only noted: the robot here is not a real one.
+    """
+    bundle = Path(bundle)
+    notes = tuple(check_bundle(bundle, hardware, i_know=True))
+    contract = Contract.load(bundle)
+    quirks, seed = settings.quirks, settings.seed
+    calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (rehearse_nominal, {"seconds": settings.seconds}),
+        *(
+            (_fault, {"trouble": trouble.name, "mode": mode})
+            for trouble in settings.troubles
+            for mode in MODES
+            if mode in trouble.modes
+        ),
+        *((rehearse_policy, {"kind": kind}) for kind in settings.policies),
+    ]
+    trials: list[Trial] = []
+    trace = Trace()
+    given = {"quirks": quirks, "seed": seed, "model": model}
+    for found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
+        trial, trace = found if isinstance(found, tuple) else (found, trace)
+        trials.append(trial)
+        if progress is not None:
+            progress(len(trials), len(calls), trial)
+    if wire is None:
+        notes += ("Processes on a real wire were left out.",)
+    else:
+        for trial in wire():
+            trials.append(trial)
+            if progress is not None:
+                progress(len(trials), len(trials), trial)
+    rehearsal = Rehearsal(
+        robot=hardware.name,
+        task=contract.task,
+        policy_sha256=contract.files["policy.onnx"],
+        contract_sha256=sha256((bundle / CONTRACT_FILE).read_bytes()),
+        settings=settings.words(),
+        trials=tuple(trials),
+        software=software(contract),
+        notes=notes,
+    )
+    return rehearsal, trace
+
+
+def _fault(bundle: Path, hardware: Hardware, *, trouble: str, mode: Mode, **rest: Any) -> Trial:
+    """By name, since functions do not travel between processes."""
+    return rehearse_fault(bundle, hardware, next(each for each in TROUBLES if each.name == trouble), mode, **rest)
+
+
+def _run(jobs: int, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> Iterator[Any]:
+    """Results in the order of ``calls``."""
+    jobs = min(jobs or len(os.sched_getaffinity(0)), len(calls))
+    if jobs == 1:
+        for call, args, keys in calls:
+            yield call(*args, **keys)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures: list[Future[Any]] = [pool.submit(call, *args, **keys) for call, args, keys in calls]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def save(rehearsal: Rehearsal, path: Path) -> Path:
+    """Write JSON with the seal of the verdict, atomically."""
+    body = rehearsal.to_dict()
+    text = json.dumps({**body, "seal": seal(body)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    _write(path, text)
+    return path
+
+
+def write_report(rehearsal: Rehearsal, trace: Trace, folder: Path, command: str) -> Path:
+    """``rehearsal.json`` and ``rehearsal.html`` in ``folder``; ``command`` is what repeats it. Returns the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save(rehearsal, folder / REHEARSAL_FILE)
+    page = folder / "rehearsal.html"
+    _write(page, render_page(rehearsal, trace, command))
+    return page
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, "utf-8")
+    os.replace(partial, path)
