@@ -57,6 +57,28 @@ def test_total_mass(robot, models):
     assert models[robot.name].body_subtreemass[0] == pytest.approx(MASSES[robot.name], abs=0.001)
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "expected"),
+    [
+        ("go2", "FL_foot", (0.1934, 0.142, -0.426)),
+        ("go2", "RR_foot", (-0.1934, -0.142, -0.426)),
+        ("h1", "left_ankle_link", (0.03947, 0.20286, -0.9742)),
+        ("g1-29dof", "left_ankle_roll_link", (0.0, 0.11851, -0.75686)),
+        ("g1-29dof", "torso_link", (-0.00396, 0.0, 0.054)),
+        ("g1-29dof", "right_wrist_yaw_link", (0.19977, -0.14865, 0.09523)),
+        ("g1-23dof", "right_ankle_roll_link", (0.0, -0.11851, -0.75686)),
+        ("g1-23dof", "left_wrist_roll_link", (0.11577, 0.14868, 0.09524)),
+    ],
+)
+def test_where_bodies_are_with_all_joints_at_zero(name, body, expected, models):
+    """[m] from the base, as Unitree's MuJoCo models have them."""
+    model = models[name]
+    data = mujoco.MjData(model)
+    data.qpos[:3], data.qpos[3:7] = 0.0, (1.0, 0.0, 0.0, 0.0)
+    mujoco.mj_kinematics(model, data)
+    np.testing.assert_allclose(data.body(body).xpos, expected, atol=1e-4)
+
+
 @robots
 def test_nothing_visual_collides_or_weighs(robot, models):
     model = models[robot.name]
