@@ -37,7 +37,7 @@ class DdsBus:
             raise DeployError(f"DDS needs cyclonedds ({error}): pip install 'gaitway[robot]'") from None
         self._domain = _Domain.lease(interface, domain)
         try:
-            self._participant = DomainParticipant(domain)
+            self._participant: Any = DomainParticipant(domain)
         except DDSException as error:
             self._domain.end()
             raise _unusable(interface, domain, error) from None
@@ -156,7 +156,7 @@ class _Domain:
 
         self.interface, self.number, self.users = interface, number, 0
         try:
-            self.entity = Domain(number, configuration(interface))
+            self.entity: Any = Domain(number, configuration(interface))
         except DDSException as error:
             raise _unusable(interface, number, error) from None
 

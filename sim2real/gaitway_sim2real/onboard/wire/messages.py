@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from cyclonedds.idl import IdlStruct, annotations, make_idl_struct, types
+from cyclonedds.idl import IdlStruct, make_idl_struct, types
+from cyclonedds.idl.annotations import autoid, final
 
 from .declarations import MESSAGES
 from .idl import Array, Kind, Sequence, Struct
@@ -34,19 +35,19 @@ def idl_struct(kind: Struct) -> type[IdlStruct]:
     """The class of cyclonedds for a declaration: final, members numbered in order."""
     fields = {name: _annotation(field) for name, field in kind.fields}
     made = make_idl_struct(kind.name.rpartition("::")[2], kind.name.replace("::", "."), fields)
-    annotations.final(made)
-    annotations.autoid("sequential")(made)
-    return made
+    return autoid("sequential")(final(made))
 
 
 def _annotation(kind: Kind) -> Any:
+    array: Any = types.array  # generics to Python, but not to mypy
+    sequence: Any = types.sequence
     match kind:
         case Struct():
             return idl_struct(kind)
         case Array(item, length):
-            return types.array[_annotation(item), length]
+            return array[_annotation(item), length]
         case Sequence(item):
-            return types.sequence[_annotation(item)]
+            return sequence[_annotation(item)]
         case str():
             return _PRIMITIVES[kind]
 
