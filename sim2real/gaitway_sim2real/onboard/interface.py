@@ -117,8 +117,11 @@ class HardwareInterface(RobotInterface, Protocol):
         """Make the robot obey: whatever of its own drives the motors is released first. Raises :class:`DeployError`."""
         ...
 
-    def damping_frame(self) -> tuple[Topic, bytes]:
-        """Topic and payload of the command that damps every joint: what a guardian sends without knowing the robot."""
+    def damping_frame(self) -> tuple[Topic, bytes] | None:
+        """Topic and payload of the command that damps every joint: what a guardian sends without knowing the robot.
+
+        None if no fixed message does that on this robot: then nothing can stop it once its controller is killed.
+        """
         ...
 
 
