@@ -23,7 +23,7 @@ from .clamp import Command
 from .commands import CommandSource
 from .controller import Controller, ControllerConfig, Mode
 from .estimation.estimator import Estimator
-from .executor import InlineExecutor, Policy
+from .executor import Executor, InlineExecutor, Policy
 from .flight.log import FlightLog
 from .interface import RobotInterface, Signals
 from .realtime import Timing
@@ -83,6 +83,7 @@ def run_loop(
     log: Path | None = None,
     on_period: Callable[[Period], None] | None = None,
     on_start: Callable[[Controller], None] | None = None,
+    executor: Executor | None = None,
 ) -> LoopReport:
     """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
 
@@ -90,11 +91,12 @@ def run_loop(
     one, else at the policy's rate. Damping frames are sent whatever ends the loop: the end of the time, a trip, SIGINT,
     SIGTERM, SIGHUP or an exception, which is raised afterwards. ``log`` gets signals, commands and targets as .npz.
     ``on_start`` is given the controller before anything else, so that an operator can ask it for something.
+    ``executor`` computes the policy otherwise than at once.
     """
     config = config or ControllerConfig()
     period: float = getattr(robot, "period", policy.contract.control_dt)
     controller = Controller(
-        policy.contract, robot.joint_names, InlineExecutor(policy), command, seconds,
+        policy.contract, robot.joint_names, executor or InlineExecutor(policy), command, seconds,
         period=period, config=config, hardware=hardware, estimator=estimator, log=flight,
     )  # fmt: skip
     if on_start is not None:
@@ -110,6 +112,9 @@ def run_loop(
                 if on_period is not None:
                     on_period(found)
                 driver.sleep()
+        except BaseException as error:
+            controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
+            raise
         finally:
             damp(robot, controller, config.damp)
             if log is not None:

@@ -71,6 +71,9 @@ def run_realtime(
         loop = _Loop(robot, controller, guardian, operators)
         try:
             loop.run()
+        except BaseException as error:
+            controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
+            raise
         finally:
             damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
             if guardian is not None:

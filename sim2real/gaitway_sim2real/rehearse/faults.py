@@ -37,7 +37,7 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, or an exception."""
+    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, and the like."""
     provoke: Callable[[Stage], None]
     within: float = 0.1
     """How soon it must be detected [s]."""
@@ -62,6 +62,10 @@ def _raise(stage: Stage) -> None:
         raise RuntimeError("the policy's code is broken")
 
     stage.policy.twist = twist
+
+
+def _hang(stage: Stage) -> None:
+    stage.executor.hung = True
 
 
 def _spoil(stage: Stage) -> None:
@@ -91,9 +95,17 @@ TROUBLES = (
         provoke=_stall,
     ),
     Trouble(
+        name="policy-late",
+        about="The policy gives no answer any more.",
+        causes=("policy_overrun",),
+        provoke=_hang,
+        within=0.12,
+        modes=(Mode.POLICY,),
+    ),
+    Trouble(
         name="exception",
         about="The policy raises an exception.",
-        causes=("RuntimeError",),
+        causes=("exception",),
         provoke=_raise,
         modes=(Mode.POLICY,),
     ),
@@ -156,7 +168,7 @@ def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performan
     after = [frame for frame in frames if frame.time > last_stiff or not frame.stiff]
     shares = [frame.share for frame in audit.frames if not math.isnan(frame.share)]
     period = contract.control_dt
-    cause = performance.report.cause if performance.report is not None else performance.error.partition(":")[0]
+    cause = event.text.partition(":")[0] if event is not None else ""
     checks = (
         Check(title="reason named", value=float(cause in trouble.causes), limit=1, at_least=True),
         Check(title="detected after", value=1e3 * (detected - provoked), limit=1e3 * trouble.within, unit="ms"),

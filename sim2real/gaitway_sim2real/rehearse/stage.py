@@ -17,8 +17,10 @@ from gaitway_tasks.robots.hardware import Hardware
 from ..contract import Contract
 from ..digital_twin.quirks import Quirks
 from ..digital_twin.twin import Twin
-from ..onboard.commands import CommandSource
+from ..onboard.commands import CommandSource, Limited
 from ..onboard.controller import Controller, ControllerConfig
+from ..onboard.devices import RemoteOperator
+from ..onboard.executor import InlineExecutor
 from ..onboard.interface import Array, Signals
 from ..onboard.loop import LoopReport, Period, run_loop
 from ..onboard.policy import OnboardPolicy
@@ -74,6 +76,15 @@ class Player:
         return targets if self.twist is None else self.twist(targets.astype(np.float64))
 
 
+class Absent(InlineExecutor):
+    """Computes at once, until the policy is said to have hung."""
+
+    hung = False
+
+    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+        return not self.hung and super().submit(signals, command, now)
+
+
 class Stage:
     """One twin, one controller; for one performance."""
 
@@ -99,6 +110,7 @@ class Stage:
         self.bus.attach(self.audit.collect)
         self.robot = UnitreeRobot(hardware, self.bus)
         self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
+        self.executor = Absent(self.policy)
         self.witness = Witness()
 
     def perform(
@@ -110,14 +122,29 @@ class Stage:
         on_period: Callable[[Period], None] | None = None,
         on_start: Callable[[Controller], None] | None = None,
     ) -> Performance:
-        """Connect, take over, stand up, ``seconds`` of policy, lie down."""
+        """Connect, take over, stand up, ``seconds`` of policy, lie down. The operator holds the transmitter."""
         report, error = None, ""
+        contract, operator = self.policy.contract, RemoteOperator(self.policy.contract)
+        controllers: list[Controller] = []
+
+        def start(controller: Controller) -> None:
+            controllers.append(controller)
+            if on_start is not None:
+                on_start(controller)
+
+        def look(period: Period) -> None:
+            if (request := operator.poll(period.signals, period.time)) is not None:
+                controllers[0].request(request)
+            if on_period is not None:
+                on_period(period)
+
         try:
             self.robot.connect()
             self.robot.take_over()
             report = run_loop(
-                self.robot, self.policy, command, seconds,
-                config=config, hardware=self.hardware, flight=self.witness, on_period=on_period, on_start=on_start,
+                self.robot, self.policy, Limited(command, contract), seconds,
+                config=config, hardware=self.hardware, flight=self.witness, on_period=look, on_start=start,
+                executor=self.executor,
             )  # fmt: skip
         except Exception as found:  # what a robot would live through is the question here
             error = f"{type(found).__name__}: {found}"

@@ -20,34 +20,30 @@ class Witness:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.modes: list[tuple[float, str]] = []
-        """Every change of mode and when its first frame went out [s]."""
-        self.states = self.frames = self.clamped = self.late = 0
-        self.command: tuple[float, float, float] = (0.0, 0.0, 0.0)
-        """Of the newest period of the policy."""
-        self.commands: list[tuple[float, tuple[float, float, float]]] = []
+        """Every change of mode, and when [s]."""
+        self.states = self.frames = self.late = 0
 
     def state(self, signals: Signals) -> None:
         self.states += 1
 
     def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None:
         self.frames += 1
-        if not self.modes or self.modes[-1][1] != mode:
-            self.modes.append((time, mode))
 
     def policy(
         self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
     ) -> None:
-        self.commands.append((time, command))
         self.late += late
 
     def event(self, time: float, kind: str, text: str) -> None:
         self.events.append(Event(time=time, kind=kind, text=text))
+        if kind == "mode":
+            self.modes.append((time, text))
 
     def close(self) -> None:
         pass
 
     def since(self, mode: str) -> float | None:
-        """When the first frame of ``mode`` went out [s], or None."""
+        """When ``mode`` was entered first [s], or None."""
         return next((time for time, name in self.modes if name == mode), None)
 
     def first(self, kind: str) -> Event | None:
