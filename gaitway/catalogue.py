@@ -118,6 +118,7 @@ LEAPP = Entry(
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
+DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
 VLLM = Entry(
     summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
 )
@@ -139,6 +140,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "record": (TWIN,),
     "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
+    "deploy": (DEPLOY,),
     "twin": (WIRE_TWIN,),
     "rehearse": (REHEARSE,),
     "evaluate": (WORLDS["language"],),

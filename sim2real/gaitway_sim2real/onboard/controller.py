@@ -46,6 +46,16 @@ class Mode(StrEnum):
     DAMP = "damp"  # final
 
 
+ABOUT = {
+    Mode.PASSIVE: "ready, damped",
+    Mode.RAMP: "standing up",
+    Mode.HOLD: "in the default pose",
+    Mode.POLICY: "the policy drives",
+    Mode.SETTLE: "the policy stands still, before the end",
+    Mode.LOWER: "sinking",
+}
+
+
 class Request(StrEnum):
     """What an operator may ask for."""
 
@@ -143,7 +153,7 @@ class Controller:
         self._stop: tuple[str, str] | None = None
         self._newest: Signals | None = None
         self._start: tuple[Array, Array, Array] = (self.safety.default, *self.loose)
-        self._asked = self._start
+        self._asked: tuple[Array, Array, Array] = self._start
         self._move = self.config.fade
         self._goal, self._next, self._begun = self.safety.default, math.nan, math.nan
         self._ending = self._clamped_now = False
@@ -262,6 +272,9 @@ class Controller:
             self.command = STILL
         self.mode, self.since = mode, now
         self.log.event(now, "mode", mode.value)
+        if mode in ABOUT:
+            waits = not self.config.auto and mode in (Mode.PASSIVE, Mode.HOLD) and not self._ending
+            self._say(f"{mode}: {ABOUT[mode]}{'; start goes on' if waits else ''}")
 
     def _ask(self, signals: Signals, now: float) -> None:
         """What this mode wants, before any clamp."""

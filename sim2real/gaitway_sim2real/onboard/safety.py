@@ -214,8 +214,8 @@ class SafetyFilter:
             return Fault("battery", f"the battery is at {charge}")
         lost = health.motor_lost
         if lost is not None and not self._lost.count(float(np.sum(lost)), now):
-            worst = self.joint_names[int(np.argmax(lost))]
-            return Fault("motor_lost", f"motors lose messages; most so far, {np.max(lost):g}, that of {worst}")
+            name = self.joint_names[int(np.argmax(lost))]
+            return Fault("motor_lost", f"motors lose messages; most so far, {np.max(lost):g}, that of {name}")
         return None
 
     def not_ready(self, signals: Signals) -> Fault | None:

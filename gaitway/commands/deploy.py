@@ -1,0 +1,289 @@
+"""``gaitway deploy``: drive a real robot, or a twin on its wire. Imports no torch and no simulator."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import DEPLOY
+from ..errors import UserError
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.onboard.commands import CommandSource
+    from gaitway_sim2real.onboard.controller import Controller, ControllerConfig
+    from gaitway_sim2real.onboard.interface import HardwareInterface
+    from gaitway_sim2real.onboard.loop import LoopReport
+
+DESCRIPTION = """\
+Drive a robot with a bundle: check the bundle against the robot, connect, show what is there, ask, take over, and then
+damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. Whatever ends it, the robot is damped;
+a guardian process does it if this one is killed or hangs. Read docs/deploy.md before the first time.
+
+The operator goes on with 'start' (transmitter), Enter (keyboard), stops with 'L2+B' or 'select', space or Ctrl-C, and
+lowers with 'L2+A' or x. --auto goes on by itself.
+
+--command is a constant, a script, "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
+the robot's transmitter), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). Without it the policy is told to stand.
+
+--excite instead of a bundle moves a hung robot for 'gaitway identify'.
+
+The exit code is 0 if it ended as asked, 1 after a trip, 2 if something given is wrong: then nothing has moved.
+
+examples:
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0 --command remote --log flight.mcap
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface lo --domain 1 --auto --command tour --seconds 30
+  gaitway deploy --excite 60 --robot unitree-go2 --interface eth0 --log excitation.mcap
+  gaitway deploy runs/walk/bundle --robot ros2 --config anymal.yaml --interface eth0 --command cmd_vel
+"""
+SOURCES = ("remote", "gamepad", "keyboard", "cmd_vel")
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "deploy", "drive a real robot, or a twin on its wire", DESCRIPTION)
+    parser.add_argument("bundle", type=Path, nargs="?", metavar="BUNDLE")
+    parser.add_argument(
+        "--robot", required=True, metavar="NAME", help="unitree-go2, unitree-h1, unitree-g1, ... or ros2"
+    )
+    parser.add_argument("--interface", required=True, metavar="NAME", help="network interface that faces the robot; lo")
+    parser.add_argument("--domain", type=int, default=0, help="DDS domain (default 0; 'gaitway twin' is on 1)")
+    parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
+    parser.add_argument(
+        "--command", dest="velocity", metavar="SOURCE|VX,VY,YAW", help="where velocity commands come from"
+    )
+    parser.add_argument("--gamepad", type=Path, metavar="DEVICE", help="of --command gamepad (default the first)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="of policy (default: until the operator ends it)")
+    parser.add_argument(
+        "--excite", type=float, metavar="S", help="move a hung robot for identification, without a bundle"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of --excite (default 0)")
+    parser.add_argument("--log", type=Path, metavar="FILE.mcap", help="record the flight")
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another safety limit; docs/deploy.md lists them",
+    )
+    parser.add_argument("--auto", action="store_true", help="stand up and start the policy without being asked to")
+    parser.add_argument("--yes", action="store_true", help="do not ask before taking over")
+    parser.add_argument("--i-know", action="store_true", help="run a bundle that was not validated, or failed")
+    parser.add_argument(
+        "--no-own-controller", action="store_true", help="the robot is a simulator without a controller to switch off"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("driving a robot", DEPLOY)
+    if (args.bundle is None) == (args.excite is None):
+        raise UserError("give a bundle, or --excite without one")
+    for name in ("seconds", "excite"):
+        value = getattr(args, name)
+        if value is not None and not 0.0 < value < float("inf"):
+            raise UserError(f"--{name} {value}: give a length above zero")
+    if args.excite is not None and (args.velocity is not None or args.seconds is not None):
+        raise UserError("--excite has its own motion and length: leave --command and --seconds out")
+    from gaitway_sim2real.onboard.controller import ControllerConfig
+    from gaitway_sim2real.onboard.safety import parse_limits
+
+    config = ControllerConfig(auto=args.auto, limits=parse_limits(args.limit))
+    with contextlib.ExitStack() as stack:
+        report = _deploy(args, config, stack)
+    print(_summary(report, args.log))
+    return 0 if report.ok else 1
+
+
+@dataclass
+class _Panel:
+    """Where velocity commands come from, and who may stop or go on."""
+
+    source: CommandSource
+    about: str
+    operators: list[Any] = field(default_factory=list)
+
+
+def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack) -> LoopReport:
+    from gaitway_sim2real.onboard.commands import Limited
+    from gaitway_sim2real.onboard.console import Console
+    from gaitway_sim2real.onboard.deployment import drive, survey
+    from gaitway_sim2real.onboard.flight.opening import open_flight
+    from gaitway_sim2real.onboard.safety import SafetyFilter
+    from gaitway_sim2real.onboard.transports.open import ROS2, hardware_of, open_robot
+    from gaitway_sim2real.onboard.transports.ros2_config import load_ros2
+
+    if args.robot == ROS2 and args.config is None:
+        raise UserError("a robot on ROS 2 is described by a file: --config robot.yaml")
+    hardware = load_ros2(args.config).hardware() if args.robot == ROS2 else hardware_of(args.robot)
+    doubts = _check(args, hardware)
+    if not (args.yes or sys.stdin.isatty()):
+        raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
+    if args.log is not None:
+        from gaitway_sim2real.onboard.flight.file import check_path
+
+        check_path(args.log)
+
+    console = Console()
+    stack.callback(console.close)
+    robot = open_robot(
+        args.robot, interface=args.interface, domain=args.domain, config=args.config,
+        own_controller=not args.no_own_controller, say=console.say,
+    )  # fmt: skip
+    stack.callback(robot.close)
+    policy, estimator, seconds = _policy(args, robot, hardware)
+    panel = _panel(args, robot, policy.contract, stack)
+    print(f"connecting to {args.robot} on {args.interface}, domain {args.domain} ...", flush=True)
+    robot.connect()
+    seen = survey(robot, SafetyFilter(policy.contract, robot.joint_names, config.limits, hardware))
+    print(_checklist(args, policy.contract, panel, seconds, seen, doubts), flush=True)
+    _confirm(args)
+
+    flight = None
+    if args.log is not None:
+        about = {"robot": hardware.robot, "hardware": hardware.name, "task": policy.contract.task}
+        flight = open_flight(args.log, robot.joint_names, about, realtime=True, bundle=args.bundle)
+        stack.callback(flight.close)
+    operators = [*panel.operators, *_keyboard(panel, policy.contract, stack)]
+
+    def on_start(controller: Controller) -> None:
+        console.line = lambda: _line(controller, robot)
+
+    return drive(
+        robot, policy, Limited(panel.source, policy.contract), seconds, interface=args.interface, domain=args.domain,
+        config=config, hardware=hardware, estimator=estimator, flight=flight, operators=operators, say=console.say,
+        on_start=on_start,
+    )  # fmt: skip
+
+
+def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
+    """Everything of a bundle that speaks against this robot; what may be overlooked is returned."""
+    if args.bundle is None:
+        return ()
+    from gaitway_sim2real.onboard.contract import Contract
+    from gaitway_sim2real.onboard.preflight import check_bundle
+
+    provided = Contract.load(args.bundle).estimators or {}
+    doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
+    return doubts
+
+
+def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:
+    """What decides, what estimates for it, and for how long [s]."""
+    if args.excite is not None:
+        from gaitway_sim2real.onboard.excitation import Excitation
+        from gaitway_tasks.robots import ROBOTS
+
+        excitation = Excitation(ROBOTS[hardware.robot], robot.joint_names, seconds=args.excite, seed=args.seed)
+        return excitation, None, args.excite
+    from gaitway_sim2real.onboard.estimation.estimators import open_estimator
+    from gaitway_sim2real.onboard.policy import OnboardPolicy
+
+    policy = OnboardPolicy(args.bundle, robot.joint_names)
+    estimator = open_estimator(args.bundle, robot.joint_names, robot.period)
+    return policy, estimator, args.seconds or float("inf")
+
+
+def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextlib.ExitStack) -> _Panel:
+    from gaitway_sim2real.onboard.commands import check_range, follow, parse_script, tour
+    from gaitway_sim2real.onboard.devices import Gamepad, RemoteOperator, first_gamepad
+
+    remote = RemoteOperator(contract)
+    operators: list[Any] = [remote]
+    wanted = args.velocity or "0,0,0"
+    if wanted == "remote":
+        return _Panel(lambda time: remote.sticks.command(robot.clock()), "the transmitter's sticks", operators)
+    if wanted == "gamepad":
+        pad = Gamepad(args.gamepad or first_gamepad(), contract)
+        stack.callback(pad.close)
+        return _Panel(lambda time: pad.sticks.command(robot.clock()), "the gamepad's sticks", [*operators, pad])
+    if wanted == "keyboard":
+        if not sys.stdin.isatty():
+            raise UserError("--command keyboard needs a terminal")
+        return _Panel(lambda time: (0.0, 0.0, 0.0), "the keyboard", operators)  # known once it is opened
+    if wanted == "cmd_vel":
+        from gaitway_sim2real.onboard.transports.cmd_vel import CmdVel
+
+        config = getattr(robot, "config", None)
+        topic = config.cmd_vel if config is not None else "/cmd_vel"
+        source = CmdVel(robot.bus, topic, stamped=config is not None and config.cmd_vel_stamped)
+        return _Panel(source, f"the ROS 2 topic {topic}", operators)
+    if wanted == "tour":
+        if args.seconds is None:
+            raise UserError("--command tour is spread over --seconds: give it")
+        return _Panel(follow(tour(contract, args.seconds)), "a tour of the trained commands", operators)
+    script = parse_script(wanted)
+    check_range(script, contract)
+    return _Panel(follow(script), f"the script {wanted}", operators)
+
+
+def _keyboard(panel: _Panel, contract: Any, stack: contextlib.ExitStack) -> Iterator[Any]:
+    """The terminal's keys, where there is a terminal."""
+    if not sys.stdin.isatty():
+        return
+    import time
+
+    from gaitway_sim2real.onboard.devices import Keyboard
+
+    keyboard = Keyboard(contract)
+    stack.callback(keyboard.close)
+    if panel.about == "the keyboard":
+        panel.source = lambda elapsed: keyboard.sticks.command(time.monotonic())
+    print(Keyboard.HELP, flush=True)
+    yield keyboard
+
+
+def _checklist(
+    args: argparse.Namespace, contract: Any, panel: _Panel, seconds: float, seen: Any, doubts: tuple[str, ...]
+) -> str:
+    length = "until the operator ends it" if seconds == float("inf") else f"for {seconds:g} s"
+    rows = [
+        ("robot", f"{args.robot} on {args.interface}, domain {args.domain}"),
+        *(("", line) for line in seen.lines()),
+        ("policy", f"{contract.task} at {1 / contract.control_dt:.0f} Hz {length}, commanded by {panel.about}"),
+        ("log", str(args.log) if args.log else "none: --log FILE.mcap records what happens"),
+    ]
+    rows += [("NOT READY", seen.fault.text)] if seen.fault is not None else []
+    rows += [("WARNING", doubt) for doubt in doubts]
+    return "\n".join(f"  {name:<10} {text}" for name, text in rows)
+
+
+def _confirm(args: argparse.Namespace) -> None:
+    if args.yes:
+        return
+    print("  Is the robot on its stand or clear of people, the area free, a hand on the stop button, the battery tied?")
+    if input("take over the motors? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise UserError("not taken over: nothing was sent")
+
+
+def _line(controller: Controller, robot: Any) -> str:
+    vx, vy, yaw = controller.command
+    late = f"{controller.policy_overruns} late" if controller.policy_overruns else "in time"
+    return (
+        f"{controller.mode:<8} command {vx:+.2f} {vy:+.2f} {yaw:+.2f}   "
+        f"policy {len(controller.compute_us)} steps, {late}   {controller.clamped} clamped"
+    )
+
+
+def _summary(report: LoopReport, log: Path | None) -> str:
+    import numpy as np
+
+    words = "ENDED" if report.ok else f"TRIPPED ({report.cause})"
+    lines = [f"{words}: {report.reason}"]
+    if report.policy_periods:
+        p50, p99 = np.percentile(report.compute_us, [50, 99])
+        lines.append(
+            f"policy: {report.policy_periods} periods, {report.policy_overruns} late, {report.clamped} clamped; "
+            f"signals to targets {p50 / 1e3:.2f} ms median, {p99 / 1e3:.2f} ms p99"
+        )
+    if report.timing is not None:
+        lines.append(f"loop: {report.timing.summary()}; {report.overruns} late")
+        lines += [f"note: {note}" for note in report.timing.notes]
+    if log is not None:
+        lines.append(f"flight: {log} (gaitway replay {log})")
+    return "\n".join(lines)
