@@ -58,8 +58,9 @@ class ClosedLoop:
         worst = int(self.pos_rmse.argmax())
         return (
             f"the same commands through MuJoCo, {len(self.time)} policy steps: velocities differ by {vx:.3f}, "
-            f"{vy:.3f} m/s, {yaw:.3f} rad/s RMS; off command by {robot[0]:.3f} m/s (robot) and {sim[0]:.3f} m/s (simulation) in vx; "
-            f"joints by {np.sqrt((self.pos_rmse**2).mean()):.3f} rad RMS, most {flight.joint_names[worst]}{fall}"
+            f"{vy:.3f} m/s, {yaw:.3f} rad/s RMS; vx is off command by {robot[0]:.3f} m/s (robot) and "
+            f"{sim[0]:.3f} m/s (simulation); "
+            f"joints differ by {np.sqrt((self.pos_rmse**2).mean()):.3f} rad RMS, most {flight.joint_names[worst]}{fall}"
         )
 
 

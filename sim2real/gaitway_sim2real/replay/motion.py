@@ -1,8 +1,8 @@
 """How the robot stood and moved, as far as its own sensors tell.
 
 Orientation is the IMU's. Height is what puts the lowest foot on flat ground, unless the robot hangs on a stand. The
-velocity of the base is the flight's estimate or, without one, that of the lowest feet taken to stand still. Position is
-that velocity summed up: it drifts, and where the robot really was nobody recorded.
+velocity of the base is an estimate (:mod:`.velocity`), and position is that velocity summed up: it drifts, and where
+the robot really was nobody recorded.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from gaitway_tasks.robots.parameters import RobotParameters
 from ..digital_twin.body import Body
 from ..onboard.flight.reading import Flight
 from .summary import ReplayError
+from .velocity import base_velocity
 
-STANCE = 0.015
-"""Feet that are at most this much higher than the lowest are taken to stand [m]."""
 FAR = 2.0
 """Height at which the base is posed to see how far below it the feet are [m]."""
 HUNG_HEIGHT = 0.3
@@ -40,15 +39,8 @@ class Motion:
     """(T, nv)"""
     lin_vel_b: np.ndarray
     """Of the base, base frame [m/s], (T, 3)."""
-    estimated: bool
-    """Whether the velocity is the flight's own estimate."""
-
-    @property
-    def source(self) -> str:
-        """Where velocity and position come from, in words."""
-        if self.estimated:
-            return "velocity as the robot estimated it, position summed up from it"
-        return "velocity from feet taken to stand still, position summed up from it"
+    source: str
+    """Where the velocity comes from, in words."""
 
 
 def robot_of(flight: Flight) -> Robot:
@@ -85,22 +77,23 @@ def reconstruct(flight: Flight, body: Body, every: float, *, hung: bool = False)
     if not len(good):
         raise ReplayError(f"{flight.path}: no state has a finite reading of every sensor")
     index = good[np.unique(np.searchsorted(state.time[good], np.arange(state.time[good[0]], state.time[-1], every)))]
-    index = index if len(index) else good[:1]
-    estimated = "base_lin_vel" in state and bool(flight.has("base_lin_vel")[index].any()) and not hung
-    rows = [_pose(flight, body, int(k), estimated=estimated, hung=hung) for k in index]
-    qpos, qvel, velocity = (np.array(column) for column in zip(*rows, strict=True))
+    velocity, source = base_velocity(flight, body.robot, hung=hung)
+    velocity = velocity[index]
+    feet = _foot_geoms(body)
+    rows = [_pose(flight, body, feet, int(k), velocity[row], hung=hung) for row, k in enumerate(index)]
+    qpos, qvel = (np.array(column) for column in zip(*rows, strict=True))
     base, dof = body.base_qpos, body.base_dof
     steps = np.diff(state.time[index], prepend=state.time[index[0]])[:, None]
     qpos[:, base : base + 2] = np.cumsum(qvel[:, dof : dof + 2] * steps, 0)
     return Motion(
-        time=state.time[index].astype(float), index=index, qpos=qpos, qvel=qvel, lin_vel_b=velocity, estimated=estimated
+        time=state.time[index].astype(float), index=index, qpos=qpos, qvel=qvel, lin_vel_b=velocity, source=source
     )
 
 
 def _pose(
-    flight: Flight, body: Body, k: int, *, estimated: bool, hung: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """qpos and qvel at state ``k``, above the origin, and the base's velocity in its own frame."""
+    flight: Flight, body: Body, feet: list[int], k: int, velocity: np.ndarray, *, hung: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """qpos and qvel at state ``k``, above the origin; ``velocity`` of the base in its own frame."""
     m, d, state = body.model, body.data, flight.state
     base, dof = body.base_qpos, body.base_dof
     d.qpos[:], d.qvel[:] = m.qpos0, 0.0
@@ -110,53 +103,22 @@ def _pose(
     d.qpos[body.qpos], d.qvel[body.dof] = state.joint_pos[k], state.joint_vel[k]
     d.qvel[dof + 3 : dof + 6] = state.gyro[k]
     mujoco.mj_kinematics(m, d)
-    mujoco.mj_comPos(m, d)
-    height, sole_velocity = _soles(body)
-    d.qpos[base + 2] = FAR - height.min() + (HUNG_HEIGHT if hung else 0.0)
-    turn = np.zeros(9)
-    mujoco.mju_quat2Mat(turn, d.qpos[base + 3 : base + 7])
-    rotation = turn.reshape(3, 3)
-    if hung:
-        velocity = np.zeros(3)
-    elif estimated and flight.has("base_lin_vel")[k]:
-        velocity = state.base_lin_vel[k].astype(float)
-    else:
-        velocity = -rotation.T @ sole_velocity[height < height.min() + STANCE].mean(0)
-    d.qvel[dof : dof + 3] = rotation @ velocity
-    return d.qpos.copy(), d.qvel.copy(), velocity
+    ground = m.geom("ground").id
+    low = min(mujoco.mj_geomDistance(m, d, ground, geom, 2.0 * FAR, None) for geom in feet)
+    d.qpos[base + 2] = FAR - low + (HUNG_HEIGHT if hung else 0.0)
+    mujoco.mju_rotVecQuat(d.qvel[dof : dof + 3], velocity, d.qpos[base + 3 : base + 7])
+    return d.qpos.copy(), d.qvel.copy()
 
 
-def _soles(body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Height of the lowest point of every foot [m], (F,), and its velocity with the base at rest [m/s], (F, 3)."""
-    m, d = body.model, body.data
-    ground, ends, jacobian = m.geom("ground").id, np.zeros(6), np.zeros((3, m.nv))
-    heights, velocities = [], []
-    for geoms in _foot_geoms(body):
-        nearest, point, owner = FAR * 2.0, np.zeros(3), 0
-        for geom in geoms:
-            distance = mujoco.mj_geomDistance(m, d, ground, geom, 2.0 * FAR, ends)
-            if distance < nearest:
-                nearest, point, owner = distance, ends[3:].copy(), int(m.geom_bodyid[geom])
-        mujoco.mj_jac(m, d, jacobian, None, point, owner)
-        heights.append(nearest)
-        velocities.append(jacobian @ d.qvel)
-    return np.array(heights), np.array(velocities)
-
-
-def _foot_geoms(body: Body) -> list[list[int]]:
-    """What of each foot, the named body and all below it, can touch the ground."""
+def _foot_geoms(body: Body) -> list[int]:
+    """What of the feet, the named bodies and all below them, can touch the ground."""
     m = body.model
-    found = []
-    for name in body.foot_names:
-        foot = m.body(name).id
-        below = {foot}
-        for child in range(foot + 1, m.nbody):
-            if int(m.body_parentid[child]) in below:
-                below.add(child)
-        geoms = [
-            g for g in range(m.ngeom) if m.geom_bodyid[g] in below and (m.geom_contype[g] or m.geom_conaffinity[g])
-        ]
-        if not geoms:
-            raise ReplayError(f"{name} of {body.robot.name} has no shape that can stand on the ground")
-        found.append(geoms)
+    feet = {m.body(name).id for name in body.foot_names}
+    for child in range(m.nbody):
+        if int(m.body_parentid[child]) in feet:
+            feet.add(child)
+    solid = (m.geom_contype > 0) | (m.geom_conaffinity > 0)
+    found = [geom for geom in range(m.ngeom) if int(m.geom_bodyid[geom]) in feet and solid[geom]]
+    if not found:
+        raise ReplayError(f"the feet of {body.robot.name} have no shape that can stand on the ground")
     return found

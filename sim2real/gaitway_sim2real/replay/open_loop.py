@@ -15,11 +15,14 @@ from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
 from ..digital_twin.body import Body
 from ..onboard.flight.reading import Flight
+from ..robot_model import GRAVITY
 from .motion import Motion
 from .summary import ReplayError
 
 ONE_STEP, ROLL_OUT = 0.02, 0.2  # [s]
 WINDOWS = 120
+DEPTHS = np.linspace(0.0, 0.01, 11)
+"""Of the lowest foot in the ground at the start of a window, tried in turn [m]."""
 GAP = 0.05
 """A window with no state for longer than this is left out [s]."""
 
@@ -114,11 +117,15 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
     if not whole:
         raise ReplayError(f"{flight.path}: there is no {ROLL_OUT:g} s without a gap in its states")
     chosen, ends = chosen[whole], ends[whole]
+    felt = _specific_force(flight)
     pos, vel = (np.zeros((2, len(chosen), len(flight.joint_names))) for _ in range(2))
     for row, k in enumerate(chosen):
+        now = float(motion.time[k])
         place(body, motion.qpos[k], motion.qvel[k], hung=hung)
-        now = motion.time[k]
         frames.restart()
+        if not hung:
+            frames.drive(body, now)
+            _stand(body, motion.qpos[k, body.base_qpos + 2], felt[motion.index[k]])
         for h in range(2):
             while now < state.time[ends[row, h]] - 0.5 * body.model.opt.timestep:
                 frames.drive(body, now)
@@ -145,6 +152,30 @@ def place(body: Body, qpos: np.ndarray, qvel: np.ndarray, *, hung: bool) -> None
     body.data.qpos[:], body.data.qvel[:] = qpos, qvel
     body.hung = hung
     mujoco.mj_forward(body.model, body.data)
+
+
+def _stand(body: Body, height: float, felt: np.ndarray) -> None:
+    """Sink the feet into the ground as far as makes the simulated accelerometer read what the robot's did.
+
+    No sensor tells how hard each foot stands; feet that merely touch would let the robot fall first.
+    """
+    errors = []
+    for depth in DEPTHS:
+        body.data.qpos[body.base_qpos + 2] = height - depth
+        mujoco.mj_forward(body.model, body.data)
+        errors.append(float(np.abs(body.imu()[2] - felt).sum()))
+    body.data.qpos[body.base_qpos + 2] = height - DEPTHS[int(np.argmin(errors))]
+    mujoco.mj_forward(body.model, body.data)
+
+
+def _specific_force(flight: Flight) -> np.ndarray:
+    """At every state, base frame [m/s^2], (N, 3): as measured, else that of a robot at rest."""
+    w, x, y, z = flight.state.imu_quat_wxyz.astype(float).T
+    rest = GRAVITY * np.column_stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+    if "accelerometer" not in flight.state:
+        return rest
+    result: np.ndarray = np.where(flight.has("accelerometer")[:, None], flight.state.accelerometer, rest)
+    return result
 
 
 def _nearest(times: np.ndarray, when: float) -> int:

@@ -1,0 +1,232 @@
+"""One HTML page about a flight. Needs no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+
+from ..onboard.flight.reading import Flight
+from ..page import document
+from . import plots
+from .closed_loop import ClosedLoop
+from .motion import Motion
+from .open_loop import OpenLoop
+from .policy_check import TOLERANCE, PolicyCheck
+from .summary import Summary, command_of_states, ending
+
+DETAIL = 4.0
+"""Length of the plots of single joints [s]."""
+EVENTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What ``--against`` found."""
+
+    bundle: str
+    policy: PolicyCheck
+    windows: OpenLoop
+    walk: ClosedLoop | None
+    why_no_walk: str = ""
+
+
+def render_page(flight: Flight, summary: Summary, motion: Motion | None, against: Comparison | None, film: str) -> str:
+    """The whole page; ``film`` is the name of a film beside it, or ""."""
+    span = detail(flight, summary)
+    sections = [
+        _head(flight, summary),
+        f'<section><video src="{escape(film)}" controls muted loop></video></section>' if film else "",
+        _against(flight, against) if against else "",
+        _velocity(flight, summary, motion),
+        _joints(flight, summary, span),
+        _health(flight, summary),
+        _events(flight),
+        _provenance(flight),
+    ]
+    style = (files(__package__) / "report.css").read_text("utf-8")
+    return document(f"{summary.robot or 'robot'}: flight of {summary.started}", sections, style)
+
+
+def detail(flight: Flight, summary: Summary) -> tuple[float, float]:
+    """The seconds that the plots of single joints show: before a trip, else the middle of the policy's time."""
+    end, policy = flight.seconds, [span for span in summary.modes if span.mode == "policy"]
+    if summary.end is not None and summary.end.kind in ("trip", "killed"):
+        end = summary.end.time - flight.start + 0.1 * DETAIL
+    elif policy:
+        end = (policy[-1].start + policy[-1].end + DETAIL) / 2
+    return max(0.0, end - DETAIL), min(end, flight.seconds)
+
+
+def legs(names: Sequence[str]) -> dict[str, list[str]]:
+    """Joints by the limb that their names begin with."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        first, _, rest = name.partition("_")
+        key = first if len(first) <= 2 or first in ("left", "right", "waist", "torso") else "body"
+        if first in ("left", "right") and rest:
+            arm = any(part in rest for part in ("shoulder", "elbow", "wrist"))
+            key = f"{first} {'arm' if arm else 'leg'}"
+        found.setdefault(key, []).append(name)
+    return found
+
+
+def _head(flight: Flight, summary: Summary) -> str:
+    tripped = summary.end is not None and summary.end.kind != "stop"
+    lost = ", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count)
+    facts = {
+        "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes),
+        "frames": f"{summary.frames}, every {1e3 * summary.frame_gap[0]:.2f} ms, p99 {1e3 * summary.frame_gap[1]:.2f} "
+        f"ms, longest {1e3 * summary.frame_gap[2]:.2f} ms",
+        "states": f"{summary.states} at {summary.state_rate:.0f} Hz, {summary.corrupt} refused for their checksum",
+        "policy": f"{summary.policy_steps} steps, {summary.late} late, {summary.clamped} frames clamped"
+        + (f", {summary.clamped_most} most often" if summary.clamped else ""),
+        "not recorded": lost or "nothing",
+    }
+    if summary.tracking is not None:
+        facts["tracking"] = (
+            f"{summary.tracking[0]:.3f} m/s and {summary.tracking[1]:.3f} rad/s mean error, by the estimate"
+        )
+    for key, peak, unit in (("highest torque", summary.torque, "N m"), ("hottest motor", summary.hottest, "°C")):
+        if peak is not None:
+            facts[key] = f"{peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s"
+    if summary.battery is not None:
+        facts["battery"] = f"{100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %"
+    rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
+    cut = (
+        "<p><b>The file was not finished, or is damaged: this is what can be read of it.</b></p>"
+        if summary.truncated
+        else ""
+    )
+    return f"""<header class="{"fail" if tripped else "plain"}">
+<p class="kicker">Flight of {escape(summary.started)} UTC, {escape(flight.metadata.get("host", ""))}</p>
+<h1>{escape(summary.hardware or summary.robot)} <span>{escape(summary.task)}</span></h1>
+<p>{summary.seconds:.1f} s. Ended by {escape(ending(summary, flight))}.</p>{cut}
+<dl>{rows}</dl></header>"""
+
+
+def _key(*entries: tuple[str, str]) -> str:
+    spans = "".join(f'<span class="key {css}"></span>{escape(text)}' for css, text in entries)
+    return f'<p class="legend">{spans}</p>'
+
+
+def _velocity(flight: Flight, summary: Summary, motion: Motion | None) -> str:
+    if motion is None or not len(flight.policy):
+        return ""
+    yaw = flight.state.gyro[motion.index, 2:].astype(float)
+    found = np.concatenate([motion.lin_vel_b[:, :2], yaw], 1)
+    time = motion.time - flight.start
+    body = plots.velocity(flight, command_of_states(flight), summary.modes, time, found)
+    return f"""<section><h2>Command and velocity</h2>{_key(("command", "command"), ("measured", motion.source))}
+<figure>{body}</figure>
+<p class="caption">The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses.</p>
+</section>"""
+
+
+def _joints(flight: Flight, summary: Summary, span: tuple[float, float]) -> str:
+    if not len(flight.state) or not len(flight.frame):
+        return ""
+    parts = []
+    for limb, names in legs(flight.joint_names).items():
+        parts.append(
+            f"<h3>{escape(limb)}</h3>"
+            + _key(("command", "target"), ("measured", "position"))
+            + f"<figure>{plots.joints(flight, names, summary.modes, span)}</figure>"
+            + _key(("command", "torque asked: kp (q* − q) − kd q̇"), ("measured", "torque as the drives report it"))
+            + f"<figure>{plots.torques(flight, names, summary.modes, span)}</figure>"
+        )
+    return f"<section><h2>Joints, {span[0]:.1f} s to {span[1]:.1f} s</h2>{''.join(parts)}</section>"
+
+
+def _health(flight: Flight, summary: Summary) -> str:
+    parts = []
+    if len(flight.state):
+        parts.append(f"<figure>{plots.health(flight, summary.modes)}</figure>")
+    if len(flight.frame) > 2:
+        parts.append(f"<h3>Timing</h3><figure>{plots.timing(flight)}</figure>")
+    return f"<section><h2>Robot and computer</h2>{''.join(parts)}</section>" if parts else ""
+
+
+def _events(flight: Flight) -> str:
+    shown = flight.events[:EVENTS]
+    rows = "".join(
+        f"<tr><td>{event.time - flight.start:.3f} s</td><td>{escape(event.kind)}</td><td>{escape(event.text)}</td></tr>"
+        for event in shown
+    )
+    more = f'<p class="caption">and {len(flight.events) - EVENTS} more</p>' if len(flight.events) > EVENTS else ""
+    table = f'<div class="scroll"><table class="numbers events">{rows}</table></div>'
+    return f"<section><h2>Events</h2>{table}{more}</section>"
+
+
+def _against(flight: Flight, found: Comparison) -> str:
+    policy, windows, walk = found.policy, found.windows, found.walk
+    word = "as recorded" if policy.same else "NOT as recorded"
+    parts = [
+        f"<h2>Against {escape(found.bundle)}</h2><h3>The policy on the recorded signals: {word}</h3>",
+        f"<p>{escape(policy.text(flight))}.</p>",
+        f"<figure>{plots.policy_error(flight, policy.error, TOLERANCE)}</figure>",
+        "<h3>Recorded frames through MuJoCo</h3>",
+        f"<p>{escape(windows.text())}.</p>",
+        _key(("swing", "how much joints changed"), ("cause", "error of the prediction")),
+        '<div class="pair">',
+        *(
+            f"<figure>{plots.window_error(flight, windows, h)}<figcaption>after {1e3 * windows.horizons[h]:.0f} ms"
+            "</figcaption></figure>"
+            for h in range(2)
+        ),
+        "</div>",
+    ]
+    if walk is not None:
+        middle = legs(flight.joint_names)
+        first = next(iter(middle.values()))
+        parts += [
+            "<h3>The same commands, policy in the loop</h3>",
+            f"<p>{escape(walk.text(flight))}.</p>",
+            _key(("limit", "command"), ("measured", "robot"), ("command", "simulation")),
+            f"<figure>{plots.beside(flight, walk)}</figure>",
+            f"<figure>{plots.beside_joints(flight, walk, first, DETAIL)}</figure>",
+        ]
+    elif found.why_no_walk:
+        parts.append(f"<p>The policy was not walked in simulation: {escape(found.why_no_walk)}.</p>")
+    parts.append(_table(flight, found))
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _table(flight: Flight, found: Comparison) -> str:
+    windows, walk = found.windows, found.walk
+    head = "<th></th><th class='num'>20 ms [rad]</th><th class='num'>200 ms [rad]</th>"
+    head += "<th class='num'>target [rad]</th>" + ("<th class='num'>in the loop [rad]</th>" if walk else "")
+    rows = []
+    for j, name in enumerate(flight.joint_names):
+        values = [windows.pos_rmse[0, j], windows.pos_rmse[1, j], found.policy.target_rmse[j]]
+        values += [walk.pos_rmse[j]] if walk else []
+        cells = "".join(f'<td class="num">{value:.4f}</td>' for value in values)
+        rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
+    return (
+        f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{"".join(rows)}</table></div>'
+        '<p class="caption">Root mean square errors of each joint: predicted position after 20 and 200 ms of recorded '
+        "frames; targets of the policy on the recorded signals; position with the policy in the loop.</p>"
+    )
+
+
+def _provenance(flight: Flight) -> str:
+    rows = "".join(
+        f"<dt>{escape(key)}</dt><dd><code>{escape(_short(value))}</code></dd>"
+        for key, value in sorted(flight.metadata.items())
+        if value
+    )
+    return f"<section><h2>Where it comes from</h2><dl>{rows}</dl></section>"
+
+
+def _short(value: str) -> str:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    if isinstance(found, dict):
+        return ", ".join(f"{key} {item}" for key, item in found.items())
+    return ", ".join(map(str, found)) if isinstance(found, list) else value

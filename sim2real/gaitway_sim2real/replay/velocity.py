@@ -1,0 +1,45 @@
+"""How fast the base moved: the flight's own estimate or, without one, that of the leg-inertial filter, made now."""
+
+from __future__ import annotations
+
+import numpy as np
+from gaitway_tasks.robots import Robot
+
+from ..onboard.estimation.leg_inertial import LegInertialEstimator
+from ..onboard.flight.reading import Flight
+
+RECORDED = 0.9
+"""Share of the states that must have an estimate for the flight's own to be taken."""
+STATES = 30_000
+"""Of a longer flight, the filter sees every second state, or third, ..."""
+
+
+def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarray, str]:
+    """At every state, base frame [m/s], (N, 3), and where it comes from."""
+    state = flight.state
+    if hung:
+        return np.zeros((len(state), 3)), "the robot hangs on its stand"
+    recorded = flight.has("base_lin_vel")
+    if recorded.mean() >= RECORDED:
+        return _filled(state.base_lin_vel.astype(float), recorded), "the robot's own estimate"
+    if not flight.has("accelerometer").all():
+        return np.zeros((len(state), 3)), "unknown, taken to be zero: neither an estimate nor an accelerometer"
+    stride = -(-len(state) // STATES)
+    period = stride * float(np.median(np.diff(state.time))) if len(state) > 1 else 0.002
+    estimator = LegInertialEstimator.of_robot(robot, flight.joint_names, period)
+    found, seen = np.zeros((len(state), 3)), np.zeros(len(state), bool)
+    for k in range(0, len(state), stride):
+        signals = flight.signals(k)
+        estimator.update(signals)
+        if signals.base_lin_vel is not None and np.isfinite(signals.base_lin_vel).all():
+            found[k], seen[k] = signals.base_lin_vel, True
+        else:
+            estimator.reset()
+    return _filled(found, seen), "leg-inertial filter on the recorded signals"
+
+
+def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The last known value where there is none."""
+    last = np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))
+    result: np.ndarray = np.where(known[last][:, None], values[last], 0.0)
+    return result
