@@ -100,7 +100,7 @@ def _processes(bundle: Path, hardware: Any, domain: int | None, seed: int) -> It
     from gaitway_sim2real.rehearse.processes import free_domain, rehearse_processes
 
     domain = free_domain() if domain is None else domain
-    bus = DdsBus("lo", domain)
+    bus = DdsBus("lo", domain, sender_times=True)
     try:
         launcher = (sys.executable, "-m", "gaitway")
         yield from rehearse_processes(bundle, hardware, bus, launcher, domain=domain, seed=seed)

@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from gaitway_sim2real.contract import Action, Actuator, Contract, Signal, TermLayout
 from gaitway_sim2real.golden import plausible_signals, record_golden
-from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.robots import ANYMAL_C, Robot
 from onnx import TensorProto, helper, numpy_helper
 
 INPUTS = {"joint_pos": 12, "joint_vel": 12, "imu_quat_wxyz": 4, "gyro": 3, "command": 3, "state": 1}
@@ -51,42 +51,53 @@ def stand_graph(pose: tuple[float, ...]) -> onnx.ModelProto:
     return model
 
 
-def make_stand_bundle(folder: Path) -> Path:
-    """Write a complete bundle of the standing policy for ANYmal C."""
+def make_stand_bundle(
+    folder: Path,
+    robot: Robot = ANYMAL_C,
+    *,
+    stiffness: float = 150.0,
+    damping: float | None = None,
+    speed: float = 1.0,
+) -> Path:
+    """Write a complete bundle of the standing policy for a robot with twelve joints of one kind.
+
+    Gains are stiff by default: ANYmal's own 40 N m/rad are too soft to hold it up without feedback. ``speed`` is the
+    largest command, in each way.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(stand_graph(ANYMAL_C.default_joint_pos), folder / "policy.onnx")
-    (folder / "robot.xml").write_bytes(ANYMAL_C.mjcf.read_bytes())
+    onnx.save(stand_graph(robot.default_joint_pos), folder / "policy.onnx")
+    (folder / "robot.xml").write_bytes(robot.mjcf.read_bytes())
     (folder / "io_descriptors.yaml").write_text("{}\n")
     session = onnxruntime.InferenceSession(str(folder / "policy.onnx"), providers=["CPUExecutionProvider"])
-    ranges = np.array([[-1.0, 1.0]] * 3)
-    signals = plausible_signals(np.array(ANYMAL_C.default_joint_pos), ranges, steps=8, batch=1, step_dt=0.02, seed=0)
+    ranges = np.array([[-speed, speed]] * 3)
+    signals = plausible_signals(np.array(robot.default_joint_pos), ranges, steps=8, batch=1, step_dt=0.02, seed=0)
     np.savez(folder / "golden.npz", allow_pickle=False, **record_golden(session, signals, 1))
-    law = ANYMAL_C.joint_actuators[0]
+    law = robot.joint_actuators[0]
     contract = Contract(
         task="stand",
-        robot=ANYMAL_C.name,
-        joint_names=ANYMAL_C.joint_names,
-        default_joint_pos=ANYMAL_C.default_joint_pos,
-        joint_pos_limits=ANYMAL_C.joint_limits,
-        soft_joint_pos_limit_factor=ANYMAL_C.soft_joint_pos_limit_factor,
+        robot=robot.name,
+        joint_names=robot.joint_names,
+        default_joint_pos=robot.default_joint_pos,
+        joint_pos_limits=robot.joint_limits,
+        soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
         actuators=(
             Actuator(
-                joints=ANYMAL_C.joint_names,
+                joints=robot.joint_names,
                 law="dc_motor",
-                stiffness=150.0,  # the drive's own 40 N m/rad are too soft to hold the robot up without feedback
-                damping=law.damping,
+                stiffness=stiffness,
+                damping=law.damping if damping is None else damping,
                 effort_limit=law.effort_limit,
                 saturation_effort=law.saturation_effort,
                 velocity_limit=law.velocity_limit,
             ),
         ),
-        action=Action(kind="joint_position", scale=(0.5,) * 12, offset=ANYMAL_C.default_joint_pos),
+        action=Action(kind="joint_position", scale=(0.5,) * 12, offset=robot.default_joint_pos),
         control_dt=0.02,
         physics_dt=0.005,
         base_body="base",
-        foot_bodies=ANYMAL_C.foot_names,
-        init_height=ANYMAL_C.init_height,
-        commands={"base_velocity": {"lin_vel_x": (-1.0, 1.0), "lin_vel_y": (-1.0, 1.0), "ang_vel_z": (-1.0, 1.0)}},
+        foot_bodies=robot.foot_names,
+        init_height=robot.init_height,
+        commands={"base_velocity": dict.fromkeys(("lin_vel_x", "lin_vel_y", "ang_vel_z"), (-speed, speed))},
         conventions={"quaternion": "w, x, y, z"},
         inputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in INPUTS.items()),
         outputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in OUTPUTS.items()),

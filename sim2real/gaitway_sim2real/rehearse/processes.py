@@ -26,6 +26,8 @@ REACTION = 0.5
 START = 40.0
 """For both processes to be there and the policy to run [s]."""
 LISTEN = 0.01
+PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50")
+"""Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +98,9 @@ def rehearse_processes(
         with tempfile.TemporaryDirectory() as folder:
             wire = ("--interface", interface, "--domain", str(domain))
             twin = [*launcher, "twin", hardware.name, *wire, "--seed", str(seed)]
-            deploy = [*launcher, "deploy", str(bundle), "--robot", hardware.name, *wire, "--auto", "--yes"]
+            deploy = [*launcher, "deploy", str(bundle), "--robot", hardware.name, *wire, "--auto", "--yes", "--i-know"]
             length = seconds if ending.signal is None else 10.0 * START
-            deploy += ["--seconds", str(length), *options]
+            deploy += ["--seconds", str(length), *(word for limit in PATIENT for word in ("--limit", limit)), *options]
             play = _Play(audit, bus, Path(folder))
             with play.process("twin", twin), play.process("deploy", deploy):
                 yield play.perform(ending)

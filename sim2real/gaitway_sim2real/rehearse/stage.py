@@ -20,6 +20,7 @@ from ..digital_twin.twin import Twin
 from ..onboard.commands import CommandSource, Limited
 from ..onboard.controller import Controller, ControllerConfig
 from ..onboard.devices import RemoteOperator
+from ..onboard.estimation.estimators import open_estimator
 from ..onboard.executor import InlineExecutor
 from ..onboard.interface import Array, Signals
 from ..onboard.loop import LoopReport, Period, run_loop
@@ -111,6 +112,7 @@ class Stage:
         self.robot = UnitreeRobot(hardware, self.bus)
         self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
         self.executor = Absent(self.policy)
+        self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period)
         self.witness = Witness()
 
     def perform(
@@ -144,7 +146,7 @@ class Stage:
             report = run_loop(
                 self.robot, self.policy, Limited(command, contract), seconds,
                 config=config, hardware=self.hardware, flight=self.witness, on_period=look, on_start=start,
-                executor=self.executor,
+                executor=self.executor, estimator=self.estimator,
             )  # fmt: skip
         except Exception as found:  # what a robot would live through is the question here
             error = f"{type(found).__name__}: {found}"

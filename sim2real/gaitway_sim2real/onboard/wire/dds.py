@@ -26,7 +26,9 @@ class DdsBus:
     :class:`DeployError` if there is no such interface, or no DDS on it.
     """
 
-    def __init__(self, interface: str, domain: int = 0):
+    def __init__(self, interface: str, domain: int = 0, *, sender_times: bool = False):
+        """``sender_times`` stamps messages when they were sent, not when they were seen: for a listener that may be
+        late, on the computer of those it listens to."""
         try:
             from cyclonedds.core import DDSException
             from cyclonedds.domain import DomainParticipant
@@ -41,7 +43,7 @@ class DdsBus:
         except DDSException as error:
             self._domain.end()
             raise _unusable(interface, domain, error) from None
-        self._make_reader, self._make_writer = Reader, Writer
+        self._make_reader, self._make_writer, self._sender_times = Reader, Writer, sender_times
         self.guid = str(self._participant.guid)
         """Who this bus is to the others: what another process gives to :meth:`ignore`."""
         self._ignored = {self.guid}
@@ -63,7 +65,7 @@ class DdsBus:
 
     def subscriber(self, topic: Topic) -> _Subscriber:
         """As :meth:`Bus.subscriber`. Only a topic with ``reliable=False`` hears writers of either kind."""
-        subscriber = _Subscriber(self._make_reader(self._participant, self._topic(topic), topic))
+        subscriber = _Subscriber(self._make_reader(self._participant, self._topic(topic), topic), self._sender_times)
         self._endpoints.append(subscriber)
         return subscriber
 
@@ -125,17 +127,21 @@ class _Publisher:
 
 
 class _Subscriber:
-    def __init__(self, reader: Any):
-        self._reader = reader
+    def __init__(self, reader: Any, sender_times: bool):
+        self._reader, self._sender_times = reader, sender_times
 
     def take(self) -> tuple[float, bytes] | None:
         messages = self.take_all()
         return messages[-1] if messages else None
 
     def take_all(self) -> list[tuple[float, bytes]]:
-        """As :meth:`Subscriber.take_all`; DDS keeps no time of arrival, so a message came when it was first seen."""
+        """As :meth:`Subscriber.take_all`. DDS keeps no time of arrival, so a message came when it was first seen; with
+        ``sender_times``, when it was sent."""
         if self._reader is None:
             raise _closed()
+        if self._sender_times:
+            behind = time.time_ns() - time.monotonic_ns()
+            return [(1e-9 * (sent - behind), payload) for payload, sent in self._reader.take_sent()]
         payloads = self._reader.take()
         now = time.monotonic()
         return [(now, payload) for payload in payloads]

@@ -40,10 +40,14 @@ class Reader:
 
     def take(self) -> list[bytes]:
         """What came since the last call, oldest first. A writer that left is no message."""
+        return [payload for payload, _ in self.take_sent()]
+
+    def take_sent(self) -> list[tuple[bytes, int]]:
+        """The same, each with the time at which its writer sent it, on the writer's wall clock [ns]."""
         taken = ddspy_take(self._handle, _ANY, self._most)
         if isinstance(taken, int):
             raise DDSException(taken, "taking messages")
-        return [payload for payload, info in taken if info.valid_data]
+        return [(payload, info.source_timestamp) for payload, info in taken if info.valid_data]
 
 
 def _qos(topic: Topic) -> Qos:

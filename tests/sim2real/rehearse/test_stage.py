@@ -1,0 +1,138 @@
+"""Rehearsals of a standing Go2 in simulated time: nominal, faults in several modes, policies that went wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from gaitway_sim2real.contract import Contract
+from gaitway_sim2real.digital_twin.quirks import Quirks
+from gaitway_sim2real.onboard.controller import Mode
+from gaitway_sim2real.rehearse import faults, nominal
+from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
+from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
+from gaitway_sim2real.rehearse.nominal import laps, rehearse_nominal
+from gaitway_sim2real.rehearse.policies import rehearse_policy
+from gaitway_sim2real.rehearse.stage import Stage
+from gaitway_tasks.robots import GO2
+
+WORN = Quirks(loss=0.01, jitter=0.005, command_loss=0.01, command_jitter=0.005)
+
+
+def trouble(name: str) -> Trouble:
+    return next(each for each in TROUBLES if each.name == name)
+
+
+def values(trial):
+    return {check.title: check.value for check in trial.checks}
+
+
+@pytest.fixture(scope="module")
+def nominal_run(go2_bundle):
+    return rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN, seed=1)
+
+
+def test_nominal_stands_up_and_lies_down(nominal_run):
+    trial, trace = nominal_run
+    assert trial.failures() == [] and trial.outcome == "finished"
+    assert len(trace.time) == 150 and trace.height.min() > 0.25 and trace.tilt.max() < 0.1
+    assert 0.1 < np.nanmax(trace.share) < 1.0
+    assert trial.facts["command frames"] > 500 * 8
+
+
+def test_the_same_seed_gives_the_same_numbers(nominal_run, go2_bundle):
+    trial, trace = nominal_run
+    again, trace_again = rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN, seed=1)
+    assert again == trial
+    np.testing.assert_array_equal(trace_again.share, trace.share)
+
+
+def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
+    """A verdict that cannot be FAIL would be worth nothing."""
+    made = []
+
+    class Weak(Stage):
+        def __init__(self, *args, **keys):
+            super().__init__(*args, **keys)
+            made.append(self)
+            self.policy.twist = lambda targets: targets + 0.9 * np.sign(np.arange(12) % 2 - 0.5)
+
+    monkeypatch.setattr(nominal, "Stage", Weak)
+    trial, _ = rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN)
+    assert made and not trial.passed
+    assert values(trial)["trips"] == 1.0 or values(trial)["falls"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("silence", Mode.RAMP),
+        ("checksum", Mode.RAMP),
+        ("joint-speed", Mode.RAMP),
+        ("writer", Mode.RAMP),
+        ("stall", Mode.RAMP),
+        ("joint-nan", Mode.HOLD),
+        ("stop", Mode.HOLD),
+        ("fall", Mode.POLICY),
+        ("policy-late", Mode.POLICY),
+        ("exception", Mode.POLICY),
+    ],
+)
+def test_faults_end_in_damping(go2_bundle, name, mode):
+    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble(name), mode, quirks=WORN)
+    assert trial.failures() == []
+    assert trial.mode == mode and math.isfinite(trial.facts["detected after [ms]"])
+
+
+def test_a_fault_that_nobody_notices_fails(go2_bundle, monkeypatch):
+    monkeypatch.setattr(faults, "LONG", 0.5)
+    nothing = Trouble(name="nothing", about="", causes=("state_age",), provoke=lambda stage: None)
+    trial = rehearse_fault(go2_bundle, GO2.hardware, nothing, Mode.RAMP, quirks=Quirks())
+    assert not trial.passed and values(trial)["reason named"] == 0.0
+
+
+def test_a_reason_that_is_another_fails(go2_bundle):
+    wrong = Trouble(name="wrong", about="", causes=("battery",), provoke=trouble("imu-nan").provoke)
+    trial = rehearse_fault(go2_bundle, GO2.hardware, wrong, Mode.RAMP, quirks=Quirks())
+    assert trial.failures() == ["wrong in ramp: reason named 0, allowed at least 1"]
+
+
+@pytest.mark.parametrize("kind", ["alternating", "random", "one NaN", "largest float"])
+def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
+    trial = rehearse_policy(go2_bundle, GO2.hardware, kind=kind, quirks=WORN, seconds=1.0)
+    assert trial.failures() == []
+    if kind in ("alternating", "random"):  # these are clamped, not refused: something must have been held back
+        assert values(trial)["largest torque asked for, of the limit"] > 0.9
+
+
+def test_without_the_clamp_policies_do_get_past(go2_bundle, monkeypatch):
+    """The audit sees what the clamp prevents."""
+    from gaitway_sim2real.onboard.clamp import Clamp, Command
+
+    def unclamped(self, targets, pos, vel, stiffness, damping):
+        return Command(*(np.asarray(x, np.float32) for x in (targets, stiffness, damping)), False)
+
+    monkeypatch.setattr(Clamp, "command", unclamped)
+    trial = rehearse_policy(go2_bundle, GO2.hardware, kind="alternating", quirks=Quirks(), seconds=0.5)
+    assert values(trial)["largest torque asked for, of the limit"] > 1.0 and not trial.passed
+
+
+@pytest.mark.parametrize("kind", sorted(ADVERSARIES))
+def test_adversaries_are_what_they_say(go2_bundle, kind):
+    contract = Contract.load(go2_bundle)
+    names = GO2.hardware.joint_names
+    first, second = Adversary(kind, contract, names, seed=4), Adversary(kind, contract, names, seed=4)
+    sane = first.default + 0.1 * np.arange(12)
+    outputs = np.array([first(sane) for _ in range(3)])
+    np.testing.assert_array_equal(outputs, np.array([second(sane) for _ in range(3)]))
+    assert outputs.shape == (3, 12)
+    assert not np.array_equal(outputs[0], sane)
+    if kind not in ("reversed", "sign-flipped", "zero", "one NaN"):
+        assert not np.allclose(outputs[0], sane, atol=0.2)
+
+
+def test_laps_repeat_the_tour(exported):
+    contract = Contract.load(exported)
+    script = laps(contract, 81.0)
+    assert len(script) == 27 and [command for _, command in script[:9]] == [command for _, command in script[18:]]
+    assert [time for time, _ in script] == sorted(time for time, _ in script) and script[-1][0] < 81.0
+    assert len(laps(contract, 2.0)) == 9
