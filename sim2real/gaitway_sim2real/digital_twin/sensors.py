@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..onboard.interface import Array
+from ..onboard.transports.imu import base_in_imu
 from .body import Body
 from .drives import Drives
 from .quirks import Quirks
@@ -43,8 +44,12 @@ class Reading:
 
 
 class Sensors:
-    def __init__(self, body: Body, drives: Drives, quirks: Quirks, seed: np.random.SeedSequence):
+    def __init__(
+        self, body: Body, drives: Drives, quirks: Quirks, seed: np.random.SeedSequence, *, imu_joint: str | None = None
+    ):
+        """``imu_joint`` carries the IMU away from the base, as :attr:`Hardware.imu_joint` has it."""
         self._body, self._drives, self._quirks = body, drives, quirks
+        self._imu_joint = None if imu_joint is None else body.joint_names.index(imu_joint)
         noise_seed, bias_seed, glitch_seed, lost_seed = seed.spawn(4)
         self._noise, self._glitches, self._losses = map(np.random.default_rng, (noise_seed, glitch_seed, lost_seed))
         self._gyro_bias = quirks.gyro_bias * np.random.default_rng(bias_seed).standard_normal(3)
@@ -62,6 +67,8 @@ class Sensors:
         """The newest reading; ``dt`` [s] is the time since the one before."""
         body, quirks, noise = self._body, self._quirks, self._noise
         quat, gyro, accelerometer = body.imu()
+        if (joint := self._imu_joint) is not None:
+            base_in_imu(quat, gyro, accelerometer, float(body.joint_pos[joint]), float(body.joint_vel[joint]))
         reading = Reading(
             joint_pos=body.joint_pos + self._drives.encoder_bias,
             joint_vel=body.joint_vel.copy(),

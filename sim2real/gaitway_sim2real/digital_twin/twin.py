@@ -12,8 +12,9 @@ from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..onboard.interface import Remote
-from ..onboard.transports.open import hardware_of
+from ..onboard.transports.open import ROS2, hardware_of
 from ..onboard.transports.remote import BUTTONS
+from ..onboard.transports.ros2_config import Ros2Config, load_ros2
 from ..onboard.wire.bus import Bus
 from ..onboard.wire.memory import MemoryBus
 from .body import Body, Truth
@@ -22,13 +23,16 @@ from .drives import Drives, drive_limits
 from .faults import STOP_BUTTONS, TILT, Fault, FaultBoard, FaultError, Injection
 from .link import Link
 from .quirks import Quirks
+from .ros2 import Ros2Side
 from .sensors import Reading, Sensors
+from .side import Send, Side
 from .sport import SportMode
-from .unitree import Send, UnitreeSide
+from .unitree import UnitreeSide
 
+TIMESTEP = 0.002  # [s]
 EPSILON = 1e-9  # [s], rounding of deadlines
 SERVICE_PERIOD = 0.01  # [s] between two looks for requests
-TIP_TORQUE = 4.0  # of a tipped robot, by its weight and the height of its base
+TIP_TORQUE = 2.5  # of a tipped robot, by its weight and the height of its base
 
 
 class TwinError(ValueError):
@@ -53,27 +57,32 @@ class Twin:
         bus: Bus,
         *,
         hardware: Hardware | None = None,
+        ros2: Ros2Config | None = None,
         model: Path | None = None,
         quirks: Quirks | None = None,
         seed: int = 0,
         hung: bool | None = None,
         standing: bool = False,
         own_controller: bool = True,
-        timestep: float = 0.002,
+        timestep: float | None = None,
         visual: bool = False,
         record: float = 60.0,
     ):
-        """``hardware`` defaults to the robot's own. ``model`` is another MJCF of the robot.
+        """``hardware`` defaults to the robot's own; with ``ros2`` it is on ROS 2. ``model`` is another MJCF of it.
 
         ``hung`` fixes the base to a stand, feet in the air; by default only robots on two feet are. Otherwise the robot
         lies on the ground, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
-        ``timestep`` [s] is that of the physics, ``record`` how long received commands are kept [s].
+        ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states;
+        ``record`` is how long received commands are kept [s].
         """
-        hardware = hardware or robot.hardware
+        hardware = ros2.hardware() if ros2 is not None else hardware or robot.hardware
         if hardware is None:
             raise TwinError(f"{robot.name} has no hardware definition, so nobody knows its wire: use a ROS 2 twin")
-        if not 0.0 < timestep <= UnitreeSide.period:
-            raise TwinError(f"timestep = {timestep}: physics needs a step in (0, {UnitreeSide.period}] s")
+        period = hardware.command_period if ros2 is not None else UnitreeSide.period
+        if timestep is None:
+            timestep = period / math.ceil(period / TIMESTEP - EPSILON)
+        if not 0.0 < timestep <= period:
+            raise TwinError(f"timestep = {timestep}: physics needs a step in (0, {period}] s")
         self.robot, self.hardware, self.bus = robot, hardware, bus
         self.quirks = quirks = quirks or Quirks()
         self.joint_names = hardware.joint_names
@@ -88,14 +97,18 @@ class Twin:
             quirks,
             drive_seed,
         )
-        self.sensors = Sensors(self.body, self.drives, quirks, sensor_seed)
+        self.sensors = Sensors(self.body, self.drives, quirks, sensor_seed, imu_joint=hardware.imu_joint)
         self.sport: SportMode | None = None
         hung = len(robot.foot_names) < 4 if hung is None else hung
         self.body.place(self.body.default_pos if hung or standing else self.body.folded(), hung=hung)
-        if own_controller:
+        if own_controller and ros2 is None:
             name = "normal" if hardware.family == "unitree_go" else "ai"
             self.sport = SportMode(name, self.body, self.drives, standing=standing)
-        self.side = UnitreeSide(bus, hardware, self.body.foot_names, quirks, self.sport)
+        self.side: Side = (
+            UnitreeSide(bus, hardware, self.body.foot_names, quirks, self.sport)
+            if ros2 is None
+            else Ros2Side(bus, ros2)
+        )
         self.faults = FaultBoard(
             self.body.limits[:, 1], max(hardware.velocity_limit.values()), hardware.max_motor_temperature
         )
@@ -181,7 +194,7 @@ class Twin:
         self.side.remote = remote
         reading = faults.spoil(self.sensors.read(round(1000.0 * now) & 0xFFFFFFFF, period), now)
         if not faults.active(Fault.SILENCE, now):
-            frames = self.side.state(reading, intact=not faults.active(Fault.CHECKSUM, now))
+            frames = self.side.state(now, reading, intact=not faults.active(Fault.CHECKSUM, now))
             self._states.send(now, (frames, reading))
         self._reading = reading
 
@@ -261,6 +274,16 @@ class Twin:
 
 
 def open_twin(name: str, bus: Bus, *, config: Path | None = None, **settings: Any) -> Twin:
-    """The twin of what ``gaitway deploy --robot`` calls ``name``; ``settings`` are :class:`Twin`'s."""
+    """The twin of what ``gaitway deploy --robot`` calls ``name``; ``settings`` are :class:`Twin`'s.
+
+    ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone.
+    """
+    if name == ROS2:
+        if config is None:
+            raise TwinError("a robot on ROS 2 is described by a file: --config robot.yaml")
+        ros2 = load_ros2(config)
+        return Twin(ROBOTS[ros2.robot], bus, ros2=ros2, **settings)
+    if config is not None:
+        raise TwinError(f"--config describes robots on ROS 2; {name} is known")
     hardware = hardware_of(name)
     return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, **settings)

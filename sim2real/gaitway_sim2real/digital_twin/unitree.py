@@ -24,6 +24,7 @@ from .faults import Fault
 from .quirks import QuirkError, Quirks
 from .sensors import Reading
 from .services import MotionSwitcher, SportService
+from .side import Send
 from .sport import SportMode
 
 SPORT_STATE = "rt/sportmodestate"
@@ -34,14 +35,11 @@ BATTERY_PERIOD = 0.1
 _REMOTE_BYTES = struct.Struct("<2sH5f")
 _CELLS, _CELL_FULL, _CELL_EMPTY = 8, 4.1, 3.3  # [V]
 
-Send = Callable[[bytes], None]
-
 
 class UnitreeSide:
     """Speaks for a robot whose joints are in the order of the wire."""
 
     period = 0.002
-    """Between two states [s]."""
     faults = frozenset(Fault)
 
     def __init__(
@@ -84,7 +82,6 @@ class UnitreeSide:
 
     @property
     def sends(self) -> tuple[str, ...]:
-        """Topics of the robot, in words."""
         beside = [SPORT_STATE] if self._sport_out is not None else []
         beside.append(REMOTE if self._go else BATTERY)
         return (f"{STATE} at {1.0 / self.period:.0f} Hz", *beside)
@@ -95,8 +92,7 @@ class UnitreeSide:
 
     # ---- out -------------------------------------------------------------------------------------------------------
 
-    def state(self, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
-        """The state as it goes over the wire; its checksum is right if ``intact``."""
+    def state(self, now: float, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
         message, quat, slots = self._state, reading.quat_wxyz, self._slots
         message["tick"] = reading.tick
         for view, imu in zip(self._imu, (quat, reading.gyro, reading.accelerometer, _rpy(quat)), strict=True):
@@ -128,7 +124,6 @@ class UnitreeSide:
         message["wireless_remote"] = self._remote_bytes()
 
     def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
-        """Topics that come less often, sent now."""
         if now >= self._next_slow:
             self._next_slow = now + SLOW_PERIOD
             if self._remote_out is not None:
@@ -143,7 +138,6 @@ class UnitreeSide:
             self._battery_out.send(message.payload)
 
     def intrude(self) -> None:
-        """Become a second writer of commands, one that sends nothing."""
         self.bus.publisher(self.command_topic)
 
     def _remote_bytes(self) -> np.ndarray:
@@ -173,11 +167,9 @@ class UnitreeSide:
     # ---- in --------------------------------------------------------------------------------------------------------
 
     def receive(self) -> list[tuple[float, bytes]]:
-        """Payloads on the command topic, and when they came."""
         return self._commands.take_all()
 
     def decode(self, payload: bytes) -> Command | None:
-        """The command in a payload; None if the robot would ignore it, which is counted."""
         message, counters, slots = self._command, self.counters, self._slots
         try:
             message.load(payload)
@@ -206,7 +198,6 @@ class UnitreeSide:
         return command
 
     def serve(self, now: float) -> None:
-        """Answer what came to the robot's services."""
         for service in self._services:
             service.serve(now)
 

@@ -1,0 +1,113 @@
+"""The robot's end of ros2_control's topics: joint states and IMU out, a forwarding or trajectory controller in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+
+from ..onboard.interface import Array, Remote
+from ..onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config
+from ..onboard.wire.bus import Bus
+from ..onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
+from ..onboard.wire.idl import WireError, decode
+from ..onboard.wire.ros import encode_imu, encode_joint_state, ros_topic
+from .body import Truth
+from .command import Command, Counters
+from .faults import Fault
+from .sensors import Reading
+from .side import Send
+
+QUEUE = 64  # commands that may come between two looks
+
+
+class Ros2Side:
+    """Speaks for a robot whose joints are in the order of the configuration; joint states name them alphabetically.
+
+    With "effort" a command is the torque; with "position" the drives hold it with the gains of the configuration. A
+    trajectory is taken by its first point, at once.
+    """
+
+    faults = frozenset(Fault) - {Fault.CHECKSUM, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP}
+
+    def __init__(self, bus: Bus, config: Ros2Config):
+        self.bus, self.config, self.period = bus, config, 1.0 / config.rate
+        self.counters, self.remote = Counters(), Remote()
+        self._kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
+        self.command_topic = ros_topic(config.command, self._kind, depth=QUEUE)
+        self._commands = bus.subscriber(self.command_topic)
+        self._joints_out = bus.publisher(ros_topic(config.joint_states, JOINT_STATE))
+        self._imu_out = bus.publisher(ros_topic(config.imu, IMU))
+        self._order = np.argsort(config.joints)
+        self._names = [config.joints[i] for i in self._order]
+        self._kp, self._kd = (
+            np.array([config.per_joint(key)[name] for name in config.joints]) for key in ("stiffness", "damping")
+        )
+        self._sensor = np.array(config.imu_quat_wxyz)
+        turn = np.zeros(9)
+        mujoco.mju_quat2Mat(turn, self._sensor)
+        self._into_sensor = turn.reshape(3, 3).T
+        self._stamped: tuple[Reading | None, int] = (None, 0)
+
+    @property
+    def sends(self) -> tuple[str, ...]:
+        return (f"{self.config.joint_states} and {self.config.imu} at {self.config.rate:g} Hz",)
+
+    @property
+    def obeys(self) -> tuple[str, ...]:
+        return (f"{self.config.command} ({self.config.message} of {self.config.interface})",)
+
+    def state(self, now: float, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
+        if reading is not self._stamped[0]:  # a frozen state has an old stamp
+            self._stamped = reading, round(1e9 * now)
+        stamp, order, quat = self._stamped[1], self._order, np.zeros(4)
+        mujoco.mju_mulQuat(quat, reading.quat_wxyz, self._sensor)
+        joints = encode_joint_state(
+            stamp, self._names, reading.joint_pos[order], reading.joint_vel[order], reading.joint_torque[order]
+        )
+        gyro, accelerometer = self._into_sensor @ reading.gyro, self._into_sensor @ reading.accelerometer
+        imu = encode_imu(stamp, quat, gyro, accelerometer)
+        return [(self._joints_out.send, joints), (self._imu_out.send, imu)]
+
+    def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
+        pass
+
+    def serve(self, now: float) -> None:
+        pass
+
+    def receive(self) -> list[tuple[float, bytes]]:
+        return self._commands.take_all()
+
+    def decode(self, payload: bytes) -> Command | None:
+        values = self._values(payload)
+        if values is None:
+            self.counters.foreign += 1
+            return None
+        if not np.isfinite(values).all():
+            self.counters.not_finite += 1
+            return None
+        self.counters.accepted += 1
+        zeros, on = np.zeros(len(values)), np.ones(len(values), bool)
+        if self.config.interface == EFFORT:
+            return Command(on, zeros, zeros, values, zeros, zeros)
+        return Command(on, values, zeros, zeros, self._kp, self._kd)
+
+    def _values(self, payload: bytes) -> Array | None:
+        """What is commanded, in the order of the configuration; None if the controller would refuse it."""
+        joints = self.config.joints
+        try:
+            message = decode(self._kind, payload)
+        except WireError:
+            return None
+        if self._kind is FLOAT64_MULTI_ARRAY:
+            values, names = np.array(message["data"]), list(joints)
+        else:
+            values = np.array(message["points"][0]["positions"]) if message["points"] else np.zeros(0)
+            names = message["joint_names"]
+        if len(values) != len(joints) or sorted(names) != sorted(joints):
+            return None
+        return values[[names.index(name) for name in joints]]
+
+    def intrude(self) -> None:
+        self.bus.publisher(self.command_topic)

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+from gaitway_sim2real.digital_twin.faults import EMPTY, Fault, FaultError
+from gaitway_sim2real.digital_twin.twin import open_twin
+from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
+from gaitway_sim2real.onboard.wire.memory import MemoryBus
+
+PERIOD = 0.002
+JOINT = "RL_thigh_joint"
+
+
+@pytest.fixture
+def pair():
+    return take_over(hung=True, own_controller=False)
+
+
+def take_over(**settings):
+    bus = MemoryBus()
+    twin = open_twin("unitree-go2", bus.join("twin"), **settings)
+    bus.attach(twin.advance)
+    robot = UnitreeRobot(twin.hardware, bus, own_controller=False)
+    robot.connect()
+    robot.take_over()
+    if twin.sport is not None:
+        twin.sport.release()
+    go_on(twin, robot, 0.1)
+    return twin, robot
+
+
+def go_on(twin, robot, seconds):
+    for _ in range(round(seconds / PERIOD)):
+        robot.write(twin.body.default_pos, np.full(12, 60.0), np.full(12, 3.0))
+        robot.sleep_until(robot.clock() + PERIOD)
+        signals = robot.read()
+    return signals
+
+
+def number(robot):
+    return robot.joint_names.index(JOINT)
+
+
+SIGNS = {
+    Fault.SILENCE: lambda signals, robot: robot.clock() - signals.stamp > 0.015,
+    Fault.FROZEN: lambda signals, robot: (
+        robot.clock() - signals.stamp < 0.003 and robot.clock() - 1e-3 * signals.health.tick > 0.015
+    ),
+    Fault.CHECKSUM: lambda signals, robot: signals.health.corrupt >= 8 and robot.clock() - signals.stamp > 0.015,
+    Fault.IMU_NAN: lambda signals, robot: np.isnan(signals.imu_quat_wxyz).all() and np.isnan(signals.gyro).all(),
+    Fault.IMU_ZERO: lambda signals, robot: not signals.imu_quat_wxyz.any(),
+    Fault.TILT: lambda signals, robot: 2.0 * np.arcsin(signals.imu_quat_wxyz[1]) == pytest.approx(1.3, abs=0.1),
+    Fault.JOINT_NAN: lambda signals, robot: np.flatnonzero(np.isnan(signals.joint_pos)).tolist() == [number(robot)],
+    Fault.JOINT_RANGE: lambda signals, robot: signals.joint_pos[number(robot)] == pytest.approx(4.5379 + 0.5),
+    Fault.JOINT_SPEED: lambda signals, robot: signals.joint_vel[number(robot)] == pytest.approx(60.2),
+    Fault.TEMPERATURE: lambda signals, robot: (
+        signals.health.motor_temperature[number(robot)] == robot.hardware.max_motor_temperature + 15.0
+    ),
+    Fault.BATTERY: lambda signals, robot: signals.health.battery == pytest.approx(EMPTY),
+    Fault.LOST: lambda signals, robot: signals.health.motor_lost[number(robot)] >= 8,
+    Fault.STOP: lambda signals, robot: signals.health.remote.buttons >= {"L2", "B"},
+}
+
+
+@pytest.mark.parametrize("fault", SIGNS)
+def test_it_begins_shows_and_ends(pair, fault):
+    twin, robot = pair
+    sign = SIGNS[fault]
+    twin.inject(fault.value, after=0.01, duration=0.02, joint=JOINT)
+    assert not sign(go_on(twin, robot, 0.008), robot), "before it begins"
+    assert sign(go_on(twin, robot, 0.02), robot), "while it lasts"
+    if fault is Fault.CHECKSUM:
+        before = robot.read().health.corrupt
+        assert go_on(twin, robot, 0.02).health.corrupt - before <= 2
+    elif fault is not Fault.LOST:  # a counter does not go back at once
+        assert not sign(go_on(twin, robot, 0.02), robot), "after it has ended"
+
+
+def test_every_fault_of_the_wire_is_tried():
+    assert set(SIGNS) | {Fault.FALL, Fault.WRITER} == set(Fault)
+
+
+def test_faults_spoil_what_is_told_and_not_what_is(pair):
+    twin, robot = pair
+    for fault in (Fault.JOINT_RANGE, Fault.TILT, Fault.TEMPERATURE):
+        twin.inject(fault, joint=JOINT)
+    go_on(twin, robot, 0.05)
+    assert twin.truth().tilt < 0.1 and np.abs(twin.truth().joint_pos - twin.body.default_pos).max() < 0.3
+    assert twin.drives.temperature.max() == 30.0
+
+
+def test_a_tipped_robot_falls_and_is_let_go():
+    twin, robot = take_over(standing=True)
+    assert twin.truth().tilt < 0.1 and twin.truth().foot_contact.all()
+    twin.inject(Fault.FALL)
+    tilts = []
+    for _ in range(40):
+        go_on(twin, robot, 0.02)
+        tilts.append(twin.truth().tilt)
+    assert min(tilts[15:]) > 1.0, "it lies on its side or its back"
+    assert not twin.body.data.xfrc_applied.any()
+
+
+def test_a_second_writer_is_there_for_the_controller_to_see(pair):
+    twin, robot = pair
+    assert robot.read().health.other_writers == ()
+    twin.inject(Fault.WRITER)
+    assert go_on(twin, robot, 0.6).health.other_writers == ("twin",)
+    assert twin.counters.accepted == len(twin.commands), "it sends nothing"
+
+
+def test_what_cannot_be_provoked(pair):
+    twin, _ = pair
+    with pytest.raises(FaultError, match="no fault 'earthquake'; there are silence"):
+        twin.inject("earthquake")
+    with pytest.raises(FaultError, match="no joint 'knee'"):
+        twin.inject(Fault.JOINT_NAN, joint="knee")
+    twin.body.hung = True
+    with pytest.raises(FaultError, match="hangs"):
+        twin.inject(Fault.FALL)
