@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
@@ -50,26 +51,34 @@ def is_leapp(path: Path) -> bool:
     return is_leapp(path)
 
 
-def export_run(run_path: Path, out: Path, estimated: Sequence[str] | None = (), form: str = "bundle") -> Path:
+def export_run(
+    run_path: Path, out: Path, estimated: Mapping[str, str | None] | None = MappingProxyType({}), form: str = "bundle"
+) -> Path:
     """Write a run's newest checkpoint as a bundle or, ``form`` "leapp", as a LEAPP package.
 
-    ``estimated`` names the inputs that the robot will estimate; None takes whatever the policy needs.
+    ``estimated`` has the estimator of each input that no sensor gives, "robot" for the robot's own software and None
+    for the usual one; without a mapping, the policy gets what it needs and names nobody for it.
     """
     import hashlib
 
     from gaitway_sim2real.export import ESTIMATES, export_bundle
+    from gaitway_sim2real.onboard.estimation.estimators import USUAL
 
     from ..runs import RunFolder
     from ..train import load_actor
 
-    export = export_bundle
     if form == "leapp":
-        from gaitway_sim2real.leapp.write import export_leapp as export
+        from gaitway_sim2real.leapp.write import export_leapp
 
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
-    return export(config.robot_task.replace(estimators=signals), actor, out, checkpoint_sha256=digest)
+    task = config.robot_task.replace(estimators=signals)
+    if form == "leapp":
+        return export_leapp(task, actor, out, checkpoint_sha256=digest)
+    named = {signal: by or USUAL.get(signal, "robot") for signal, by in (estimated or {}).items()}
+    ours = {signal: name for signal, name in named.items() if name != "robot"}
+    return export_bundle(task, actor, out, checkpoint_sha256=digest, estimators=ours)
 
 
 def bundle_of(path: Path, robot: str | None = None) -> Path:

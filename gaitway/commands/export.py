@@ -24,11 +24,14 @@ A run of a language model becomes a plain folder in Hugging Face's form: config,
 tokeniser and chat template. transformers and vLLM load it; a reward model is one for sequence classification.
 
 A policy that reads what no sensor measures, such as its base velocity, is refused: train the '-blind' task, or name
-with --estimate what the robot will estimate. The bundle then demands it as an input.
+with --estimate what will be estimated. The bundle then demands it as an input. Gaitway estimates base_lin_vel on the
+robot, from legs and inertial unit, and the bundle names that estimator; 'base_lin_vel=robot' leaves it to the robot's
+own software, as height_scan always is.
 
 examples:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
+  gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
   gaitway export runs/walk --out runs/walk/walk.leapp --format leapp
   gaitway export runs/reason/grpo --out reasoner
 """
@@ -47,10 +50,22 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--estimate",
         action="append",
         default=[],
-        choices=("base_lin_vel", "height_scan"),
-        help="an input that the robot's own software estimates; may be given twice",
+        type=_estimate,
+        metavar="INPUT[=ESTIMATOR]",
+        help="base_lin_vel or height_scan: an input that is estimated, and by what; may be given twice",
     )
     return parser
+
+
+def _estimate(text: str) -> tuple[str, str | None]:
+    """Input and estimator; None for the usual one."""
+    name, separator, by = text.partition("=")
+    known = {"base_lin_vel": ("leg-inertial", "robot"), "height_scan": ("robot",)}
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"{name!r} is not estimated: use {' or '.join(known)}")
+    if separator and by not in known[name]:
+        raise argparse.ArgumentTypeError(f"{name} is not estimated by {by!r}: use {' or '.join(known[name])}")
+    return name, by or None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
 
         export_run(args.source, args.out)
     else:
-        common.export_run(args.source, args.out, args.estimate, form)
+        common.export_run(args.source, args.out, dict(args.estimate), form)
     print(f"{form}: {args.out}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import logging
 import os
@@ -27,6 +28,7 @@ from .contract import Action, Actuator, Contract, Signal, TermLayout, is_bundle,
 from .golden import plausible_signals, record_golden
 from .io_descriptors import io_descriptors
 from .onboard.contract import OUTPUTS
+from .onboard.estimation.estimators import open_estimator
 from .signal_policy import SignalPolicy, estimated_widths, height_scan_of
 
 PARITY_TOLERANCE = 1e-5  # absolute below 1, relative above
@@ -75,12 +77,15 @@ def export_bundle(
     *,
     checkpoint_sha256: str,
     software: Mapping[str, str] | None = None,
+    estimators: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Path:
     """Write the bundle of ``actor`` (observation (N, D) -> action (N, J)) to the folder ``out``; returns its path.
 
     ``checkpoint_sha256`` is the hash of the checkpoint the actor was loaded from. ``software`` adds to or replaces the
-    versions found here. ``out`` appears complete or not at all; an existing bundle is replaced, another folder is not.
+    versions found here. ``estimators`` names what fills in an input that no sensor gives, as in
+    :data:`gaitway_sim2real.onboard.estimation.estimators.ESTIMATORS`. ``out`` appears complete or not at all; an
+    existing bundle is replaced, another folder is not.
     """
     out = Path(out)
     _check_destination(out)
@@ -88,7 +93,7 @@ def export_bundle(
     partial = out.absolute().with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
-        _write(task, actor, partial, checkpoint_sha256, software or {}, seed)
+        _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
         replace_folder(partial, out.absolute())
     except OSError as error:
         raise ExportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
@@ -126,7 +131,13 @@ def _check_task(task: Task) -> None:
 
 
 def _write(
-    task: Task, actor: nn.Module, folder: Path, checkpoint_sha256: str, software: Mapping[str, str], seed: int
+    task: Task,
+    actor: nn.Module,
+    folder: Path,
+    checkpoint_sha256: str,
+    software: Mapping[str, str],
+    estimators: Mapping[str, str],
+    seed: int,
 ) -> None:
     """All files of the bundle, each checked, into an empty folder; the contract comes last."""
     policy = SignalPolicy(task, actor.cpu()).eval()
@@ -146,7 +157,10 @@ def _write(
     )
     (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=NoAliases, width=120), "utf-8")
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
-    _contract(task, policy, files, checkpoint_sha256, versions() | dict(software)).save(folder)
+    contract = _contract(task, policy, files, checkpoint_sha256, versions() | dict(software))
+    named = {signal: name for signal, name in estimators.items() if signal in contract.estimated}
+    dataclasses.replace(contract, estimators=named or None).save(folder)
+    open_estimator(folder, task.robot.joint_names)  # one that cannot read this robot's legs says so here
 
 
 def _export_graph(policy: SignalPolicy, path: Path) -> None:

@@ -136,6 +136,8 @@ class Contract:
     files: Mapping[str, str]
     height_scan: HeightScan | None = None
     """Present exactly if ``height_scan`` is an input."""
+    estimators: Mapping[str, str] | None = None
+    """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
 
     @property
     def num_joints(self) -> int:
@@ -299,6 +301,8 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     if ("height_scan" in inputs) != (scan is not None):
         faults.append("height_scan must describe the input of that name, and be absent without one")
     read = (*MEASURED, *(name for name in ESTIMATED if name in inputs), "state")
+    if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
+        faults.append(f"estimators names {', '.join(unread)}, which the policy does not read")
     for key, expected in (("inputs", read), ("outputs", OUTPUTS)):
         if (found := tuple(signal["name"] for signal in data[key])) != expected:
             faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
