@@ -92,17 +92,24 @@ def drive(
 ) -> LoopReport:
     """Take over a connected robot on DDS and drive it, with a guardian beside; see :func:`run_realtime`.
 
-    The guardian is there before anything is commanded. Raises :class:`DeployError` if the robot cannot be taken over,
-    and :class:`gaitway_sim2real.onboard.guardian.GuardianError` without a guardian.
+    The guardian is there before anything is commanded; a robot without a message that damps it has none. Raises
+    :class:`DeployError` if the robot cannot be taken over, and
+    :class:`gaitway_sim2real.onboard.guardian.GuardianError` if the guardian does not start.
     """
-    topic, payload = robot.damping_frame()
-    guardian = Guardian(interface, domain, topic, payload, silence=config.limits.max_silence)
+    frame = robot.damping_frame()
+    guardian = None
+    if frame is None:
+        say("no guardian: no message damps this robot, so nothing does if this process is killed")
+    else:
+        guardian = Guardian(interface, domain, *frame, silence=config.limits.max_silence)
     try:
-        robot.bus.ignore(guardian.guid)
+        if guardian is not None:
+            robot.bus.ignore(guardian.guid)
         robot.take_over()
         return run_realtime(
             robot, policy, command, seconds, config=config, hardware=hardware, estimator=estimator, flight=flight,
             guardian=guardian, operators=operators, say=say, on_start=on_start,
         )  # fmt: skip
     finally:
-        guardian.close()
+        if guardian is not None:
+            guardian.close()
