@@ -1,0 +1,143 @@
+"""What a hung robot was told and what it did, of one flight, joints in the robot's canonical order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gaitway_tasks.robots import Robot
+
+from ..onboard.flight.reading import Flight, read_flight
+from ..onboard.interface import Array
+
+MAX_BASE_SPEED = 0.25  # [rad/s] rms of the gyroscope of a robot that hangs still; a slow walk has twice that
+SETTLED = 0.5  # quantile of a tick's delay that its stamp is set to
+MIN_TICKS = 100
+
+
+class IdentificationError(ValueError):
+    """A flight or a question that no parameters can be found from, with the reason and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DriveLog:
+    """N states and M command frames; J joints. Times on the robot's clock [s], rising."""
+
+    source: str
+    time: Array
+    """(N,)"""
+    pos: Array
+    """[rad], (N, J)"""
+    vel: Array
+    """[rad/s], (N, J)"""
+    torque: Array | None
+    """What the drives reported [N m], (N, J)."""
+    gravity: Array
+    """Of the world in the base frame [m/s^2], (N, 3)."""
+    frame_time: Array
+    """(M,)"""
+    targets: Array
+    """[rad], (M, J)"""
+    stiffness: Array
+    """As commanded [N m/rad], (M, J)."""
+    damping: Array
+    """As commanded [N m s/rad], (M, J)."""
+
+    @property
+    def period(self) -> float:
+        """Time between two states [s]."""
+        return float(np.median(np.diff(self.time)))
+
+
+def read_drive_logs(path: str | Path, robot: Robot) -> list[DriveLog]:
+    """The flight ``path``, or every flight of the folder ``path``; raises :class:`IdentificationError`."""
+    path = Path(path)
+    if path.is_dir():
+        paths = sorted(path.glob("*.mcap"))
+        if not paths:
+            raise IdentificationError(f"{path} has no flight: *.mcap, as gaitway deploy --log writes them")
+        return [drive_log(read_flight(item), robot) for item in paths]
+    return [drive_log(read_flight(path), robot)]
+
+
+def drive_log(flight: Flight, robot: Robot) -> DriveLog:
+    """The part of a flight that drives and joints have to do with. Raises :class:`IdentificationError`."""
+    name = str(flight.path)
+    if flight.robot != robot.name:
+        raise IdentificationError(f"{name} is a flight of {flight.robot or 'an unknown robot'}, not of {robot.name}")
+    if sorted(flight.joint_names) != sorted(robot.joint_names):
+        raise IdentificationError(f"{name}: its joints are not those of {robot.name}: {', '.join(flight.joint_names)}")
+    if len(flight.state) < MIN_TICKS or len(flight.frame) < MIN_TICKS:
+        raise IdentificationError(f"{name} has {len(flight.state)} states and {len(flight.frame)} commands: too few")
+    order = [flight.joint_names.index(joint) for joint in robot.joint_names]
+    state, frame = flight.state, flight.frame
+    sane = np.isfinite(state.joint_pos).all(1) & np.isfinite(state.joint_vel).all(1)
+    quat = np.asarray(state.imu_quat_wxyz, float)
+    norm = np.linalg.norm(quat, axis=1)
+    sane &= np.abs(norm - 1.0) < 0.1  # also false of NaN
+    time = np.asarray(state.time, float)
+    if flight.has("tick").all() and "tick" in state:
+        time = steady_times(time, np.asarray(state.tick, float))
+    sane &= np.concatenate([[True], np.diff(np.maximum.accumulate(time)) > 0.0])
+    torque = None
+    if "joint_torque" in state and flight.has("joint_torque")[sane].all():
+        torque = np.asarray(state.joint_torque, float)[sane][:, order]
+        torque = torque if np.ptp(torque, axis=0).all() else None  # a wire that reports zeros reports nothing
+    return check_hung(
+        DriveLog(
+            source=name,
+            time=time[sane],
+            pos=np.asarray(state.joint_pos, float)[sane][:, order],
+            vel=np.asarray(state.joint_vel, float)[sane][:, order],
+            torque=torque,
+            gravity=gravity_in_base(quat[sane] / norm[sane, None]),
+            frame_time=np.asarray(frame.time, float),
+            targets=np.asarray(frame.targets, float)[:, order],
+            stiffness=np.asarray(frame.stiffness, float)[:, order],
+            damping=np.asarray(frame.damping, float)[:, order],
+        ),
+        np.asarray(state.gyro, float)[sane],
+    )
+
+
+def check_hung(log: DriveLog, gyro: Array) -> DriveLog:
+    """``log``, unless its base turned: contacts with the ground are not known, so a walk tells too little of joints."""
+    speed = float(np.sqrt((gyro**2).sum(1).mean()))
+    if speed > MAX_BASE_SPEED:
+        raise IdentificationError(
+            f"{log.source}: the base turned at {speed:.2f} rad/s (rms; at most {MAX_BASE_SPEED:g}): a walking or a "
+            "swinging robot tells too little of its joints, since what touches it is unknown. Fix the base to a stand, "
+            "feet in the air, and record an excitation: gaitway deploy --excite 60"
+        )
+    return log
+
+
+def gravity_in_base(quat_wxyz: Array) -> Array:
+    """(N, 3) [m/s^2] of orientations (N, 4)."""
+    w, x, y, z = quat_wxyz.T
+    down = -np.stack([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)], 1)
+    return 9.81 * down
+
+
+def steady_times(stamps: Array, tick: Array) -> Array:
+    """Times of states whose arrival is jittered and whose ``tick`` counts the robot's own time, (N,).
+
+    A line through ticks and stamps, in pieces of ten seconds, since two clocks drift. The mean delay of the wire stays
+    in: it is part of what a controller sees. Stamps themselves where the counter is no clock.
+    """
+    if len(tick) < MIN_TICKS or (np.diff(tick) < 0).any() or tick[-1] == tick[0]:
+        return stamps
+    slope = (stamps[-1] - stamps[0]) / (tick[-1] - tick[0])
+    late = stamps - slope * tick
+    piece = np.floor((stamps - stamps[0]) / 10.0).astype(int)
+    knots = np.unique(piece)
+    if len(knots) < 2:
+        line = np.full_like(stamps, np.quantile(late, SETTLED))
+    else:
+        centres = [stamps[piece == knot].mean() for knot in knots]
+        line = np.interp(stamps, centres, [np.quantile(late[piece == knot], SETTLED) for knot in knots])
+    if np.abs(late - line).max() > 0.2:
+        return stamps
+    result: Array = slope * tick + line
+    return result

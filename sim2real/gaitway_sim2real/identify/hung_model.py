@@ -1,0 +1,207 @@
+"""A robot on a stand in batched MuJoCo: every window of a flight under one set of parameters at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from gaitway_tasks.robots import Robot
+from gaitway_tasks.robots.mjcf import strip_visuals
+from mujoco.batch import Batch
+
+from ..onboard.interface import Array
+from ..robot_model import compile_robot, load_robot, set_world
+from .windows import Windows
+
+KINDS = ("stiffness_scale", "damping_scale", "strength", "armature", "friction", "viscous")
+"""The fields of :class:`gaitway_tasks.robots.parameters.JointParameters`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """One set of parameters; arrays (J,)."""
+
+    joints: Mapping[str, Array]
+    """By :data:`KINDS`."""
+    delay: float = 0.0
+    """[s]"""
+    velocity_lag: float = 0.0
+    """By which reported velocities are old [s]."""
+    torque_lag: float = 0.0
+    """By which reported torques are old [s]."""
+
+    def replace(self, **changes: float) -> Values:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Of every state of every window, (W, T, J) each; the units of :class:`Windows`."""
+
+    pos: Array
+    vel: Array
+    torque: Array
+    """What the drives would report."""
+
+
+@dataclass(eq=False)
+class HungModel:
+    """The robot with its base fixed, nothing in reach, and drives whose every number can differ.
+
+    Robots do not move in steps, so that steps must not show in what is found. MuJoCo's velocities are read as those
+    half a step earlier, targets are averaged around the moment that positions are from, and the inertia that implicit
+    damping adds, half a step times the damping, is taken off the armature: that makes a leapfrog integrator with
+    damping at midpoint, of second order.
+    """
+
+    robot: Robot
+    path: Path
+    dt: float
+    """Physics step [s]."""
+    threads: int = 0
+    nominal: Values = field(init=False)
+    """What the model itself says."""
+    trees: tuple[tuple[int, ...], ...] = field(init=False)
+    """Joints of each limb: with the base fixed, no limb feels another."""
+    inertia: Array = field(init=False)
+    """That each joint moves in the default pose, armature included [kg m^2], (J,)."""
+    effort_limit: Array = field(init=False)
+    """[N m], (J,)"""
+
+    def __post_init__(self) -> None:
+        model = self.model = _build(self.robot, self.path, self.dt)
+        joints = [model.joint(name) for name in self.robot.joint_names]
+        self._qpos = np.array([joint.qposadr[0] for joint in joints])
+        self._dof = np.array([joint.dofadr[0] for joint in joints])
+        self.effort_limit = _effort_limits(self.robot)
+        ones = np.ones(len(joints))
+        self.nominal = Values(
+            joints={
+                "stiffness_scale": ones,
+                "damping_scale": ones,
+                "strength": ones,
+                "armature": _armature(self.robot, model.dof_armature[self._dof]),
+                "friction": model.dof_frictionloss[self._dof].copy(),
+                "viscous": model.dof_damping[self._dof].copy(),
+            }
+        )
+        tree = model.dof_treeid[self._dof]
+        self.trees = tuple(tuple(int(j) for j in np.flatnonzero(tree == number)) for number in np.unique(tree))
+        self.inertia = self._inertia()
+        self._batches: dict[int, Batch] = {}
+
+    def _inertia(self) -> Array:
+        data = mujoco.MjData(self.model)
+        data.qpos[self._qpos] = self.robot.default_joint_pos
+        mujoco.mj_forward(self.model, data)
+        full = np.zeros((self.model.nv, self.model.nv))
+        mujoco.mj_fullM(self.model, data, full)
+        model_armature = self.model.dof_armature[self._dof]
+        result: Array = np.diag(full)[self._dof] - model_armature + self.nominal.joints["armature"]
+        return result
+
+    def predict(self, values: Values, windows: Windows, seconds: float | None = None) -> Prediction:
+        """Simulate the windows, or the first ``seconds`` of each, from their starts."""
+        if seconds is not None and round(seconds / windows.period) + 1 < windows.steps:
+            keep = round(seconds / windows.period) + 1
+            windows = replace(
+                windows,
+                pos=windows.pos[:, :keep],
+                vel=windows.vel[:, :keep],
+                scored=windows.scored[:, :keep],
+                torque=None if windows.torque is None else windows.torque[:, :keep],
+            )
+        batch = self._batch(len(windows))
+        self._set(batch, values, windows)
+        ctrl = windows.targets(values.delay + self.dt / 2, self.dt)
+        found = batch.rollout(ctrl.shape[1], ctrl, int(mujoco.mjtState.mjSTATE_CTRL), record=("qpos", "qvel"))
+        every = round(windows.period / self.dt)
+        pos = np.concatenate([windows.start_pos[:, None], found["qpos"][:, every - 1 :: every, self._qpos]], 1)
+        half = np.concatenate([windows.start_vel[:, None], found["qvel"][..., self._dof]], 1)
+        half = np.concatenate([half, 2.0 * half[:, -1:] - half[:, -2:-1]], 1)
+        vel = ((half[:, :-1] + half[:, 1:]) / 2)[:, ::every]
+        return Prediction(
+            pos=pos,
+            vel=_late(vel, values.velocity_lag / windows.period),
+            torque=self._torque(values, windows, pos, vel),
+        )
+
+    def _torque(self, values: Values, windows: Windows, pos: Array, vel: Array) -> Array:
+        """The law at every state, ``torque_lag`` earlier, of the drive that knows nothing of its strength."""
+        lag = values.torque_lag
+        target = windows.targets_around(values.delay + lag)
+        pos, vel = (_late(each, lag / windows.period) for each in (pos, vel))
+        kp = values.joints["stiffness_scale"] * windows.stiffness
+        kd = values.joints["damping_scale"] * windows.damping
+        return np.clip(kp[:, None] * (target - pos) - kd[:, None] * vel, -self.effort_limit, self.effort_limit)
+
+    def _batch(self, count: int) -> Batch:
+        if count not in self._batches:
+            self._batches.clear()  # a batch holds the models of all its simulations
+            self._batches[count] = Batch(self.model, count, self.threads)
+        return self._batches[count]
+
+    def _set(self, batch: Batch, values: Values, windows: Windows) -> None:
+        joints, strength = values.joints, values.joints["strength"]
+        kp = strength * joints["stiffness_scale"] * windows.stiffness
+        kd = strength * joints["damping_scale"] * windows.damping
+        batch.expand("actuator_gainprm")[:, :, 0] = kp
+        bias = batch.expand("actuator_biasprm")
+        bias[:, :, 1], bias[:, :, 2] = -kp, -kd
+        limit = strength * self.effort_limit
+        batch.expand("actuator_forcerange")[:] = np.stack([-limit, limit], 1)
+        batch.expand("dof_armature")[:, self._dof] = joints["armature"] - self.dt / 2 * (kd + joints["viscous"])
+        batch.expand("dof_frictionloss")[:, self._dof] = joints["friction"]
+        batch.expand("dof_damping")[:, self._dof] = joints["viscous"]
+        batch.expand("opt.gravity")[:] = windows.gravity
+        batch.set_const()
+        batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
+        batch.bind("qpos")[:, self._qpos] = windows.start_pos
+        batch.bind("qvel")[:, self._dof] = windows.start_vel
+
+
+def _build(robot: Robot, path: Path, dt: float) -> mujoco.MjModel:
+    spec, base = load_robot(path, robot.joint_names)
+    set_world(spec)
+    spec.option.timestep = dt
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    for joint in list(spec.body(base).joints):
+        spec.delete(joint)
+    spec.body(base).quat = [1.0, 0.0, 0.0, 0.0]  # gravity turns instead
+    if all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
+        strip_visuals(spec)
+    for name in robot.joint_names:
+        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        actuator.set_to_position(kp=1.0, kv=1.0)
+        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
+        actuator.forcelimited, actuator.forcerange = 1, [-1.0, 1.0]
+    return compile_robot(spec, path)
+
+
+def _effort_limits(robot: Robot) -> Array:
+    if robot.hardware is not None:
+        return np.array([robot.hardware.effort_limit[name] for name in robot.joint_names])
+    return np.array([law.effort_limit for law in robot.joint_actuators])
+
+
+def _armature(robot: Robot, of_model: Array) -> Array:
+    """The actuator law's where it has one."""
+    laws = [law.armature for law in robot.joint_actuators]
+    return np.array([model if law is None else law for law, model in zip(laws, of_model, strict=True)])
+
+
+def _late(values: Array, lag: float) -> Array:
+    """``values`` (W, K, J) as seen ``lag`` steps later, between steps linearly; the first value before the start."""
+    if lag <= 0.0:
+        return values
+    whole, share = int(lag), lag - int(lag)
+
+    def shifted(by: int) -> Array:
+        return np.concatenate([np.repeat(values[:, :1], by, 1), values[:, : values.shape[1] - by]], 1)
+
+    result: Array = (1.0 - share) * shifted(whole) + share * shifted(whole + 1)
+    return result

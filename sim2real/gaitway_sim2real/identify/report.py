@@ -1,0 +1,131 @@
+"""One HTML page: what was found, how sure it is, how much better it predicts, and what could not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+
+from ..onboard.interface import Array
+from ..page import document
+from ..validate.svg import Axes
+from .hung_model import KINDS, Values
+from .identify import EXPLAINED, Identification
+from .unknowns import COMMON
+
+UNITS = {"armature": "kg m²", "friction": "N m", "viscous": "N m s/rad"}
+MEANING = {
+    "delay": "from a state to the torque that answers it [s]",
+    "velocity_lag": "reported velocities are this old [s]",
+    "torque_lag": "reported torques are this old [s]",
+}
+
+
+def render_page(found: Identification) -> str:
+    """The whole page."""
+    sections = [_head(found), _common(found), _joints(found), _errors(found), _traces(found), _weak(found)]
+    style = (files(__package__) / "report.css").read_text("utf-8")
+    return document(f"{found.robot.name}: system identification", sections, style)
+
+
+def _head(found: Identification) -> str:
+    good = found.missed <= EXPLAINED
+    word = "IDENTIFIED" if good else "NOT EXPLAINED"
+    before = float(np.sqrt((found.before.roll_pos**2).mean()))
+    after = float(np.sqrt((found.after.roll_pos**2).mean()))
+    return f"""<header class="{"pass" if good else "fail"}">
+<p class="kicker">System identification, {found.seconds:.0f} s of motion of {escape(", ".join(found.sources))}</p>
+<h1>{escape(found.robot.name)} <span>{len(found.unknowns)} numbers, {found.cpu_seconds:.0f} s of computing</span></h1>
+<div class="verdict"><span class="badge">{word}</span>
+<p>Predicting a second of held-out motion, joints are off by <b>{1e3 * after:.2f} mrad</b> (rms); by
+<b>{1e3 * before:.2f} mrad</b> under the model as it was. What is still missed is {found.missed:.1%} of the motion.</p>
+</div></header>"""
+
+
+def _common(found: Identification) -> str:
+    std = np.sqrt(np.diag(found.solution.covariance))
+    rows = [
+        [item.name, f"{1e3 * value:.2f} ± {2e3 * deviation:.2f} ms", MEANING[item.kind]]
+        for item, value, deviation in zip(found.unknowns.items, found.solution.theta, std, strict=True)
+        if item.kind in COMMON
+    ]
+    return _section("Common to all joints", ["", "value, ± 2 standard deviations", ""], rows)
+
+
+def _joints(found: Identification) -> str:
+    deviation = {kind: np.zeros(found.robot.num_joints) for kind in KINDS}
+    for item, std in zip(found.unknowns.items, np.sqrt(np.diag(found.solution.covariance)), strict=True):
+        if item.kind in KINDS:
+            deviation[item.kind][list(item.joints)] = std
+    rows = []
+    for index, name in enumerate(found.robot.joint_names):
+        row = [name]
+        for kind in KINDS:
+            value, std, nominal = (
+                float(source[index])
+                for source in (found.values.joints[kind], deviation[kind], found.nominal.joints[kind])
+            )
+            row.append(
+                f"{value:.3g} ± {2 * std:.2g} <small>model {nominal:.3g}</small>" if std else f"{value:.3g} held"
+            )
+        rows.append(row)
+    heads = ["joint", *(f"{kind}{f' [{UNITS[kind]}]' if kind in UNITS else ''}" for kind in KINDS)]
+    return _section("Joints, ± 2 standard deviations", heads, rows)
+
+
+def _errors(found: Identification) -> str:
+    columns: list[tuple[Array, Array, float]] = [
+        (getattr(found.before, name), getattr(found.after, name), scale)
+        for name, scale in (("step_pos", 1e3), ("step_vel", 1.0), ("roll_pos", 1e3), ("roll_vel", 1.0))
+    ]
+    rows = [
+        [name, *(f"{scale * before[i]:.3g} → <b>{scale * after[i]:.3g}</b>" for before, after, scale in columns)]
+        for i, name in enumerate(found.robot.joint_names)
+    ]
+    heads = ["joint", "20 ms ahead [mrad]", "20 ms ahead [rad/s]", "1 s roll-out [mrad]", "1 s roll-out [rad/s]"]
+    return _section("Prediction errors before → after (rms, on motion that was not fitted)", heads, rows)
+
+
+def _traces(found: Identification) -> str:
+    """A second of held-out motion of the first limb."""
+    windows = found.judge.roll_out
+    one = windows.take(slice(len(windows) // 2, len(windows) // 2 + 1))
+    predicted = [_positions(found, values, one) for values in (found.nominal, found.values)]
+    time = one.period * np.arange(one.steps)
+    figures = []
+    for joint in found.model.trees[0]:
+        series = [one.pos[0, :, joint], *(each[0, :, joint] for each in predicted)]
+        low, high = min(map(np.min, series)), max(map(np.max, series))
+        axes = Axes((0.0, float(time[-1])), (float(low) - 0.01, float(high) + 0.01))
+        axes.grid("s", "rad")
+        for values, css in zip(series, ("measured", "before", "after"), strict=True):
+            axes.line(time[::4], values[::4], css)
+        figures.append(
+            f"<figure>{axes.render(found.robot.joint_names[joint])}<figcaption>{escape(found.robot.joint_names[joint])}</figcaption></figure>"
+        )
+    legend = (
+        '<p class="legend"><span class="key measured"></span>measured <span class="key before"></span>model as it was '
+        '<span class="key after"></span>as identified</p>'
+    )
+    return f"<section><h2>A second that was not fitted</h2>{legend}{''.join(figures)}</section>"
+
+
+def _positions(found: Identification, values: Values, windows: object) -> Array:
+    return found.model.predict(values, windows).pos  # type: ignore[arg-type]
+
+
+def _weak(found: Identification) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in found.weak)
+    return f"<section><h2>What this motion cannot tell</h2><ul>{lines}</ul></section>"
+
+
+def _section(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table; cells are HTML."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="numbers"><tr>{head}</tr>{body}'
+        "</table></div></section>"
+    )
