@@ -61,7 +61,7 @@ def test_what_the_robot_reads_is_what_the_body_does(name):
     np.testing.assert_allclose(signals.joint_pos, truth.joint_pos, atol=1e-6)
     np.testing.assert_allclose(signals.joint_vel, truth.joint_vel, atol=1e-5)
     np.testing.assert_allclose(signals.joint_torque, truth.joint_torque, atol=1e-4)
-    np.testing.assert_allclose(signals.imu_quat_wxyz, truth.base_quat_wxyz, atol=1e-6)
+    np.testing.assert_allclose(signals.imu_quat_wxyz, truth.base_quat_wxyz, atol=1e-6, err_msg="behind a waist?")
     np.testing.assert_allclose(signals.gyro, truth.base_ang_vel, atol=1e-6)
     np.testing.assert_allclose(signals.accelerometer, [0.0, 0.0, 9.81], atol=0.05)
     assert signals.stamp == twin.time == pytest.approx(robot.clock())
