@@ -75,6 +75,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--yes", action="store_true", help="do not ask before taking over")
     parser.add_argument("--i-know", action="store_true", help="run a bundle that was not validated, or failed")
     parser.add_argument(
+        "--silent-writers", action="store_true",
+        help="go on though others could send commands, and stop at their first; see docs/deploy.md",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-own-controller", action="store_true", help="the robot is a simulator without a controller to switch off"
     )
     return parser
@@ -133,7 +137,7 @@ def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextli
     stack.callback(console.close)
     robot = open_robot(
         args.robot, interface=args.interface, domain=args.domain, config=args.config,
-        own_controller=not args.no_own_controller, say=console.say,
+        own_controller=not args.no_own_controller, silent_writers=args.silent_writers, say=console.say,
     )  # fmt: skip
     stack.callback(robot.close)
     policy, estimator, seconds = _policy(args, robot, hardware)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from gaitway_sim2real.onboard.interface import DeployError
 from gaitway_sim2real.onboard.transports.open import HARDWARE
 from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-from gaitway_sim2real.onboard.transports.unitree_frames import COMMANDS
+from gaitway_sim2real.onboard.transports.unitree_frames import COMMANDS, CommandFrame
 from gaitway_sim2real.onboard.wire.bus import Topic
 from gaitway_sim2real.onboard.wire.crc import check
 from gaitway_sim2real.onboard.wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
@@ -325,11 +326,54 @@ def test_a_robot_that_numbers_its_motors_otherwise():
 def test_a_second_writer_is_refused_before_the_first_command(name):
     robot, hand = connected(name)
     robot.bus.join("someone_else").publisher(robot.command_topic)
-    with pytest.raises(DeployError, match=r"someone_else also writes rt/lowcmd: .* stop the other program"):
+    with pytest.raises(DeployError, match=r"someone_else could send commands on rt/lowcmd, though it is silent: stop"):
         robot.take_over()
     assert hand.commands() == []
     with pytest.raises(DeployError, match="take over before commanding"):
         robot.damp()
+
+
+def chatter(robot: UnitreeRobot) -> Callable[[], None]:
+    """Someone else who could write commands; calling it sends one."""
+    publisher = robot.bus.join("someone_else").publisher(robot.command_topic)
+    return lambda: publisher.send(CommandFrame(robot.hardware).sealed())
+
+
+@pytest.mark.parametrize("silent_writers", [False, True])
+def test_a_second_writer_that_sends_is_refused_always(silent_writers):
+    robot, _ = pair("unitree-go2", silent_writers=silent_writers)
+    robot.connect()
+    send = chatter(robot)
+    robot.bus.attach(lambda deadline: send())
+    with pytest.raises(DeployError, match=r"someone_else sends commands on rt/lowcmd: .* stop the other program"):
+        robot.take_over()
+
+
+def test_a_silent_writer_is_tolerated_on_request_until_it_speaks():
+    said = []
+    robot, _ = pair("unitree-go2", silent_writers=True, say=said.append)
+    robot.connect()
+    send = chatter(robot)
+    robot.take_over()
+    assert said == ["someone_else could send commands and is silent: its first command will end this"]
+    for step in range(1000):  # also commands that are alike, and more than are remembered
+        robot.write(np.full(12, 0.1 * (step % 3)), np.ones(12), np.ones(12))
+        robot.sleep_until(robot.clock() + 0.002)
+        assert robot.read().health.other_writers == ()
+    send()
+    assert robot.read().health.other_writers == ("someone_else",)
+    robot.sleep_until(robot.clock() + 5.0)
+    assert robot.read().health.other_writers == ("someone_else",)  # and it is not forgiven
+
+
+def test_a_tolerated_writer_opens_no_door_for_another():
+    robot, _ = pair("unitree-go2", silent_writers=True)
+    robot.connect()
+    chatter(robot)
+    robot.take_over()
+    robot.bus.join("a_third").publisher(robot.command_topic)
+    robot.sleep_until(robot.clock() + 0.51)
+    assert robot.read().health.other_writers == ("a_third",)
 
 
 def test_a_writer_that_leaves_in_time_is_no_second_one():

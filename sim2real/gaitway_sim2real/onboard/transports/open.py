@@ -34,12 +34,14 @@ def open_robot(
     config: Path | None = None,
     bus: Bus | None = None,
     own_controller: bool = True,
+    silent_writers: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> HardwareInterface:
     """The robot ``name`` on the network ``interface`` and DDS ``domain``, not yet connected; or on ``bus``, if given.
 
     ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone. ``own_controller`` is False
-    only for a simulator without one to switch off; ``say`` hears what taking over does.
+    only for a simulator without one to switch off, ``silent_writers`` is as for :class:`UnitreeRobot`; ``say`` hears
+    what taking over does.
     """
     if name == ROS2:
         if config is None:
@@ -51,7 +53,10 @@ def open_robot(
     if config is not None:
         raise DeployError(f"--config describes robots on ROS 2; {name} is known")
     where = f"interface {interface}, domain {domain}" if bus is None else "this bus"
-    return UnitreeRobot(hardware, bus or _dds(interface, domain), where=where, own_controller=own_controller, say=say)
+    return UnitreeRobot(
+        hardware, bus or _dds(interface, domain), where=where, own_controller=own_controller,
+        silent_writers=silent_writers, say=say,
+    )  # fmt: skip
 
 
 def _dds(interface: str, domain: int) -> Bus:

@@ -6,6 +6,8 @@ in two preallocated payloads; see :mod:`gaitway_sim2real.onboard.wire.layouts`.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -29,6 +31,10 @@ DISCOVERY = 0.5
 """Seconds until everyone on the network knows of everyone else."""
 LEAVING = 1.0
 """Seconds that the robot's own controller gets to leave the topic of commands once it is released."""
+LISTEN = 0.3
+"""Seconds of listening to a second writer: 150 commands of one that sends at the usual rate."""
+HEARD = 256
+"""Commands that are remembered by their checksums, so that one's own are told from others'."""
 REMOTE_AGE = 0.5
 """A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
 
@@ -43,15 +49,19 @@ class UnitreeRobot:
         *,
         where: str = "this network",
         own_controller: bool = True,
+        silent_writers: bool = False,
         say: Callable[[str], None] = lambda text: None,
     ):
-        """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release;
-        ``say`` gets a line for each step of :meth:`take_over` that moves the robot.
+        """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release.
+
+        ``silent_writers`` lets others be there who could write commands, as long as they do not: the robot's own
+        controller may stay on the network when it is switched off. ``say`` gets a line for each step of
+        :meth:`take_over` that a person should know of.
         """
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
         self.hardware, self.bus, self.where = hardware, bus, where
-        self.own_controller, self.say = own_controller, say
+        self.own_controller, self.silent_writers, self.say = own_controller, silent_writers, say
         self.joint_names, self.period = hardware.joint_names, hardware.command_period
         self.command_topic = Topic(COMMAND, COMMANDS[hardware.family].name)
         self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
@@ -65,6 +75,9 @@ class UnitreeRobot:
         self._seen = self._corrupt = self._foreign = 0
         self._others: tuple[str, ...] = ()
         self._looked = -np.inf
+        self._tolerated: frozenset[str] = frozenset()
+        self._heard: Subscriber | None = None
+        self._sent: deque[bytes] = deque(maxlen=HEARD)
         self._charge: float | None = None
         self._remote, self._remote_stamp = Remote(), -np.inf
 
@@ -153,17 +166,34 @@ class UnitreeRobot:
             self.sleep_until(self.clock() + self.period)
             self._look()
         if self._others:
-            raise DeployError(
-                f"{', '.join(self._others)} also writes {COMMAND}: two writers make the motors jump between their "
-                "commands: stop the other program"
-            )
+            self._judge_others()
         self._commands = commands
         self.damp()
+
+    def _judge_others(self) -> None:
+        """Listen to who else writes commands: refuse, or remember whom to listen to from now on."""
+        who = ", ".join(self._others)
+        self._heard = self.bus.subscriber(dataclasses.replace(self.command_topic, reliable=False, depth=HEARD))
+        self.sleep_until(self.clock() + LISTEN)
+        if self._heard.take_all():
+            raise DeployError(
+                f"{who} sends commands on {COMMAND}: with two writers the motors jump between their commands: stop "
+                "the other program"
+            )
+        if not self.silent_writers:
+            raise DeployError(
+                f"{who} could send commands on {COMMAND}, though it is silent: stop the other program; if it is the "
+                "robot's own controller, switched off, --silent-writers goes on and stops at its first command"
+            )
+        self.say(f"{who} could send commands and is silent: its first command will end this")
+        self._tolerated, self._others = frozenset(self._others), ()
 
     # ---- at the control rate ---------------------------------------------------------------------------------------
 
     def read(self) -> Signals:
         now = self.clock()
+        if self._heard is not None and any(payload[-4:] not in self._sent for _, payload in self._heard.take_all()):
+            self._tolerated, self._looked = frozenset(), -np.inf
         if self._commands is not None and now - self._looked >= LOOK_EVERY:
             self._look()
         self._take()
@@ -209,7 +239,8 @@ class UnitreeRobot:
             self._charge = int(message["soc"]) / 100.0
 
     def _look(self) -> None:
-        self._others, self._looked = self.bus.other_writers(self.command_topic), self.clock()
+        writers = self.bus.other_writers(self.command_topic)
+        self._others, self._looked = tuple(name for name in writers if name not in self._tolerated), self.clock()
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._send(targets, stiffness, damping)
@@ -224,7 +255,10 @@ class UnitreeRobot:
         self._command.fill(targets, stiffness, damping)
         if (machine := self._state.machine) is not None:
             self._command.echo_machine(machine)
-        self._commands.send(self._command.sealed())
+        payload = self._command.sealed()
+        if self._heard is not None:
+            self._sent.append(bytes(payload[-4:]))
+        self._commands.send(payload)
 
     def damping_frame(self) -> tuple[Topic, bytes]:
         frame = CommandFrame(self.hardware)
