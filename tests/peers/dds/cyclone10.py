@@ -16,10 +16,10 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
-CONFIGURATION = """<CycloneDDS><Domain Id="any">
-<General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>
-<Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>30</MaxAutoParticipantIndex>
-<Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+CONFIGURATION = """<CycloneDDS><Domain Id="any"><General><Interfaces>
+<NetworkInterface name="lo" priority="default" multicast="default"/>
+</Interfaces></General></Domain></CycloneDDS>"""
+"""An interface and nothing else, as Unitree's simulator has it."""
 
 
 @dataclass
