@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gaitway_sim2real.digital_twin.twin import Twin
 
 PUSH = 1.0  # [m/s]
+PRESS = 0.3  # [s] that a button is held
 
 
 @contextmanager
@@ -60,7 +62,7 @@ class _Panel:
     """Buttons come from the server's threads; what they ask for is done between two steps."""
 
     def __init__(self, twin: Twin, server: Any):
-        self.twin, self.asked, self.seen = twin, deque[Callable[[], Any]](), ""
+        self.twin, self.asked, self.seen, self.note = twin, deque[Callable[[], Any]](), "", ""
         gui = server.gui
         self.state = gui.add_markdown("")
         self.follow = gui.add_checkbox("Follow the robot", True)
@@ -75,7 +77,7 @@ class _Panel:
         if "stop" in twin.side.faults:
             with gui.add_folder("Transmitter"):
                 for buttons in (("start",), ("select",), ("A",), ("B",), ("L2", "B")):
-                    self._button(gui, "+".join(buttons), lambda pressed=buttons: self._press(pressed))
+                    self._button(gui, "+".join(buttons), functools.partial(twin.press, *buttons, seconds=PRESS))
                 axes = ("left x", "left y", "right x", "right y")
                 self.sticks = [gui.add_slider(axis, min=-1.0, max=1.0, step=0.05, initial_value=0.0) for axis in axes]
                 for stick in self.sticks:
@@ -91,8 +93,6 @@ class _Panel:
             except ValueError as error:
                 self.note = str(error)
 
-    note = ""
-
     def _push(self) -> None:
         angle = np.random.default_rng().uniform(0.0, 2.0 * np.pi)
         self.twin.body.push((PUSH * np.cos(angle), PUSH * np.sin(angle), 0.0))
@@ -100,9 +100,6 @@ class _Panel:
     def _provoke(self) -> None:
         self.twin.inject(self.fault.value, duration=self.seconds.value or np.inf, joint=self.joint.value)
         self.note = f"{self.fault.value} was provoked"
-
-    def _press(self, buttons: tuple[str, ...]) -> None:
-        self.twin.press(*buttons, seconds=0.3)
 
     def _move_sticks(self) -> None:
         left_x, left_y, right_x, right_y = (stick.value for stick in self.sticks)

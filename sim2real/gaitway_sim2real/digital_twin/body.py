@@ -12,6 +12,7 @@ import numpy as np
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import ModelError, apply_parameters, strip_visuals
 from gaitway_tasks.robots.parameters import RobotParameters
+from numpy.typing import NDArray
 
 from ..onboard.interface import Array
 from ..robot_model import GRAVITY, compile_robot, foot_bodies, load_robot, set_world
@@ -46,7 +47,7 @@ class Truth:
     """Of the drives, before friction [N m], (J,)."""
     foot_force: Array
     """Of the level ground, along the vertical [N], (F,)."""
-    foot_contact: Array
+    foot_contact: NDArray[np.bool_]
     """Whether each foot touches the ground, (F,)."""
 
     @property
@@ -107,9 +108,9 @@ class Body:
         self._stand = m.equality(STAND).id
         self._constant, (self._low, self._high) = self.data.ctrl, m.actuator_forcerange.T
         self._stiffness, self._damping = m.actuator_biasprm[:, 1], m.actuator_biasprm[:, 2]
-        d, base, dof, imu = self.data, self.base_qpos, self.base_dof, m.sensor(IMU).adr[0]
-        self._base_quat, self._base_spin = d.qpos[base + 3 : base + 7], d.qvel[dof + 3 : dof + 6]
-        self._specific_force, self._aligned = d.sensordata[imu : imu + 3], self._frame.is_identity
+        turn, spin, imu = self.base_qpos + 3, self.base_dof + 3, m.sensor(IMU).adr[0]
+        self._base_quat, self._base_spin = self.data.qpos[turn : turn + 4], self.data.qvel[spin : spin + 3]
+        self._specific_force, self._aligned = self.data.sensordata[imu : imu + 3], self._frame.is_identity
         self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names]) + 2  # along z
         self.place(self.default_pos, hung=False)
 

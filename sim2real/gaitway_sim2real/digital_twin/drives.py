@@ -81,7 +81,7 @@ class Drives:
         self._rng = np.random.default_rng(latch_seed)
         self._latched_until = np.full(count, -np.inf)
         self._held = np.zeros(count)
-        self._law = np.zeros((3, count))  # constant, kp, kd
+        self._law: Array = np.zeros((3, count))  # constant, kp, kd
         lined = np.isfinite(limits.stall)
         self._has_line = bool(lined.any())
         self._slope = np.divide(limits.stall, limits.no_load, out=np.zeros(count), where=lined)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..onboard.interface import Array
 from ..onboard.transports.imu import base_in_imu
@@ -36,7 +37,7 @@ class Reading:
     """[N], (F,)"""
     temperature: Array
     """Of the motors [degrees C], (J,)"""
-    lost: Array
+    lost: NDArray[np.uint32]
     """Frames that each motor missed, (J,), integers."""
     battery: float
     """State of charge, of 1."""
@@ -53,7 +54,7 @@ class Sensors:
         noise_seed, bias_seed, glitch_seed, lost_seed = seed.spawn(4)
         self._noise, self._glitches, self._losses = map(np.random.default_rng, (noise_seed, glitch_seed, lost_seed))
         self._gyro_bias = quirks.gyro_bias * np.random.default_rng(bias_seed).standard_normal(3)
-        self._lost = np.zeros(len(body.joint_names), np.uint32)
+        self._lost: NDArray[np.uint32] = np.zeros(len(body.joint_names), np.uint32)
         sizes = {
             "joint_pos": quirks.encoder_noise,
             "joint_vel": quirks.velocity_noise,
