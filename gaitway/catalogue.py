@@ -119,6 +119,8 @@ VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
 DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
+FLIGHT = Entry(summary="recorded flights", modules=("mcap",), extras=("robot",))
+IDENTIFY = Entry(summary="system identification", modules=("mujoco", "cma", "mcap"), extras=("mujoco", "robot"))
 VLLM = Entry(
     summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
 )
@@ -143,6 +145,8 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "deploy": (DEPLOY,),
     "twin": (WIRE_TWIN,),
     "rehearse": (REHEARSE,),
+    "replay": (FLIGHT, TWIN),
+    "identify": (IDENTIFY,),
     "evaluate": (WORLDS["language"],),
     "chat": (WORLDS["language"],),
     "report": (COMPARE,),

@@ -23,11 +23,13 @@ from .commands import (
     doctor,
     evaluate,
     export,
+    identify,
     import_isaaclab,
     list_,
     play,
     record,
     rehearse,
+    replay,
     report,
     run,
     train,
@@ -55,6 +57,8 @@ COMMANDS = (
     deploy,
     twin,
     rehearse,
+    replay,
+    identify,
     doctor,
 )
 

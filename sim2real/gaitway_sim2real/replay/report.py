@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
@@ -13,26 +12,14 @@ import numpy as np
 from ..onboard.flight.reading import Flight
 from ..page import document
 from . import plots
-from .closed_loop import ClosedLoop
+from .compare import Comparison
 from .motion import Motion
-from .open_loop import OpenLoop
-from .policy_check import TOLERANCE, PolicyCheck
+from .policy_check import TOLERANCE
 from .summary import Summary, command_of_states, ending
 
 DETAIL = 4.0
 """Length of the plots of single joints [s]."""
 EVENTS = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """What ``--against`` found."""
-
-    bundle: str
-    policy: PolicyCheck
-    windows: OpenLoop
-    walk: ClosedLoop | None
-    why_no_walk: str = ""
 
 
 def render_page(flight: Flight, summary: Summary, motion: Motion | None, against: Comparison | None, film: str) -> str:
@@ -164,11 +151,14 @@ def _events(flight: Flight) -> str:
 
 def _against(flight: Flight, found: Comparison) -> str:
     policy, windows, walk = found.policy, found.windows, found.walk
-    word = "as recorded" if policy.same else "NOT as recorded"
-    parts = [
-        f"<h2>Against {escape(found.bundle)}</h2><h3>The policy on the recorded signals: {word}</h3>",
-        f"<p>{escape(policy.text(flight))}.</p>",
-        f"<figure>{plots.policy_error(flight, policy.error, TOLERANCE)}</figure>",
+    parts = [f"<h2>Against {escape(found.bundle)}</h2>"]
+    if policy is not None:
+        parts += [
+            f"<h3>The policy on the recorded signals: {'' if policy.same else 'NOT '}as recorded</h3>",
+            f"<p>{escape(policy.text(flight))}.</p>",
+            f"<figure>{plots.policy_error(flight, policy.error, TOLERANCE)}</figure>",
+        ]
+    parts += [
         "<h3>Recorded frames through MuJoCo</h3>",
         f"<p>{escape(windows.text())}.</p>",
         _key(("swing", "how much joints changed"), ("cause", "error of the prediction")),
@@ -181,8 +171,7 @@ def _against(flight: Flight, found: Comparison) -> str:
         "</div>",
     ]
     if walk is not None:
-        middle = legs(flight.joint_names)
-        first = next(iter(middle.values()))
+        first = next(iter(legs(flight.joint_names).values()))
         parts += [
             "<h3>The same commands, policy in the loop</h3>",
             f"<p>{escape(walk.text(flight))}.</p>",
@@ -190,24 +179,25 @@ def _against(flight: Flight, found: Comparison) -> str:
             f"<figure>{plots.beside(flight, walk)}</figure>",
             f"<figure>{plots.beside_joints(flight, walk, first, DETAIL)}</figure>",
         ]
-    elif found.why_no_walk:
+    else:
         parts.append(f"<p>The policy was not walked in simulation: {escape(found.why_no_walk)}.</p>")
     parts.append(_table(flight, found))
     return f"<section>{''.join(parts)}</section>"
 
 
 def _table(flight: Flight, found: Comparison) -> str:
-    windows, walk = found.windows, found.walk
-    head = "<th></th><th class='num'>20 ms [rad]</th><th class='num'>200 ms [rad]</th>"
-    head += "<th class='num'>target [rad]</th>" + ("<th class='num'>in the loop [rad]</th>" if walk else "")
+    columns = {"20 ms [rad]": found.windows.pos_rmse[0], "200 ms [rad]": found.windows.pos_rmse[1]}
+    if found.policy is not None:
+        columns["target [rad]"] = found.policy.target_rmse
+    if found.walk is not None:
+        columns["in the loop [rad]"] = found.walk.pos_rmse
+    head = "".join(f'<th class="num">{name}</th>' for name in columns)
     rows = []
     for j, name in enumerate(flight.joint_names):
-        values = [windows.pos_rmse[0, j], windows.pos_rmse[1, j], found.policy.target_rmse[j]]
-        values += [walk.pos_rmse[j]] if walk else []
-        cells = "".join(f'<td class="num">{value:.4f}</td>' for value in values)
+        cells = "".join(f'<td class="num">{values[j]:.4f}</td>' for values in columns.values())
         rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
     return (
-        f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{"".join(rows)}</table></div>'
+        f'<div class="scroll"><table class="numbers"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
         '<p class="caption">Root mean square errors of each joint: predicted position after 20 and 200 ms of recorded '
         "frames; targets of the policy on the recorded signals; position with the policy in the loop.</p>"
     )

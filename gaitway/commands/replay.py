@@ -1,0 +1,121 @@
+"""``gaitway replay``: what a recorded flight shows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import FLIGHT, PLAY, TWIN
+from ..errors import UserError
+from . import common
+
+DESCRIPTION = """\
+Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. The terminal gets a summary: modes, the reason of
+the end, clamps, late periods, losses, extremes. A flight whose recorder was killed is read as far as it was stored.
+
+--against compares it with a bundle: does the policy compute from the recorded signals what was recorded; where do the
+joints go when MuJoCo is put into recorded states and gets the recorded frames; and what does the policy do in
+simulation under the same velocity commands. With --parameters, MuJoCo has the drives that 'gaitway identify' found.
+
+--report writes a page of plots, --viewer plays the motion in a web browser, --video films it. Orientation and joints
+are the robot's sensors'; velocity is an estimate, and position is that summed up.
+
+The exit code is 0, or 1 if the very bundle that flew does not compute what was recorded, or 2 for bad input.
+
+examples:
+  gaitway replay flight.mcap
+  gaitway replay flight.mcap --report out/ --video flight.mp4
+  gaitway replay flight.mcap --against runs/walk/bundle --report out/
+  gaitway replay stand.mcap --hung --against bundle --parameters params.yaml
+  gaitway replay cut_off.mcap --recover whole.mcap
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "replay", "what a recorded flight shows", DESCRIPTION)
+    parser.add_argument("flight", type=Path, metavar="FLIGHT.mcap", help="a recorded flight")
+    parser.add_argument("--against", type=Path, metavar="BUNDLE|RUN", help="compare with this bundle, for this robot")
+    parser.add_argument("--parameters", type=Path, metavar="FILE.yaml", help="with --against: the drives as identified")
+    parser.add_argument("--hung", action="store_true", help="the robot hung on a stand, feet in the air")
+    parser.add_argument("--report", type=Path, metavar="DIR", help="write an HTML page there")
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the motion; needs no display")
+    parser.add_argument("--viewer", action="store_true", help="play it in a web browser")
+    parser.add_argument("--port", type=int, default=8080, help="port of the viewer's page (default 8080)")
+    parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
+    parser.add_argument("--seconds", type=float, help="how long to serve the viewer (default: until Ctrl-C)")
+    parser.add_argument("--recover", type=Path, metavar="OUT.mcap", help="write what can be read as a finished file")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("reading a flight", FLIGHT)
+    _check(args)
+    from gaitway_sim2real.onboard.flight.reading import read_flight, recover
+    from gaitway_sim2real.replay.summary import summarise, text
+
+    from ..files import make_folder, write_text_atomically
+
+    flight = read_flight(args.flight)
+    summary = summarise(flight)
+    print(text(summary, flight))
+    if args.recover is not None:
+        recover(args.flight, args.recover)
+        print(f"recovered: {args.recover}")
+    if not (args.against or args.report or args.video or args.viewer):
+        return 0
+    from gaitway_sim2real.replay.compare import compare, look
+    from gaitway_sim2real.replay.film import film
+    from gaitway_sim2real.replay.report import render_page
+    from gaitway_tasks.robots import ROBOTS
+
+    comparison = None
+    if args.against is not None:
+        parameters = None
+        if args.parameters is not None:
+            from gaitway_sim2real.onboard.parameters import load_parameters
+
+            parameters = load_parameters(args.parameters, flight.robot)
+        bundle = common.bundle_of(args.against)
+        comparison = compare(flight, bundle, hung=args.hung, parameters=parameters, say=print)
+        print(comparison.text(flight))
+    # A robot that Gaitway does not know has plots all the same, but no body to be shown.
+    drawn = args.video or args.viewer or flight.robot in ROBOTS
+    motion = look(flight, hung=args.hung) if drawn else None
+    if args.video is not None and motion is not None:
+        make_folder(args.video.absolute().parent)
+        film(flight, motion, args.video)
+        print(f"video: {args.video}")
+    if args.report is not None:
+        import os
+
+        make_folder(args.report)
+        page = args.report / "replay.html"
+        beside = os.path.relpath(args.video, args.report) if args.video is not None else ""
+        write_text_atomically(page, render_page(flight, summary, motion, comparison, beside))
+        print(f"report: {page}")
+    if args.viewer and motion is not None:
+        from ..flight_viewer import show_flight
+
+        show_flight(flight, motion, args.host, args.port, args.seconds)
+    return 0 if comparison is None or comparison.ok else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Everything that can be refused before a long flight is read."""
+    if args.parameters is not None and args.against is None:
+        raise UserError("--parameters change the simulation of --against: name a bundle with it")
+    if args.against or args.report:
+        common.require("comparing and plotting", TWIN)
+    if args.video or args.viewer:
+        common.require("films and the viewer", PLAY)
+    if args.video is not None:
+        from gaitway_sim2real.twin_video import check_video_path
+
+        check_video_path(args.video)
+    if args.seconds is not None and not (args.viewer and 0.0 < args.seconds < float("inf")):
+        raise UserError(f"--seconds {args.seconds}: a length above zero, with --viewer")
+    if args.viewer:
+        from ..viewer import check_port
+
+        check_port(args.host, args.port)
