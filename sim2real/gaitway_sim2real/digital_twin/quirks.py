@@ -15,6 +15,7 @@ from ..onboard.parameters import load_parameters
 
 GLITCHES = ("nan", "zero", "jump")
 SWITCHERS = ("normal", "slow", "absent", "nonsense", "stubborn")
+WRITERS = ("leaves", "stays")
 
 
 class QuirkError(ValueError):
@@ -82,6 +83,8 @@ class Quirks:
     motion_switcher: str = "normal"
     """Of the service that releases the robot's own controller: "slow" answers after 2 s, "absent" never, "nonsense"
     with what is no JSON, "stubborn" agrees and releases nothing."""
+    own_writer: str = "leaves"
+    """Whether the robot's own controller "leaves" the topic of commands when it is released, or "stays", in silence."""
     mode_machine: int = 0
     """What the robot says it is, "unitree_hg" only; 0 for the first that its hardware definition knows."""
     parameters: RobotParameters | None = None
@@ -96,7 +99,11 @@ class Quirks:
         for name in ("loss", "command_loss", "battery", "battery_sag"):
             if getattr(self, name) > 1.0:
                 raise QuirkError(f"quirk {name}={getattr(self, name)}: is a share, at most 1")
-        for name, known in (("imu_glitch", GLITCHES), ("motion_switcher", SWITCHERS)):
+        for name, known in (
+            ("imu_glitch", GLITCHES),
+            ("motion_switcher", SWITCHERS),
+            ("own_writer", WRITERS),
+        ):
             if getattr(self, name) not in known:
                 raise QuirkError(f"quirk {name}={getattr(self, name)}: choose one of {', '.join(known)}")
         if self.parameters is not None and self.parameters.actuator_network is not None:

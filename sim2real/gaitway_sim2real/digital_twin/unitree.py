@@ -65,6 +65,8 @@ class UnitreeSide:
         self._services: list[MotionSwitcher | SportService] = []
         if sport is not None:
             self._services = [MotionSwitcher(bus, sport, quirks.motion_switcher), SportService(bus, sport)]
+            if quirks.own_writer == "stays":
+                self.intrude()
         self._imu = [self._state[f"imu_state.{name}"] for name in ("quaternion", "gyroscope", "accelerometer", "rpy")]
         self._motors = [self._state[f"motor_state.{name}"] for name in ("q", "dq", "tau_est")]
         self._asked = [self._command[f"motor_cmd.{name}"] for name in ("q", "dq", "tau", "kp", "kd")]

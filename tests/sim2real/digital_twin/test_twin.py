@@ -203,6 +203,11 @@ def test_a_motion_switcher_in_a_bad_mood():
         json.loads(service.call(CHECK_MODE).data)
 
 
+def test_its_own_controller_may_stay_on_the_topic_of_commands():
+    with pytest.raises(DeployError, match="twin could send commands"):
+        pair(own_controller=True, quirks=Quirks(own_writer="stays"))
+
+
 def test_the_sport_service_lays_down_and_stands_up():
     twin, robot = pair(own_controller=True, standing=True, connect=False)
     service = Service(robot.bus, "sport")
