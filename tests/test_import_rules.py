@@ -157,6 +157,8 @@ def test_gymnasium_finds_our_environments_and_stays_light():
     [
         "gaitway_sim2real.onboard.policy",
         "gaitway_sim2real.onboard.loop",
+        "gaitway_sim2real.onboard.preflight",
+        "gaitway_sim2real.onboard.transports.open",
         "gaitway_tasks.robots",
         "gaitway_sim2real.twin",
         "gaitway_sim2real.validate",

@@ -231,8 +231,9 @@ class UnitreeRobot:
         if (remote := self._state.remote()) is not None:
             self._remote, self._remote_stamp = remote, now
         elif self._remote_topic is not None and (message := _read(self._remote_topic, WIRELESS_CONTROLLER)):
-            sticks = (float(message[axis]) for axis in ("lx", "ly", "rx", "ry"))
-            self._remote, self._remote_stamp = make_remote(*sticks, int(message["keys"])), now
+            left_x, left_y, right_x, right_y = (float(message[axis]) for axis in ("lx", "ly", "rx", "ry"))
+            keys = int(message["keys"])
+            self._remote, self._remote_stamp = make_remote(left_x, left_y, right_x, right_y, keys), now
         if (charge := self._state.charge()) is not None:
             self._charge = charge
         elif self._battery is not None and (message := _read(self._battery, HG_BMS_STATE)):
