@@ -35,6 +35,10 @@ STILL = (0.0, 0.0, 0.0)
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"
 
 
+Pose = tuple[Array, Array, Array]
+"""Targets [rad], kp and kd, (J,) each."""
+
+
 class Mode(StrEnum):
     INIT = "init"  # damping: the signals do not make sense yet
     PASSIVE = "passive"  # damping: waits for the operator
@@ -152,8 +156,10 @@ class Controller:
         self._why = ""
         self._stop: tuple[str, str] | None = None
         self._newest: Signals | None = None
-        self._start: tuple[Array, Array, Array] = (self.safety.default, *self.loose)
-        self._asked: tuple[Array, Array, Array] = self._start
+        start: Pose = (self.safety.default, *self.loose)
+        self._start: Pose = start
+        self._asked: Pose = start
+        self._sent: Pose = start
         self._move = self.config.fade
         self._goal, self._next, self._begun = self.safety.default, math.nan, math.nan
         self._ending = self._clamped_now = False
@@ -221,7 +227,7 @@ class Controller:
         if self._request is Request.LOWER:
             self._lower(now, self._why)
         elif self.mode is Mode.PASSIVE and start:
-            self._asked = (np.array(signals.joint_pos, float), *self.loose)
+            self._sent = (np.array(signals.joint_pos, float), *self.loose)
             self._enter(Mode.RAMP, now, at_least=config.ramp)
         elif self.mode is Mode.RAMP and done >= self._move:
             self._enter(Mode.HOLD, now)
@@ -264,8 +270,8 @@ class Controller:
         if self.mode is Mode.POLICY:
             self._close_period()
         if mode is not Mode.SETTLE:  # which goes on as POLICY did
-            self._start = self._asked
-            far = float(np.abs(self.safety.default - self._asked[0]).max())
+            self._start = self._sent
+            far = float(np.abs(self.safety.default - self._sent[0]).max())
             # A smooth step is at its fastest 1.5 times as fast as its mean.
             self._move = max(at_least, self.config.fade, 1.5 * far / self.config.ramp_speed)
         if mode is not Mode.POLICY:
@@ -353,6 +359,7 @@ class Controller:
             if self.clamped == 0 and not self._clamped_now:
                 self.log.event(now, "clamp", self._worst(command))
             self._clamped_now = True
+        self._sent = (command.targets.astype(float), command.stiffness.astype(float), command.damping.astype(float))
         self.log.frame(now, self.mode, command.targets, command.stiffness, command.damping, targets)
         return command
 

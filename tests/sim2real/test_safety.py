@@ -1,0 +1,224 @@
+"""Limits and checks: each is provoked at its edge, and no command ever asks for more torque than there may be."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from gaitway_sim2real.contract import Contract
+from gaitway_sim2real.onboard.clamp import Clamp
+from gaitway_sim2real.onboard.interface import Health, Signals
+from gaitway_sim2real.onboard.safety import (
+    CHECKS,
+    LimitError,
+    SafetyFilter,
+    SafetyLimits,
+    parse_limits,
+    standing_gains,
+)
+from gaitway_tasks.robots.go2 import GO2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+JOINTS = 4
+EFFORT = np.array([23.7, 45.43, 80.0, 0.5])
+LOW, HIGH = np.array([-1.0, -3.0, 0.2, -0.1]), np.array([1.0, -0.5, 2.0, 0.1])
+
+
+def numbers(low: float, high: float) -> Any:
+    return st.floats(low, high, width=32)
+
+
+def vector(*choices: Any) -> Any:
+    return arrays(np.float64, JOINTS, elements=st.one_of(*choices))
+
+
+STATES = vector(numbers(-4.0, 4.0), numbers(-1e6, 1e6))
+SPEEDS = vector(numbers(-40.0, 40.0), numbers(-1e6, 1e6), st.just(0.0))
+GAINS = vector(numbers(0.0, 500.0), numbers(0.0, 1e7), st.just(0.0))
+TARGETS = vector(numbers(-5.0, 5.0), st.floats(allow_nan=True, allow_infinity=True))
+
+
+@settings(max_examples=300)
+@given(targets=TARGETS, pos=STATES, vel=SPEEDS, kp=GAINS, kd=GAINS)
+def test_the_torque_of_a_command_is_within_the_limit_whatever_is_asked(
+    targets: np.ndarray, pos: np.ndarray, vel: np.ndarray, kp: np.ndarray, kd: np.ndarray
+) -> None:
+    command = Clamp(EFFORT, LOW, HIGH).command(targets, pos, vel, kp, kd)
+    sent = command.targets, command.stiffness, command.damping
+    assert all(numbers.dtype == np.float32 and np.isfinite(numbers).all() for numbers in sent)
+    wanted, stiffness, damping = (numbers.astype(float) for numbers in sent)
+    assert (np.abs(stiffness * (wanted - pos) - damping * vel) <= EFFORT).all()
+    assert (stiffness <= np.float32(kp)).all() and (damping <= np.float32(kd)).all()
+    inside = (pos >= LOW) & (pos <= HIGH)
+    assert ((wanted >= LOW - 1e-6) & (wanted <= HIGH + 1e-6))[inside].all()
+
+
+@given(targets=vector(numbers(-5.0, 5.0)), pos=vector(numbers(-3.0, 3.0)), vel=vector(numbers(-30.0, 30.0)))
+def test_what_is_harmless_passes_unchanged(targets: np.ndarray, pos: np.ndarray, vel: np.ndarray) -> None:
+    kp, kd = np.full(JOINTS, 25.0), np.full(JOINTS, 0.5)
+    command = Clamp(EFFORT, LOW, HIGH).command(targets, pos, vel, kp, kd)
+    torque = np.abs(kp * (targets - pos) - kd * vel)
+    harmless = (torque < 0.999 * EFFORT) & (targets >= LOW) & (targets <= HIGH) & (kd * np.abs(vel) < 0.999 * EFFORT)
+    np.testing.assert_allclose(command.targets[harmless], targets[harmless], rtol=1e-6)
+    assert command.clamped or harmless.all() or np.allclose(command.targets, targets, atol=1e-4)
+    if harmless.all():
+        assert not command.clamped and (command.damping == np.float32(0.5)).all()
+
+
+@given(pos=STATES, vel=SPEEDS, kd=GAINS)
+def test_damping_holds_no_position_and_stays_within_the_limit(pos: np.ndarray, vel: np.ndarray, kd: np.ndarray) -> None:
+    command = Clamp(EFFORT, LOW, HIGH).damp(pos, vel, kd)
+    assert not command.stiffness.any() and np.isfinite(command.targets).all()
+    assert (np.abs(command.damping.astype(float) * vel) <= EFFORT).all()
+    if (kd * np.abs(vel) < 0.999 * EFFORT).all():
+        assert not command.clamped and (command.damping == np.float32(kd)).all()
+
+
+def test_a_joint_beyond_its_range_is_pulled_back_with_its_limit_at_most() -> None:
+    command = Clamp(EFFORT, LOW, HIGH).command(
+        np.full(4, 0.5), np.array([1.1, -0.4, 2.1, 0.15]), np.zeros(4), np.full(4, 800.0), np.zeros(4)
+    )
+    np.testing.assert_allclose(800.0 * (command.targets - [1.1, -0.4, 2.1, 0.15]), -EFFORT, rtol=1e-3)
+
+
+@pytest.fixture
+def contract(exported: Any) -> Contract:
+    return Contract.load(exported)
+
+
+def state(contract: Contract, now: float = 0.0, **changes: Any) -> Signals:
+    default = np.array(contract.default_joint_pos)
+    return dataclasses.replace(
+        Signals(default, np.zeros(12), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3), now), **changes
+    )
+
+
+def judge(contract: Contract, **changes: Any) -> str | None:
+    """Name of the fault of one state that came just now."""
+    fault = SafetyFilter(contract, contract.joint_names, SafetyLimits()).fault(state(contract, **changes), 0.0)
+    return fault.name if fault is not None else None
+
+
+def with_one(array: np.ndarray, value: float) -> np.ndarray:
+    return np.r_[array[:-1], value]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({}, None),
+        ({"stamp": -0.019}, None),
+        ({"stamp": -0.021}, "state_age"),
+        ({"stamp": np.nan}, "state_age"),
+        ({"imu_quat_wxyz": np.zeros(4)}, "imu"),
+        ({"imu_quat_wxyz": np.array([np.nan, 0.0, 0.0, 1.0])}, "imu"),
+        ({"gyro": np.array([0.0, np.inf, 0.0])}, "imu"),
+        ({"imu_quat_wxyz": np.array([np.cos(0.49), 0.0, np.sin(0.49), 0.0])}, None),
+        ({"imu_quat_wxyz": np.array([np.cos(0.51), 0.0, np.sin(0.51), 0.0])}, "tilt"),
+        ({"imu_quat_wxyz": np.array([np.cos(1.5), 0.0, 0.0, np.sin(1.5)])}, None),  # only turned
+        ({"joint_vel": with_one(np.zeros(12), -29.9)}, None),
+        ({"joint_vel": with_one(np.zeros(12), -30.1)}, "joint_velocity"),
+        ({"joint_vel": with_one(np.zeros(12), np.nan)}, "not_finite"),
+        ({"joint_pos": with_one(np.zeros(12), np.nan)}, "not_finite"),
+        ({"joint_pos": with_one(np.zeros(12), np.inf)}, "not_finite"),
+        ({"health": Health(other_writers=("someone",))}, "second_writer"),
+        ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), 79.0), battery=0.11)}, None),
+        ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), 81.0))}, "temperature"),
+        ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), np.nan))}, "temperature"),
+        ({"health": Health(battery=0.09)}, "battery"),
+        ({"health": Health(battery=np.nan)}, "battery"),
+    ],
+)
+def test_one_state_is_judged(contract: Contract, changes: dict[str, Any], fault: str | None) -> None:
+    assert judge(contract, **changes) == fault
+    assert fault is None or fault in CHECKS
+
+
+def test_joint_ranges_have_a_margin(contract: Contract) -> None:
+    low, high = contract.joint_pos_limits[0]
+    default = np.array(contract.default_joint_pos)
+    for value, fault in ((low - 0.09, None), (low - 0.11, "joint_limit"), (high + 0.11, "joint_limit")):
+        assert judge(contract, joint_pos=np.r_[value, default[1:]]) == fault
+
+
+def play(contract: Contract, healths: list[Health], period: float = 0.002) -> list[str | None]:
+    """Names of the faults of states that come one after another."""
+    safety = SafetyFilter(contract, contract.joint_names, SafetyLimits())
+    names = []
+    for number, health in enumerate(healths):
+        now = number * period
+        fault = safety.fault(state(contract, now, health=health), now)
+        names.append(fault.name if fault is not None else None)
+    return names
+
+
+def test_a_tick_that_stands_still_is_an_old_state(contract: Contract) -> None:
+    names = play(contract, [Health(tick=min(number, 10)) for number in range(30)])
+    assert names[:21] == 21 * [None] and names[21:] == 9 * ["frozen_tick"]  # 20 ms after the last that moved
+    assert play(contract, 30 * [Health(tick=0)]) == 30 * [None]  # robots that do not count
+    assert play(contract, 30 * [Health()]) == 30 * [None]
+
+
+def test_wrong_checksums_trip_before_the_silence_that_they_cause(contract: Contract) -> None:
+    names = play(contract, [Health(corrupt=max(0, number - 5)) for number in range(20)])
+    assert names.index("checksum") == 11  # the sixth
+    now_and_then = [Health(corrupt=number // 250) for number in range(5000)]  # two in a second
+    assert set(play(contract, now_and_then)) == {None}
+
+
+def test_motors_may_lose_a_message_now_and_then(contract: Contract) -> None:
+    lost = np.zeros(12, int)
+    before = [Health(motor_lost=lost + 1000)]  # since the robot was switched on
+    assert set(play(contract, before * 10)) == {None}
+    names = play(contract, before + [Health(motor_lost=lost + 1000 + number) for number in range(5)])
+    assert names[-1] == "motor_lost"
+    assert set(play(contract, [Health(motor_lost=with_one(lost, number // 200)) for number in range(3000)])) == {None}
+
+
+def test_the_robots_own_limits_count_where_they_are_stricter(exported: Any) -> None:
+    assert GO2.hardware is not None
+    anymal = Contract.load(exported)
+    contract = dataclasses.replace(
+        anymal,
+        joint_names=GO2.joint_names,
+        default_joint_pos=GO2.default_joint_pos,
+        joint_pos_limits=GO2.joint_limits,
+        actuators=(dataclasses.replace(anymal.actuators[0], joints=GO2.joint_names, effort_limit=30.0),),
+    )
+    safety = SafetyFilter(contract, GO2.hardware.joint_names, SafetyLimits(), GO2.hardware)
+    np.testing.assert_allclose(safety.effort_limit, 4 * [23.7, 23.7, 30.0])
+    np.testing.assert_allclose(safety.max_vel, 4 * [30.0, 30.0, 1.2 * 15.7])
+    stiffness, damping = standing_gains(contract, GO2.hardware.joint_names, GO2.hardware)
+    assert (stiffness <= 80.0).all() and ((damping >= 3.0) & (damping <= 5.0)).all()
+
+
+def test_nonsense_and_jumps_of_a_policy(contract: Contract) -> None:
+    safety = SafetyFilter(contract, contract.joint_names, SafetyLimits(max_target_rate=10.0))
+    default = safety.default
+    assert safety.nonsense(default + 9.9) is None
+    for value in (10.1, -1e30, np.nan, np.inf):
+        fault = safety.nonsense(with_one(default, default[-1] + value))
+        assert fault is not None and fault.name == "policy_output" and contract.joint_names[-1] in fault.text
+    limited, cut = safety.limit_rate(default + 1.0, default)
+    assert cut and np.allclose(limited, default + 0.2)  # 10 rad/s for 20 ms
+    limited, cut = safety.limit_rate(default - 0.1, default)
+    assert not cut and np.allclose(limited, default - 0.1)
+
+
+def test_limits_are_read_strictly() -> None:
+    assert parse_limits(["max_tilt=0.6", "max_overruns=3"]) == SafetyLimits(max_tilt=0.6, max_overruns=3)
+    assert parse_limits([]) == SafetyLimits()
+    for setting, message in {
+        "max_tild=1": "write NAME=VALUE with one of max_state_age, ",
+        "max_tilt": "write NAME=VALUE",
+        "max_tilt=steep": "'steep' is not a number",
+        "max_tilt=nan": "max_tilt = nan: give a number of at least zero",
+        "max_joint_vel=-1": "max_joint_vel = -1.0",
+        "max_state_age=0": "above zero",
+    }.items():
+        with pytest.raises(LimitError, match=message):
+            parse_limits([setting])
