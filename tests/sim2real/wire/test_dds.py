@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_sim2real.onboard.interface import DeployError
-from gaitway_sim2real.onboard.wire.bus import Topic
+from gaitway_sim2real.onboard.wire.bus import BusError, Topic
 from gaitway_sim2real.onboard.wire.crc import check, seal
 from gaitway_sim2real.onboard.wire.dds import DdsBus, configuration
 from gaitway_sim2real.onboard.wire.declarations import GO_LOW_CMD, GO_LOW_STATE, REQUEST
@@ -141,6 +141,30 @@ def test_a_writer_of_another_type_is_seen_too(buses):
     mine.publisher(COMMAND)
     other.publisher(Topic(COMMAND.name, GO_LOW_STATE.name))
     assert len(eventually(lambda: mine.other_writers(COMMAND))) == 1
+    assert mine.other_types(COMMAND) == (GO_LOW_STATE.name,)
+    theirs = Topic(COMMAND.name, GO_LOW_STATE.name)
+    assert eventually(lambda: other.other_types(theirs)) == (GO_LOW_CMD.name,)
+    assert mine.other_types(theirs) == ()
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\1\0\0", bytes(400)])
+def test_what_is_too_short_for_its_type_is_not_sent(buses, payload):
+    publisher = buses().publisher(COMMAND)
+    with pytest.raises(BusError, match=r"rt/lowcmd: .* bytes of unitree_go::msg::dds_::LowCmd_"):
+        publisher.send(payload)
+
+
+def test_times_of_the_sender(buses, dds_domain):
+    sender, late = buses(), DdsBus("lo", dds_domain, sender_times=True)
+    publisher, subscriber = sender.publisher(COMMAND), late.subscriber(COMMAND)
+    introduced(publisher, command().payload, subscriber)
+    before = late.clock()
+    publisher.send(command(1).payload)
+    after = late.clock()
+    late.sleep_until(after + 0.05)
+    came, _ = eventually(subscriber.take)
+    assert before - 0.005 <= came <= after + 0.005  # wall clock and monotonic clock are not read at once
+    late.close()
 
 
 def test_another_process_echoes_every_frame(buses, dds_domain):

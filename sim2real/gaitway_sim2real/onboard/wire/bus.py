@@ -24,9 +24,13 @@ class Topic:
     """Messages that a slow reader finds when it comes back."""
 
 
+class BusError(RuntimeError):
+    """A message that the bus cannot carry, or a bus that carries none any more."""
+
+
 class Publisher(Protocol):
     def send(self, payload: bytes | bytearray | memoryview) -> None:
-        """Send one message. Does not block."""
+        """Send one message. Does not block. Raises :class:`BusError`."""
         ...
 
 

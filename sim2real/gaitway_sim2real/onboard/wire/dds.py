@@ -70,7 +70,10 @@ class DdsBus:
         return subscriber
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
-        """As :meth:`Bus.other_writers`, whatever type they write. Discovery takes some 100 ms to tell of them."""
+        """As :meth:`Bus.other_writers`, whatever type they write.
+
+        Discovery takes some 100 ms to tell of them, and up to 10 s to forget one that was killed.
+        """
         return self._others().writers(topic.name, self._ignored)
 
     def other_types(self, topic: Topic) -> tuple[str, ...]:
@@ -139,12 +142,12 @@ class _Subscriber:
         ``sender_times``, when it was sent."""
         if self._reader is None:
             raise _closed()
+        messages = self._reader.take()
         if self._sender_times:
             behind = time.time_ns() - time.monotonic_ns()
-            return [(1e-9 * (sent - behind), payload) for payload, sent in self._reader.take_sent()]
-        payloads = self._reader.take()
+            return [(1e-9 * (sent - behind), payload) for payload, sent in messages]
         now = time.monotonic()
-        return [(now, payload) for payload in payloads]
+        return [(now, payload) for payload, _ in messages]
 
     def close(self) -> None:
         self._reader = None

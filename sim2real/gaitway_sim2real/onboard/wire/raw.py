@@ -9,7 +9,7 @@ from cyclonedds.core import DDSException, InstanceState, Policy, Qos, SampleStat
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 
-from .bus import Topic
+from .bus import BusError, Topic
 
 try:
     from cyclonedds._clayer import ddspy_take, ddspy_write
@@ -24,29 +24,28 @@ _ANY = SampleState.Any | ViewState.Any | InstanceState.Any
 class Writer:
     def __init__(self, participant: Any, dds_topic: Any, topic: Topic):
         self._writer = DataWriter(participant, dds_topic, _qos(topic))
-        self._handle = self._writer._ref
+        self._handle, self._topic = self._writer._ref, topic
 
     def send(self, payload: bytes | bytearray | memoryview) -> None:
         code = ddspy_write(self._handle, payload)
         # A time-out is a reader that does not keep up: that message is lost, as on any network.
         if code < 0 and code != DDSException.DDS_RETCODE_TIMEOUT:
-            raise DDSException(code, "sending a message")
+            raise BusError(f"{self._topic.name}: {DDSException(code, f'{len(payload)} bytes of {self._topic.type}')}")
 
 
 class Reader:
     def __init__(self, participant: Any, dds_topic: Any, topic: Topic):
         self._reader = DataReader(participant, dds_topic, _qos(topic))
-        self._handle, self._most = self._reader._ref, topic.depth + 1
+        self._handle, self._most, self._topic = self._reader._ref, topic.depth + 1, topic
 
-    def take(self) -> list[bytes]:
-        """What came since the last call, oldest first. A writer that left is no message."""
-        return [payload for payload, _ in self.take_sent()]
+    def take(self) -> list[tuple[bytes, int]]:
+        """What came since the last call, oldest first, and when it was sent, on the writer's wall clock [ns].
 
-    def take_sent(self) -> list[tuple[bytes, int]]:
-        """The same, each with the time at which its writer sent it, on the writer's wall clock [ns]."""
+        A writer that left is no message.
+        """
         taken = ddspy_take(self._handle, _ANY, self._most)
         if isinstance(taken, int):
-            raise DDSException(taken, "taking messages")
+            raise BusError(f"{self._topic.name}: {DDSException(taken, 'taking messages')}")
         return [(payload, info.source_timestamp) for payload, info in taken if info.valid_data]
 
 
