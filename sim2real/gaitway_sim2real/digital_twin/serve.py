@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..onboard.realtime import prioritised
 from ..onboard.wire.bus import Bus
 from .twin import Twin
 
+PRIORITY = 30
+"""Among real-time threads: a robot does not slow down because a computer is busy, but must not delay its controller."""
 BEHIND = 0.1
 """A twin that is further behind the clock [s] lets it jump: catching up would send a burst of old states."""
 
@@ -40,7 +44,8 @@ def serve(
     skipped = worst = 0.0
     gc.collect()
     gc.freeze()
-    try:
+    with prioritised(PRIORITY), contextlib.ExitStack() as stack:
+        stack.callback(gc.unfreeze)
         while not stopped() and bus.clock() - started < seconds:
             bus.sleep_until(twin.time + twin.side.period)
             behind = bus.clock() - twin.time - twin.side.period
@@ -50,7 +55,5 @@ def serve(
                 skipped += behind
             twin.advance(bus.clock())
             every()
-    finally:
-        gc.unfreeze()
     passed = max(bus.clock() - started, 1e-9)
     return ServeReport(seconds=passed, skipped=skipped, worst=worst, load=(time.process_time() - cpu) / passed)

@@ -37,19 +37,30 @@ def realtime() -> Iterator[tuple[str, ...]]:
     sys.setswitchinterval(SWITCH_INTERVAL)
     if not _libc("mlockall", LOCK_CURRENT_AND_FUTURE):
         notes.append("memory may be paged out: 'ulimit -l unlimited' lets it be locked")
-    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
-    if not prioritise(PRIORITY):
-        notes.append("no real-time scheduling: run as root, or give this user an rtprio in /etc/security/limits.conf")
     try:
-        yield tuple(notes)
+        with prioritised(PRIORITY) as allowed:
+            if not allowed:
+                notes.append(
+                    "no real-time scheduling: run as root, or give this user an rtprio in /etc/security/limits.conf"
+                )
+            yield tuple(notes)
     finally:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, policy, parameter)
         _libc("munlockall")
         sys.setswitchinterval(interval)
         gc.unfreeze()
         if collecting:
             gc.enable()
+
+
+@contextlib.contextmanager
+def prioritised(priority: int) -> Iterator[bool]:
+    """:func:`prioritise`, and as before at the end; gives False if it is not allowed."""
+    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield prioritise(priority)
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, policy, parameter)
 
 
 def prioritise(priority: int) -> bool:

@@ -38,7 +38,7 @@ class Trouble:
     about: str
     causes: tuple[str, ...]
     """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, and the like."""
-    provoke: Callable[[Stage], None]
+    provoke: Callable[[Stage], object]
     within: float = 0.1
     """How soon it must be detected [s]."""
     modes: tuple[Mode, ...] = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
@@ -79,7 +79,7 @@ TROUBLES = (
     _wire(Fault.IMU_NAN, "The IMU says NaN.", "imu"),
     _wire(Fault.IMU_ZERO, "The IMU's quaternion is all zero.", "imu"),
     _wire(Fault.TILT, "The IMU says that the robot lies on its side.", "tilt"),
-    _wire(Fault.FALL, "The robot is tipped over.", "tilt", "joint_velocity", within=1.0),
+    _wire(Fault.FALL, "The robot is tipped over.", "tilt", "joint_velocity", "joint_limit", within=1.0),
     _wire(Fault.JOINT_NAN, "An encoder says NaN.", "not_finite"),
     _wire(Fault.JOINT_RANGE, "An encoder reads beyond the end of its joint.", "joint_limit"),
     _wire(Fault.JOINT_SPEED, "A joint seems to turn faster than its motor can.", "joint_velocity"),

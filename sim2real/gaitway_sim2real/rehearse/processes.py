@@ -26,7 +26,7 @@ REACTION = 0.5
 START = 40.0
 """For both processes to be there and the policy to run [s]."""
 LISTEN = 0.01
-PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50")
+PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50", "max_silence=0.25")
 """Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
 
 

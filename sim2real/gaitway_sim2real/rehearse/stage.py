@@ -53,13 +53,9 @@ class Player:
     """The bundle's policy, between whose output and the controller something can be put while it runs."""
 
     def __init__(self, policy: OnboardPolicy):
-        self._policy = policy
+        self._policy, self.contract = policy, policy.contract
         self.twist: Callable[[Array], Array] | None = None
         """What becomes of the targets [rad], (J,), robot's order."""
-
-    @property
-    def contract(self) -> Contract:
-        return self._policy.contract
 
     @property
     def action(self) -> Array:

@@ -25,7 +25,7 @@ from .nominal import rehearse_nominal
 from .policies import rehearse_policy
 from .report import render_page
 from .trace import Trace
-from .verdict import Rehearsal, Trial
+from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
 
 REHEARSAL_FILE = "rehearsal.json"
 MODES = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
@@ -100,8 +100,9 @@ def rehearse_bundle(
     model: Path | None = None,
     wire: Wire | None = None,
     progress: Progress | None = None,
+    groups: Sequence[str] = (NOMINAL, FAULTS, POLICIES),
 ) -> tuple[Rehearsal, Trace]:
-    """Everything there is, in simulated time; then ``wire``, if it is given.
+    """Everything there is in ``groups``, in simulated time; then ``wire``, if it is given.
 
     Raises a ``ValueError`` before anything starts if the bundle does not fit the robot. A missing or failed validation
     is only noted: the robot here is not a real one.
@@ -109,20 +110,10 @@ def rehearse_bundle(
     bundle = Path(bundle)
     contract = Contract.load(bundle)
     notes = check_bundle(bundle, hardware, provided=tuple(contract.estimators or {}), i_know=True)
-    quirks, seed = settings.quirks, settings.seed
-    calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
-        (rehearse_nominal, {"seconds": settings.seconds}),
-        *(
-            (_fault, {"trouble": trouble.name, "mode": mode})
-            for trouble in settings.troubles
-            for mode in MODES
-            if mode in trouble.modes
-        ),
-        *((rehearse_policy, {"kind": kind}) for kind in settings.policies),
-    ]
+    calls = [call for group in groups for call in _calls(group, settings)]
     trials: list[Trial] = []
     trace = Trace()
-    given = {"quirks": quirks, "seed": seed, "model": model}
+    given = {"quirks": settings.quirks, "seed": settings.seed, "model": model}
     for found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
         trial, trace = found if isinstance(found, tuple) else (found, trace)
         trials.append(trial)
@@ -146,6 +137,20 @@ def rehearse_bundle(
         notes=notes,
     )
     return rehearsal, trace
+
+
+def _calls(group: str, settings: Settings) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Functions that make the trials of a group, with what is their own of the arguments."""
+    if group == NOMINAL:
+        return [(rehearse_nominal, {"seconds": settings.seconds})]
+    if group == POLICIES:
+        return [(rehearse_policy, {"kind": kind}) for kind in settings.policies]
+    return [
+        (_fault, {"trouble": trouble.name, "mode": mode})
+        for trouble in settings.troubles
+        for mode in MODES
+        if mode in trouble.modes
+    ]
 
 
 def _fault(bundle: Path, hardware: Hardware, *, trouble: str, mode: Mode, **rest: Any) -> Trial:
