@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +197,12 @@ def resolve(
     config_file: Path | None = None,
     overrides: Sequence[str] = (),
     choices: Choices | None = None,
+    parameters: Path | None = None,
     **given: Any,
 ) -> TrainConfig:
     """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset;
-    ``choices`` what such options say of language models. ``agent`` None is the task's usual one."""
+    ``choices`` what such options say of language models. ``agent`` None is the task's usual one. ``parameters`` is a
+    file of what was identified of one robot, a layer between the preset and ``config_file``."""
     task, choices = find_task(task_name, preset), choices or Choices()
     agent = agent or usual_agent(task)
     if not isinstance(task, LanguageTask) and (options := choices.given()):
@@ -210,6 +212,8 @@ def resolve(
     settings = training_settings(task, agent, preset, given.get("world") or world_of(task), choices)
     settings = settings | {key: value for key, value in given.items() if value is not None}
     base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)
+    if parameters is not None:
+        base = _identified(base, parameters)
     config = merge(base, config_file, overrides)
     if config.language is not None and not config.language.model:
         raise ConfigError(
@@ -217,6 +221,24 @@ def resolve(
             "or an id of its hub, such as Qwen/Qwen2.5-1.5B-Instruct; --model tiny builds a small one from nothing"
         )
     return config
+
+
+def _identified(config: TrainConfig, path: Path) -> TrainConfig:
+    """``config`` on the one robot that the parameter file describes; a network's file goes by its full path."""
+    from gaitway_sim2real.onboard.parameters import load_parameters
+    from gaitway_tasks.identified import identified_task, longest_delay
+
+    if not isinstance(config.task, Task):
+        raise ConfigError(f"--parameters: {config.task.name} is no robot's task; leave it out")
+    parameters = load_parameters(path, config.task.robot.name)
+    if parameters.actuator_network is not None:
+        network = str((path.parent / parameters.actuator_network).resolve())
+        parameters = replace(parameters, actuator_network=network)
+    task = identified_task(config.task, parameters)
+    physics = config.physics
+    if physics is not None:
+        physics = replace(physics, max_action_delay=max(physics.max_action_delay, longest_delay(task)))
+    return replace(config, task=task, physics=physics)
 
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:

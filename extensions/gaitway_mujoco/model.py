@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import mujoco
-from gaitway_tasks.robots import mjcf
+from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.spec import Task
 
 from .options import PhysicsOptions
@@ -13,14 +15,22 @@ def contact_sensor_name(body: str) -> str:
     return f"contact_{body}"
 
 
+def drives_are_network(robot: Robot) -> bool:
+    return robot.parameters is not None and robot.parameters.actuator_network is not None
+
+
 def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
     """Robot from the task's MJCF, a ground plane, the actuator law, and a net contact force sensor per body."""
     robot = task.robot
     spec = mjcf.load_spec(robot.mjcf)
     mjcf.strip_visuals(spec)
     mjcf.add_ground(spec, task.terrain.friction, options.solimp)
-    delay_steps = round(options.max_action_delay / task.timing.physics_dt)
-    mjcf.set_actuators(spec, robot.joint_names, robot.joint_actuators, delay_steps=delay_steps)
+    delay_steps = math.ceil(options.max_action_delay / task.timing.physics_dt - 1e-9)
+    if drives_are_network(robot):
+        mjcf.set_motors(spec, robot.joint_names, robot.real_actuators)
+    else:
+        mjcf.set_actuators(spec, robot.joint_names, robot.real_actuators, delay_steps=delay_steps)
+    mjcf.set_parameters(spec, robot)
     for body in spec.bodies:
         if body.name in robot.body_names and any(geom.conaffinity or geom.contype for geom in body.geoms):
             spec.add_sensor(

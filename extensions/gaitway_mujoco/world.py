@@ -13,7 +13,7 @@ from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
 
-from .model import PhysicsOptions, build_model
+from .model import PhysicsOptions, build_model, drives_are_network
 from .state import MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
@@ -40,6 +40,13 @@ class MujocoWorld:
                 )
         self.model = build_model(task, options)
         self.batch = Batch(self.model, num_envs, num_threads)
+        self._network = None
+        if drives_are_network(self.spec):
+            from gaitway_tasks.actuator_network import NetworkDrives
+
+            assert self.spec.parameters is not None and self.spec.parameters.actuator_network is not None
+            path = self.spec.parameters.actuator_network
+            self._network = NetworkDrives(path, self.spec, task.timing.physics_dt, num_envs)
         self._fields = {name: torch.from_numpy(self.batch.bind(name)) for name in PHYSICS_STATE if self._has(name)}
         self._time, self._qvel = self.batch.bind("time"), self.batch.bind("qvel")
         joints = self.spec.num_joints
@@ -51,7 +58,7 @@ class MujocoWorld:
         self._target_limits = None if clips is None else torch.tensor(clips).unbind(1)
         self.action = torch.zeros(num_envs, joints)
         self.previous_action = torch.zeros(num_envs, joints)
-        self.joint_pos_target = self.default_joint_pos.expand(num_envs, -1)
+        self.joint_pos_target = self._network_target = self.default_joint_pos.expand(num_envs, -1)
         """What the last action asked of the encoders [rad], (N, J)."""
         self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
         self.terminated = torch.zeros(num_envs, dtype=torch.bool)
@@ -104,7 +111,10 @@ class MujocoWorld:
         self.joint_pos_target = target
         if self.robot.joint_offset is not None:
             target = target - self.robot.joint_offset
-        self._fields["ctrl"].copy_(target)
+        if self._network is None:
+            self._fields["ctrl"].copy_(target)
+        else:
+            self._network_target = target
 
     def step_physics(self) -> None:
         """Advance one control period. A simulation that had to be restarted is marked ``diverged``.
@@ -112,7 +122,10 @@ class MujocoWorld:
         MuJoCo restarts one, at time 0, when it finds a number that is not finite or huge.
         """
         before = self._time.copy()
-        self.batch.step(nstep=self.task.timing.decimation)
+        if self._network is None:
+            self.batch.step(nstep=self.task.timing.decimation)
+        else:
+            self._step_network()
         restarted = (self._time < before + 0.5 * self.step_dt).reshape(self.num_envs)
         # Two passes over all speeds cost less than one for each environment. A NaN fails both comparisons.
         if not (self._qvel.max() <= TOP_SPEED and self._qvel.min() >= -TOP_SPEED):
@@ -121,12 +134,23 @@ class MujocoWorld:
             restarted |= exploding
         self.diverged = torch.from_numpy(restarted)
 
+    def _step_network(self) -> None:
+        """A network answers the state of every physics step, so that it has to be asked between them."""
+        assert self._network is not None
+        qpos, qvel, ctrl = self._fields["qpos"], self._fields["qvel"], self._fields["ctrl"]
+        for _ in range(self.task.timing.decimation):
+            pos, vel = qpos[:, self.robot.qpos_adr].float(), qvel[:, self.robot.qvel_adr].float()
+            ctrl.copy_(self._network.torque(self._network_target - pos, vel))
+            self.batch.step(nstep=1)
+
     def reset_physics(self, env_ids: Tensor) -> None:
         """Back to the model's initial state; the reset events then write poses."""
         self.batch.reset(env_ids.numpy(), stage=0)
         self._fields["time"][env_ids] = self.step_dt  # not 0, where a simulation that MuJoCo restarts would go unseen
         if self._has("history"):
             self._stale_delay_lines.append(env_ids)
+        if self._network is not None:
+            self._network.reset(env_ids)
         self.robot.reset(env_ids)
         self.action = self.action.index_fill(0, env_ids, 0.0)
         self.previous_action = self.previous_action.index_fill(0, env_ids, 0.0)
@@ -207,12 +231,16 @@ class MujocoWorld:
     def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
         if (stiffness < 0.0).any() or (damping < 0.0).any():
             raise ValueError("a gain factor is negative: the joint would push itself away from its target")
+        self._refuse_network("gains")
         self._stiffness[env_ids], self._damping[env_ids] = stiffness, damping
         self._write_actuators(env_ids)
 
     def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
         if (strength <= 0.0).any():
             raise ValueError(f"motor strength {float(strength.min()):.3g}: it must be positive")
+        if self._network is not None:
+            self._network.strength[env_ids] = strength
+            return
         self._strength[env_ids] = strength
         self._write_actuators(env_ids)
 
@@ -225,12 +253,17 @@ class MujocoWorld:
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
         if (seconds < 0.0).any():
             raise ValueError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
+        self._refuse_network("delay")
         longest = float(seconds.max())
         if longest > self.options.max_action_delay + 1e-9:
             raise ValueError(
                 f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
             )
         self._expand("actuator_delay")[env_ids] = seconds.double()[:, None]
+
+    def _refuse_network(self, what: str) -> None:
+        if self._network is not None:
+            raise ValueError(f"the drives are an actuator network, which has its {what} in it: leave that event out")
 
     def _expand(self, field: str) -> Tensor:
         self.randomised.add(field)
@@ -240,7 +273,7 @@ class MujocoWorld:
         """Put gain factors and motor strength into the parameters of the actuators that ``set_actuators`` made."""
         strength = self._strength[env_ids].double()
         gain, limits = self._expand("actuator_gainprm"), self._expand("actuator_forcerange")
-        for joint, law in enumerate(self.spec.joint_actuators):
+        for joint, law in enumerate(self.spec.real_actuators):
             factor = strength[:, joint]
             kp = law.stiffness * self._stiffness[env_ids, joint] * factor
             kd = law.damping * self._damping[env_ids, joint] * factor
@@ -280,6 +313,7 @@ class MujocoWorld:
             "buffers": {name: getattr(self, name).clone() for name in self.BUFFERS},
             "joint_offset": None if self.robot.joint_offset is None else self.robot.joint_offset.clone(),
             "air_times": {name: getattr(self.robot, name).clone() for name in self.robot.AIR_TIMES},
+            "network": None if self._network is None else self._network.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -294,4 +328,6 @@ class MujocoWorld:
         self.robot.joint_offset = None if state["joint_offset"] is None else state["joint_offset"].clone()
         for name, value in state["air_times"].items():
             setattr(self.robot, name, value.clone())
+        if self._network is not None:
+            self._network.load_state_dict(state["network"])
         self.robot.update_kinematics()

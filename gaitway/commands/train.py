@@ -46,6 +46,7 @@ examples:
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
   gaitway train velocity-flat-anymal-c task.rewards.action_rate_l2.weight=-0.02 task.timing.decimation=2
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
+  gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
   torchrun --nproc_per_node=2 -m gaitway train velocity-flat-anymal-c --world isaaclab --distributed
   gaitway train cartpole
@@ -79,6 +80,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--preset", help="named settings for a kind of machine, e.g. cpu")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
+    parser.add_argument(
+        "--parameters",
+        type=Path,
+        metavar="FILE",
+        help="params.yaml of 'gaitway identify': learn on that very robot instead of on its kind",
+    )
     parser.add_argument("--seed", type=int, help="seed of everything random (default 0)")
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="one run after another for each of N seeds, from --seed on"
@@ -155,6 +162,7 @@ def _run_one(args: argparse.Namespace) -> int:
         config_file=args.config,
         overrides=args.settings + _physics(args, world),
         choices=_choices(args),
+        parameters=args.parameters,
         seed=args.seed,
         world=args.world,
     )
@@ -220,6 +228,7 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
     _check_choices(args, stored, path)
+    _check_parameters(args, stored, path)
     config = merge(stored, args.config, args.settings + _physics(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
@@ -239,6 +248,17 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
     folder.set_config(config)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     return _train(config, folder, quiet=args.quiet)
+
+
+def _check_parameters(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:
+    """A run goes on with the robot that it began with."""
+    if args.parameters is None:
+        return
+    from ..config import resolve
+
+    given = resolve(args.task, agent=args.agent, preset=args.preset, parameters=args.parameters, world=args.world)
+    if given.robot_task.robot.parameters != stored.robot_task.robot.parameters:
+        raise RunError(f"{path} was not started with --parameters {args.parameters}: choose another --out")
 
 
 def _check_choices(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:

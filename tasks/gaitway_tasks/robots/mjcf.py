@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mujoco
+import numpy as np
 
 from .parameters import RobotParameters
-from .robot import ActuatorLaw, DCMotor
+from .robot import ActuatorLaw, DCMotor, Robot
 
 
 class ModelError(ValueError):
@@ -62,6 +63,44 @@ def set_actuators(
             actuator.forcerange = [-law.effort_limit, law.effort_limit]
         if delay_steps:
             actuator.nsample = delay_steps + 1
+
+
+def set_motors(spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw]) -> None:
+    """As :func:`set_actuators`, but each actuator is a torque that whoever steps the model computes [N m]."""
+    check_joints(spec, joint_names)
+    _remove_control(spec, joint_names)
+    for name, law in zip(joint_names, laws, strict=True):
+        if law.armature is not None:
+            spec.joint(name).armature = law.armature
+        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        actuator.ctrllimited = actuator.actlimited = actuator.forcelimited = actuator.group = 0
+        actuator.set_to_motor()
+
+
+def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Give joints and base what ``robot.parameters`` says of them; its drives are :attr:`Robot.real_actuators`."""
+    parameters = robot.parameters
+    if parameters is None:
+        return
+    check_joints(spec, list(parameters.joints))
+    for name, found in parameters.joints.items():
+        joint = spec.joint(name)
+        if found.friction is not None:
+            joint.frictionloss = found.friction
+        if found.viscous is not None:
+            damping = np.zeros_like(np.atleast_1d(joint.damping))  # later terms are powers of the speed
+            damping[0] = found.viscous
+            joint.damping = damping if damping.size > 1 else found.viscous
+    base = spec.body(robot.base_name)
+    if (parameters.base_mass, parameters.base_com) != (None, None) and not base.explicitinertial:
+        raise ModelError(f"{robot.mjcf}: the base has no <inertial>, whose mass or centre could be replaced")
+    if parameters.base_mass is not None:
+        ratio = parameters.base_mass / base.mass
+        base.mass = parameters.base_mass
+        base.inertia, base.fullinertia = ratio * np.array(base.inertia), ratio * np.array(base.fullinertia)
+    if parameters.base_com is not None:
+        base.ipos = parameters.base_com
 
 
 def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .hardware import Hardware
+from .parameters import JointParameters, RobotParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,8 @@ class Robot:
     usd: str | None = None
     hardware: Hardware | None = None
     """The real one, if Gaitway can drive it."""
+    parameters: RobotParameters | None = None
+    """How one robot of this kind differs, as identified. Simulations follow it; what commands the robot does not."""
 
     @property
     def num_joints(self) -> int:
@@ -99,6 +102,17 @@ class Robot:
                 raise ValueError(f"joint {name!r} of {self.name} {found}: each joint belongs to exactly one")
             laws.append(self.actuators[groups[0]])
         return tuple(laws)
+
+    @functools.cached_property
+    def real_actuators(self) -> tuple[ActuatorLaw, ...]:
+        """What the drive of each joint really does when it is told :attr:`joint_actuators`, in canonical order."""
+        if self.parameters is None:
+            return self.joint_actuators
+        known = self.parameters.joints
+        return tuple(
+            _as_identified(law, known[name]) if name in known else law
+            for name, law in zip(self.joint_names, self.joint_actuators, strict=True)
+        )
 
     @property
     def base_name(self) -> str:
@@ -123,9 +137,20 @@ class Robot:
         ]
 
     def replace(self, **changes: Any) -> Robot:
-        import dataclasses
+        return replace(self, **changes)
 
-        return dataclasses.replace(self, **changes)
+
+def _as_identified(law: ActuatorLaw, joint: JointParameters) -> ActuatorLaw:
+    """Strength is a factor on every torque: the gains', the limit's and that of the torque-speed line."""
+    strength = joint.strength
+    law = replace(
+        law,
+        stiffness=law.stiffness * joint.stiffness_scale * strength,
+        damping=law.damping * joint.damping_scale * strength,
+        effort_limit=law.effort_limit * strength,
+        armature=law.armature if joint.armature is None else joint.armature,
+    )
+    return replace(law, saturation_effort=law.saturation_effort * strength) if isinstance(law, DCMotor) else law
 
 
 @functools.cache  # terms ask at every step

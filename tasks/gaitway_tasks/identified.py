@@ -1,0 +1,44 @@
+"""A task on one robot as it really is, instead of on its kind."""
+
+from __future__ import annotations
+
+from .mdp import events
+from .robots.parameters import RobotParameters
+from .spec import Event, Task
+
+SPREAD = 2.0
+"""Standard deviations to either side, of a delay that is known so well."""
+
+
+def identified_task(task: Task, parameters: RobotParameters) -> Task:
+    """``task`` with the robot that ``parameters`` describe.
+
+    The delay becomes the range of the action-delay event, in the place of whatever it was drawn from before; it is as
+    wide as twice the standard deviation that was found. An actuator network stands for the whole drive, delay and
+    gains included, so events that vary those are left out. All other events stay: they vary what was found.
+    Raises ValueError if the parameters are of another robot.
+    """
+    robot = task.robot
+    if parameters.robot != robot.name:
+        raise ValueError(f"the parameters are of the robot {parameters.robot!r}, and {task.name} is for {robot.name!r}")
+    if unknown := [name for name in parameters.joints if name not in robot.joint_names]:
+        raise ValueError(f"the parameters have joints that {robot.name} lacks: {', '.join(unknown)}")
+    if parameters.actuator_network is not None:
+        inside = (events.randomize_action_delay, events.randomize_actuator_gains)
+        kept = {name: event for name, event in task.events.items() if event.func not in inside}
+    else:
+        kept = dict(task.events)
+        name = next((key for key, event in kept.items() if event.func is events.randomize_action_delay), "action_delay")
+        unsure = SPREAD * parameters.std.get("delay", 0.0)
+        limits = (max(0.0, parameters.delay - unsure), parameters.delay + unsure)
+        if limits[1] > 0.0:
+            kept[name] = Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": limits})
+        else:
+            kept.pop(name, None)
+    return task.replace(robot=robot.replace(parameters=parameters), events=kept)
+
+
+def longest_delay(task: Task) -> float:
+    """The longest action delay that the task's events draw [s]."""
+    drawn = [e.params["delay_range"][1] for e in task.events.values() if e.func is events.randomize_action_delay]
+    return float(max(drawn, default=0.0))
