@@ -96,6 +96,10 @@ class Guardian:
             )
         return line[1]
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def arm(self) -> None:
         """From now on, silence means trouble."""
         self.beat()
