@@ -126,6 +126,14 @@ class Body:
         mujoco.mj_forward(m, d)
         self._look()
 
+    def put(self, qpos: Array, qvel: Array, *, hung: bool) -> None:
+        """Start anew in a state as MuJoCo has it, (nq,) and (nv,); ``hung`` fixes the base there."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:], self.data.qvel[:] = qpos, qvel
+        self.hung = hung
+        mujoco.mj_forward(self.model, self.data)
+        self._look()
+
     @property
     def hung(self) -> bool:
         """Whether the base is fixed to a stand."""
@@ -201,17 +209,19 @@ class Body:
     def truth(self, time: float) -> Truth:
         """The state of now, stamped ``time`` [s]; forces are the last step's."""
         base, dof, turn = self.base_qpos, self.base_dof, np.zeros(9)
-        mujoco.mju_quat2Mat(turn, self.data.qpos[base + 3 : base + 7])
-        rotation, origin = turn.reshape(3, 3), self._frame.origin
-        spin = self.data.qvel[dof + 3 : dof + 6]
-        linear = rotation.T @ self.data.qvel[dof : dof + 3] + np.cross(spin, origin)
+        mujoco.mju_quat2Mat(turn, self._base_quat)
+        rotation = turn.reshape(3, 3)
+        position, linear = self.data.qpos[base : base + 3].copy(), rotation.T @ self.data.qvel[dof : dof + 3]
+        if not self._aligned:
+            position += rotation @ self._frame.origin
+            linear = self._frame.rotation @ (linear + np.cross(self._base_spin, self._frame.origin))
         quat, gyro, _ = self.imu()
         force = self.foot_force()
         return Truth(
             time=time,
-            base_pos=self.data.qpos[base : base + 3] + rotation @ origin,
+            base_pos=position,
             base_quat_wxyz=quat,
-            base_lin_vel=self._frame.rotation @ linear,
+            base_lin_vel=linear,
             base_ang_vel=gyro,
             joint_pos=self.joint_pos,
             joint_vel=self.joint_vel,

@@ -13,7 +13,7 @@ from ..onboard.flight.reading import Flight
 from ..onboard.interface import Signals
 from ..onboard.safety import walking_gains
 from .motion import Motion
-from .open_loop import Frames, place
+from .open_loop import Frames
 from .policy_check import load_policy
 from .summary import ReplayError
 
@@ -80,7 +80,7 @@ def walk(
     gains = walking_gains(contract, flight.joint_names)
     rows = np.maximum(np.searchsorted(motion.time, steps.time, side="right") - 1, 0)
     first = rows[0]
-    place(body, motion.qpos[first], motion.qvel[first], hung=False)
+    body.put(motion.qpos[first], motion.qvel[first], hung=False)
     policy.reset()
     sim_pos, sim_vel, qpos, fell = [], [], [], None
     now, dt = float(steps.time[0]), body.model.opt.timestep

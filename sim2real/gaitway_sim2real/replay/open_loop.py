@@ -100,13 +100,14 @@ class Frames:
 
 def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: RobotParameters | None) -> OpenLoop:
     """Predict windows spread evenly over the flight; ``motion`` is of ``body``'s robot."""
+    nothing = ReplayError(f"{flight.path} has no {ROLL_OUT:g} s of states and frames together: nothing can be compared")
+    if not len(flight.frame):
+        raise nothing
     frames, state = Frames(flight, body, parameters), flight.state
     last = float(state.time[-1]) - ROLL_OUT
-    chosen = (
-        np.flatnonzero((motion.time >= frames.time[0]) & (motion.time < last)) if len(flight.frame) else np.zeros(0)
-    )
+    chosen = np.flatnonzero((motion.time >= frames.time[0]) & (motion.time < last))
     if not len(chosen):
-        raise ReplayError(f"{flight.path} has no {ROLL_OUT:g} s of states and frames together: nothing can be compared")
+        raise nothing
     chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, WINDOWS).astype(int))]
     ends = np.array([[_nearest(state.time, motion.time[k] + h) for h in (ONE_STEP, ROLL_OUT)] for k in chosen])
     whole = [
@@ -121,7 +122,7 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
     pos, vel = (np.zeros((2, len(chosen), len(flight.joint_names))) for _ in range(2))
     for row, k in enumerate(chosen):
         now = float(motion.time[k])
-        place(body, motion.qpos[k], motion.qvel[k], hung=hung)
+        body.put(motion.qpos[k], motion.qvel[k], hung=hung)
         frames.restart()
         if not hung:
             frames.drive(body, now)
@@ -144,14 +145,6 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
         vel_moved=_rms(true_vel - state.joint_vel[begin]),
         parameters=parameters is not None,
     )
-
-
-def place(body: Body, qpos: np.ndarray, qvel: np.ndarray, *, hung: bool) -> None:
-    """Put the body into a state; ``hung`` fixes its base there."""
-    mujoco.mj_resetData(body.model, body.data)
-    body.data.qpos[:], body.data.qvel[:] = qpos, qvel
-    body.hung = hung
-    mujoco.mj_forward(body.model, body.data)
 
 
 def _stand(body: Body, height: float, felt: np.ndarray) -> None:

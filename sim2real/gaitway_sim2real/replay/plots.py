@@ -55,7 +55,7 @@ class Panel:
         high = max((float(v.max()) for v in finite if len(v)), default=1.0)
         if zero:
             low, high = min(low, 0.0), max(high, 0.0)
-        pad = 0.08 * max(high - low, 1e-3)
+        pad = 0.08 * max(high - low, 0.1 * abs(high), 1e-3)
         end = span[1] if span[1] > span[0] else span[0] + 1.0
         self.axes = Axes(
             x=(span[0], end), y=(low - pad, high + pad), height=136 if last else 112, bottom=40 if last else 18
