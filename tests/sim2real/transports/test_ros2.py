@@ -202,6 +202,19 @@ def test_a_second_writer_is_refused_and_later_told():
     assert signals.health.other_writers == ("rviz",)
 
 
+def test_efforts_need_joint_states_at_their_rate():
+    robot, hand = pair(rate=2000.0)
+    with pytest.raises(DeployError, match=r"/joint_states comes every 2.0 ms, and torques .* every 0.5 ms"):
+        robot.connect()
+    pair(rate=2000.0, interface="position")[0].connect()
+    robot, hand = pair()
+    count = iter(range(100))
+    speak = hand.speak
+    hand.speak = lambda: speak() if next(count) < 5 else None
+    with pytest.raises(DeployError, match="only 5 messages came on /joint_states within"):
+        robot.connect(0.1)
+
+
 def refusal(prepare, **changes):
     robot, hand = pair(**changes)
     prepare(hand)

@@ -31,6 +31,10 @@ LOOK_EVERY = 0.5
 """Seconds between two looks for other writers of commands."""
 DISCOVERY = 0.5
 """Seconds until everyone on the network knows of everyone else."""
+ENOUGH = 20
+"""Joint states that make a connection."""
+SLOW = 2.5
+"""Times the period of commands: joint states that come less often are too old to compute torques from."""
 MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 
@@ -66,6 +70,7 @@ class Ros2Robot:
         self._joints: tuple[float, JointReading] | None = None
         self._imu: tuple[float, ImuReading] | None = None
         self._signals: Signals | None = None
+        self._stamps: list[float] = []
         self._nonsense: str | None = None
         self._others: tuple[str, ...] = ()
         self._looked = -np.inf
@@ -81,18 +86,27 @@ class Ros2Robot:
     def connect(self, timeout: float = 3.0) -> None:
         self._states, self._imus = self.bus.subscriber(self.state_topic), self.bus.subscriber(self.imu_topic)
         deadline = self.clock() + timeout
-        while self._signals is None:
+        while self._signals is None or len(self._stamps) < ENOUGH:
             if self.clock() >= deadline:
                 raise DeployError(self._silence(timeout))
             self.sleep_until(min(deadline, self.clock() + self.period))
             self._take()
+        interval = float(np.median(np.diff(self._stamps)))
+        if self.config.interface == EFFORT and interval > SLOW * self.period:
+            raise DeployError(
+                f"{self.config.joint_states} comes every {1e3 * interval:.1f} ms, and torques would be made from it every "
+                f"{1e3 * self.period:.1f} ms: joints swing when their damping is late. Let joint_state_broadcaster "
+                "publish at the rate of commands, or lower rate"
+            )
 
     def _silence(self, timeout: float) -> str:
         """Why there are no signals, as far as it can be told."""
         if self._nonsense is not None:
             return self._nonsense
-        if self._joints is not None:
+        if self._joints is not None and self._imu is None:
             return self._nobody(self.imu_topic, self.config.imu, timeout)
+        if self._stamps:
+            return f"only {len(self._stamps)} messages came on {self.config.joint_states} within {timeout:g} s"
         if self._reader.missing:
             return f"{self.config.joint_states} lacks {', '.join(self._reader.missing)}: does another robot publish it?"
         return self._nobody(self.state_topic, self.config.joint_states, timeout)
@@ -138,11 +152,12 @@ class Ros2Robot:
         """Take in what came; a message that is none, or of other joints, is as good as silence."""
         assert self._states is not None and self._imus is not None
         fresh = False
-        for stamp, payload in reversed(self._states.take_all()):
+        for stamp, payload in self._states.take_all():
             joints = self._read_joints(payload)
             if joints is not None:
                 self._joints, fresh = (stamp, joints), True
-                break
+                if len(self._stamps) < ENOUGH:
+                    self._stamps.append(1e-9 * joints.stamp if joints.stamp else stamp)
         if (taken := self._imus.take()) is not None and (imu := self._read_imu(taken[1])) is not None:
             self._imu, fresh = (taken[0], imu), True
         if fresh and self._joints is not None and self._imu is not None:
