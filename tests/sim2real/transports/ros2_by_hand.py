@@ -20,7 +20,8 @@ NAMES = ANYMAL_C.joint_names[::-1]
 def anymal(**changes: Any) -> Ros2Config:
     values: dict[str, Any] = {
         "robot": "anymal-c", "joints": NAMES, "interface": "effort", "command": "/effort/commands",
-        "effort_limit": 80.0, "velocity_limit": 7.5, "stiffness": 60.0, "damping": 5.0, "stop_damping": 2.0, "rate": 500.0,
+        "effort_limit": 80.0, "velocity_limit": 7.5, "stiffness": 60.0, "damping": 5.0, "stop_damping": 2.0,
+        "rate": 500.0,
     }  # fmt: skip
     return Ros2Config(**{**values, **changes})
 

@@ -94,7 +94,7 @@ class Ros2Robot:
         interval = float(np.median(np.diff(self._stamps)))
         if self.config.interface == EFFORT and interval > SLOW * self.period:
             raise DeployError(
-                f"{self.config.joint_states} comes every {1e3 * interval:.1f} ms, and torques would be made from it every "
+                f"{self.config.joint_states} comes every {1e3 * interval:.1f} ms, and torques are made of it every "
                 f"{1e3 * self.period:.1f} ms: joints swing when their damping is late. Let joint_state_broadcaster "
                 "publish at the rate of commands, or lower rate"
             )
