@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any
 
+from gaitway_tasks.actuator_network import check_network, read_network
 from gaitway_tasks.mdp import events
-from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor
+from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.spec import Task
-from isaaclab.actuators import DCMotorCfg, DelayedPDActuatorCfg, ImplicitActuatorCfg
+from isaaclab.actuators import (
+    ActuatorNetLSTMCfg,
+    ActuatorNetMLPCfg,
+    DCMotorCfg,
+    DelayedPDActuatorCfg,
+    ImplicitActuatorCfg,
+)
 from isaaclab.actuators.actuator_pd import DCMotor as IsaacDCMotor
 from isaaclab.actuators.actuator_pd import DelayedPDActuator
 from isaaclab.utils import configclass
@@ -31,8 +41,75 @@ def actuator_cfgs(task: Task, newton_armature: float | None) -> dict[str, Any]:
     ``newton_armature`` [kg m^2] is what Newton gets where the law leaves it to the model, as in Isaac Lab's own tasks;
     PhysX then takes the asset's.
     """
-    delay = action_delay(task)
-    return {name: _actuator_cfg(law, delay, newton_armature) for name, law in task.robot.actuators.items()}
+    robot, delay = task.robot, action_delay(task)
+    if robot.parameters is None:
+        return {name: _actuator_cfg(law, delay, newton_armature) for name, law in robot.actuators.items()}
+    _check_parameters(robot.parameters)
+    network = robot.parameters.actuator_network
+    cfgs: dict[str, Any] = {}
+    for name, (law, joint) in _identified_groups(robot).items():
+        if network is None:
+            cfgs[name] = _actuator_cfg(law, delay, newton_armature)
+        else:
+            cfgs[name] = _network_cfg(law, network, task)
+        if joint.friction is not None:
+            cfgs[name].friction = cfgs[name].dynamic_friction = joint.friction
+        if joint.viscous is not None:
+            cfgs[name].viscous_friction = joint.viscous
+    return cfgs
+
+
+def _check_parameters(parameters: RobotParameters) -> None:
+    if parameters.base_mass is not None or parameters.base_com is not None:
+        raise IsaacLabError(
+            "identified base_mass and base_com are not put into Isaac Lab's assets: take them out of the parameter "
+            "file, or train in MuJoCo"
+        )
+
+
+def _identified_groups(robot: Robot) -> dict[str, tuple[ActuatorLaw, JointParameters]]:
+    """Joints of one law and one friction together; a group of the robot's that falls apart is numbered."""
+    assert robot.parameters is not None
+    alike: dict[str, dict[tuple[Any, ...], list[str]]] = {}
+    for name, told, real in zip(robot.joint_names, robot.joint_actuators, robot.real_actuators, strict=True):
+        group = next(key for key, law in robot.actuators.items() if law is told)
+        found = robot.parameters.joints.get(name, JointParameters())
+        if robot.parameters.actuator_network is not None:  # which has gains and strength in it
+            real = dataclasses.replace(told, armature=real.armature)
+        alike.setdefault(group, {}).setdefault((real, found.friction, found.viscous), []).append(name)
+    groups = {}
+    for group, kinds in alike.items():
+        for number, ((law, friction, viscous), joints) in enumerate(kinds.items(), 1):
+            name = group if len(kinds) == 1 else f"{group}_{number}"
+            named = dataclasses.replace(law, joints=tuple(re.escape(joint) for joint in joints))
+            groups[name] = named, JointParameters(friction=friction, viscous=viscous)
+    return groups
+
+
+def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
+    """Isaac Lab's own network drive on the same file."""
+    _, described = read_network(path)
+    check_network(described, task.robot, task.timing.physics_dt, path)
+    if not isinstance(law, DCMotor):
+        raise IsaacLabError(f"{path}: Isaac Lab's network drives have a motor's torque-speed line, and {law} has none")
+    settings: dict[str, Any] = {
+        "joint_names_expr": list(law.joints),
+        "network_file": path,
+        "effort_limit": law.effort_limit,
+        "saturation_effort": law.saturation_effort,
+        "velocity_limit": law.velocity_limit,
+        "armature": law.armature,
+    }
+    if described.kind == "lstm":
+        return ActuatorNetLSTMCfg(**settings)
+    return ActuatorNetMLPCfg(
+        pos_scale=described.pos_scale,
+        vel_scale=described.vel_scale,
+        torque_scale=described.torque_scale,
+        input_order=described.input_order,
+        input_idx=list(described.input_idx),
+        **settings,
+    )
 
 
 def action_delay(task: Task) -> tuple[int, int] | None:

@@ -92,8 +92,11 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
 
         stock, cfg.actuators = cfg.actuators, actuator_cfgs(task, newton_armature=0.01 if asset == "nucleus" else None)
         for name in stock.keys() & cfg.actuators.keys():
-            cfg.actuators[name].friction = stock[name].friction  # of the asset's joints, not the task's matter
+            if cfg.actuators[name].friction is None:
+                cfg.actuators[name].friction = stock[name].friction  # of the asset's joints, not the task's matter
     elif actuators == "isaaclab":
+        if robot.parameters is not None:
+            raise IsaacLabError("identified parameters need the task's own actuators: use actuators 'task'")
         cfg.actuators = _isaac_actuators(task)
     else:
         raise IsaacLabError(f"actuators {actuators!r}: use one of {', '.join(ACTUATORS)}")

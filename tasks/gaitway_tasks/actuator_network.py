@@ -86,7 +86,7 @@ class LSTMNetwork(nn.Module):
         self.register_buffer("out_scale", torch.tensor(scales[2]))
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        out, state = self.lstm(x * self.in_scale, state)
+        out, state = self.lstm(x * self.in_scale, state)  # type: ignore[operator]
         return self.head(out) * self.out_scale, state
 
 

@@ -201,11 +201,10 @@ def _fit(
 ) -> float:
     """Train in place, keep the best weights; returns the held-out error in units of the torque's deviation."""
     x, y, judge_x, judge_y = batches
-    recurrent = isinstance(network, LSTMNetwork)
-    size = ROWS // SEQUENCE if recurrent else ROWS
+    size = ROWS // SEQUENCE if isinstance(network, LSTMNetwork) else ROWS
 
     def loss_of(rows: Tensor, wanted: Tensor) -> Tensor:
-        if not recurrent:
+        if not isinstance(network, LSTMNetwork):
             return ((network(rows) - wanted) ** 2).mean()
         lstm = network.lstm
         state = torch.zeros(2, lstm.num_layers, len(rows), lstm.hidden_size)

@@ -29,9 +29,8 @@ class ContactDetector:
 
     def __init__(self, kinematics: FootKinematics, mass: float):
         self._kinematics, self._weight = kinematics, mass * GRAVITY
-        self._feet, depth = kinematics.contact.shape[0], kinematics.jacobian.shape[2]
+        self._feet = len(kinematics.contact)
         self._ridge = 1e-6 * np.eye(3)
-        self._square = depth == 3
         self.reset()
 
     def reset(self) -> None:
@@ -46,18 +45,15 @@ class ContactDetector:
             self._shown += (total - self._shown) * (min(1.0, dt / SETTLING) if self._shown > 0.0 else 1.0)
             return self._grade(force / max(self._shown, 1e-9))
         height = self._kinematics.contact @ up
-        grade: Array = np.clip(1.0 - (height - height.min()) / LEVEL, 0.0, 1.0)
-        return grade
+        return np.asarray(np.clip(1.0 - (height - height.min()) / LEVEL, 0.0, 1.0), dtype=float)
 
     def loads(self, torque: Array) -> Array:
         """Force of the ground on each foot [N], base frame, (F, 3), if its leg were without mass."""
         jacobian = self._kinematics.jacobian
         pull = jacobian @ torque[self._kinematics.joints].T[:, :, None]
         square = jacobian @ jacobian.transpose(0, 2, 1) + self._ridge
-        force: Array = -np.linalg.solve(square, pull)[:, :, 0]
-        return force
+        return np.asarray(-np.linalg.solve(square, pull)[:, :, 0], dtype=float)
 
     @staticmethod
     def _grade(share: Array) -> Array:
-        grade: Array = np.clip((share - SWING) / (STANCE - SWING), 0.0, 1.0)
-        return grade
+        return np.asarray(np.clip((share - SWING) / (STANCE - SWING), 0.0, 1.0), dtype=float)

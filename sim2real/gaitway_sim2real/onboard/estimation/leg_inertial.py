@@ -70,7 +70,7 @@ class LegInertialEstimator:
     noise. An error of the robot's attitude acts as a bias of the accelerometer and is estimated with it.
     """
 
-    provides = ("base_lin_vel",)
+    provides: tuple[str, ...] = ("base_lin_vel",)
 
     def __init__(
         self, bundle: str | Path, joint_names: Sequence[str], period: float = 0.002, noise: FilterNoise | None = None
