@@ -121,6 +121,9 @@ WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclon
 DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
 FLIGHT = Entry(summary="recorded flights", modules=("mcap",), extras=("robot",))
 IDENTIFY = Entry(summary="system identification", modules=("mujoco", "cma", "mcap"), extras=("mujoco", "robot"))
+IDENTIFY_NETWORK = Entry(
+    summary="actuator networks", modules=(*IDENTIFY.modules, "torch"), extras=("mujoco", "robot", "train")
+)
 VLLM = Entry(
     summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
 )
@@ -147,6 +150,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "rehearse": (REHEARSE,),
     "replay": (FLIGHT, TWIN),
     "identify": (IDENTIFY,),
+    "identify --network": (IDENTIFY_NETWORK,),
     "evaluate": (WORLDS["language"],),
     "chat": (WORLDS["language"],),
     "report": (COMPARE,),

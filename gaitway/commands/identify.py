@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..catalogue import IDENTIFY
+from ..catalogue import IDENTIFY, IDENTIFY_NETWORK
 from ..errors import UserError
 from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.identify.drive_log import DriveLog
+    from gaitway_sim2real.identify.identify import Identification
+
+PERIOD = 0.005  # [s], physics step of the tasks, at which a network will be asked
+REACH = 0.01  # [s], how far a network looks back beyond the delay
 
 DESCRIPTION = """\
 Fit gain scales, motor strength, friction, armature and delay of a robot to what it did on a stand, feet in the air:
@@ -16,7 +25,8 @@ record it with 'gaitway deploy --excite 60 --log flight.mcap'. A folder stands f
 
 The flight is simulated in pieces and least squares move the parameters until the joints move, and the drives report
 torque, as measured. --out gets the parameters, each with its standard deviation, for 'gaitway train --parameters';
-beside it a page shows how much better they predict, and what this motion could not tell.
+beside it a page shows how much better they predict, and what this motion could not tell. --network also teaches an
+actuator network by the same flights, which then stands for the drives.
 
 Walking flights are refused: what touched the robot is unknown. docs/identify.md says what else to know.
 
@@ -25,6 +35,7 @@ The exit code is 0 if the parameters explain the flight, 1 if not, 2 if it canno
 examples:
   gaitway identify flight.mcap --robot unitree-go2 --out params.yaml
   gaitway identify flights/ --robot unitree-go2 --out params.yaml --share type
+  gaitway identify flight.mcap --robot unitree-go2 --out params.yaml --network mlp
 """
 
 
@@ -41,13 +52,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="joints with numbers in common: none, those at the same place of each leg, all (default joint)",
     )
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+    parser.add_argument("--network", choices=("mlp", "lstm"), help="also train an actuator network; needs torch")
     parser.add_argument("--seed", type=int, default=0, help="of the rough search (default 0)")
     parser.add_argument("--threads", type=int, default=0, help="of the physics (default: all cores)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require("identify", IDENTIFY)
+    common.require("identify", IDENTIFY if args.network is None else IDENTIFY_NETWORK)
     if args.threads < 0 or args.seed < 0:
         raise UserError("--threads and --seed: give numbers that are not negative")
     from gaitway_sim2real.identify.drive_log import read_drive_logs
@@ -78,9 +90,47 @@ def run(args: argparse.Namespace) -> int:
     except UnexplainedError:
         print(f"page: {page}")
         raise
-    save_parameters(found.parameters, args.out)
+    parameters = found.parameters
+    if args.network is not None:
+        parameters = replace(parameters, actuator_network=_network(args, logs, found))
+    save_parameters(parameters, args.out)
     print(f"parameters: {args.out}\npage: {page}")
     return 0
+
+
+def _network(args: argparse.Namespace, logs: Sequence[DriveLog], found: Identification) -> str:
+    """Train an actuator network and write it beside the parameters; returns its file's name."""
+    import math
+
+    import numpy as np
+    from gaitway_sim2real.identify.drive_log import IdentificationError, steady_part
+    from gaitway_sim2real.identify.networks import train_network
+    from gaitway_tasks.actuator_network import save_network
+
+    strength = found.values.joints["strength"]
+    steady = []
+    for log in map(steady_part, logs):
+        if log.torque is None:
+            raise IdentificationError(f"{log.source}: the robot reports no torque, and a network is taught by it")
+        # Drives measure current: what they report is not what a weak motor gives.
+        steady.append(replace(log, torque=strength * np.asarray(log.torque)))
+    reach = math.ceil((found.parameters.delay + REACH) / PERIOD)
+    trained = train_network(
+        steady,
+        found.robot,
+        kind=args.network,
+        period=PERIOD,
+        input_idx=(0, 1, 2, *range(4, max(4, reach) + 1, 2)),
+        seed=args.seed,
+        say=lambda text: print(text, flush=True),
+    )
+    path = args.out.with_name(f"{args.out.stem}-drives.pt")
+    save_network(trained.network, trained.description, path)
+    print(
+        f"network: {path}; torque off by {trained.error:.3f} N m of {trained.spread:.3f} N m on held-out motion, the "
+        f"commanded law by {trained.pd_error:.3f} N m"
+    )
+    return path.name
 
 
 def _robot(name: str) -> Any:

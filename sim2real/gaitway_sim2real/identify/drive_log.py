@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +111,22 @@ def check_hung(log: DriveLog, gyro: Array) -> DriveLog:
             "feet in the air, and record an excitation: gaitway deploy --excite 60"
         )
     return log
+
+
+def steady_part(log: DriveLog) -> DriveLog:
+    """The longest stretch of ``log`` with the same gains throughout: the policy's, of most flights."""
+    gains = np.concatenate([log.stiffness, log.damping], 1)
+    edges = np.concatenate([[0], np.flatnonzero((np.diff(gains, axis=0) != 0.0).any(1)) + 1, [len(gains)]])
+    longest = int(np.diff(edges).argmax())
+    frames = slice(int(edges[longest]), int(edges[longest + 1]))
+    frame_time = log.frame_time[frames]
+    states = (log.time >= frame_time[0]) & (log.time <= frame_time[-1] + log.period)
+    return replace(
+        log,
+        torque=None if log.torque is None else log.torque[states],
+        **{name: getattr(log, name)[states] for name in ("time", "pos", "vel", "gravity")},
+        **{name: getattr(log, name)[frames] for name in ("frame_time", "targets", "stiffness", "damping")},
+    )
 
 
 def gravity_in_base(quat_wxyz: Array) -> Array:

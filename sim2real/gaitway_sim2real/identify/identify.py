@@ -24,7 +24,7 @@ from .windows import Windows, cut
 DT = 0.002  # [s]
 HELD_OUT = 5  # every fifth window judges
 FEW = 3  # every third window is enough to come near
-FEW_ITERATIONS, ITERATIONS = 8, 6
+FEW_ITERATIONS, ITERATIONS = 7, 3
 FEWEST_WINDOWS = 4
 EXPLAINED = 0.2  # of the motion: what a second's prediction may miss before the parameters are worth nothing
 
