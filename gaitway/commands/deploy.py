@@ -79,6 +79,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="go on though others could send commands, and stop at their first; see docs/deploy.md",
     )  # fmt: skip
     parser.add_argument(
+        "--unsealed-states", action="store_true", help="believe states that carry no checksum, as of some simulators"
+    )
+    parser.add_argument(
         "--no-own-controller", action="store_true", help="the robot is a simulator without a controller to switch off"
     )
     return parser
@@ -137,7 +140,8 @@ def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextli
     stack.callback(console.close)
     robot = open_robot(
         args.robot, interface=args.interface, domain=args.domain, config=args.config,
-        own_controller=not args.no_own_controller, silent_writers=args.silent_writers, say=console.say,
+        own_controller=not args.no_own_controller, silent_writers=args.silent_writers,
+        unsealed_states=args.unsealed_states, say=console.say,
     )  # fmt: skip
     stack.callback(robot.close)
     policy, estimator, seconds = _policy(args, robot, hardware)
@@ -170,11 +174,11 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
     if args.bundle is None:
         return ()
     from gaitway_sim2real.onboard.contract import Contract
-    from gaitway_sim2real.onboard.preflight import check_bundle
+    from gaitway_sim2real.onboard.preflight import check_bundle, rehearsal_doubts
 
     provided = Contract.load(args.bundle).estimators or {}
     doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
-    return doubts
+    return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(args.bundle, hardware)
 
 
 def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:

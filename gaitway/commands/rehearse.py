@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     if args.dds:
         common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)
     from gaitway_sim2real.onboard.transports.open import hardware_of
-    from gaitway_sim2real.rehearse.suite import REHEARSAL_FILE, Settings, rehearse_bundle, save, write_report
+    from gaitway_sim2real.onboard.verdict import REHEARSAL_FILE
+    from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle, save, write_report
 
     from ..files import make_folder
 

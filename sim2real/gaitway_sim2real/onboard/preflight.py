@@ -15,7 +15,7 @@ from gaitway_tasks.robots.hardware import Hardware
 
 from .contract import CONTRACT_FILE, WHAT_TO_DO, Contract, sha256, verify_files
 from .interface import DeployError
-from .verdict import AGAIN, VERDICT_FILE, VerdictError, read_verdict
+from .verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
 
 ANGLE = 1e-3  # [rad]; contracts are lossless, models of other makers are rounded
 
@@ -172,6 +172,21 @@ def _validation(bundle: Path, contract: Contract) -> str | None:
         failed = [row["title"] for row in verdict["scenarios"] if row["required"] and not row["passed"]]
         return f"{bundle} failed its validation ({_few(failed)}): train longer, see its report.html"
     return None
+
+
+def rehearsal_doubts(bundle: Path, hardware: Hardware) -> tuple[str, ...]:
+    """What speaks against having rehearsed this bundle with this robot: nothing is refused for it, but it is told."""
+    path = bundle / REHEARSAL_FILE
+    try:
+        found = read_verdict(path, policy=bundle / "policy.onnx", kind=REHEARSAL)
+    except VerdictError as error:
+        return (f"NOT REHEARSED: {error}",)
+    if found["robot"] != hardware.name or found["contract_sha256"] != sha256((bundle / CONTRACT_FILE).read_bytes()):
+        return (f"NOT REHEARSED: {path} is about another robot or another {CONTRACT_FILE}: {REHEARSAL.again}",)
+    if found["verdict"] != "PASS":
+        failed = [" in ".join(filter(None, (row["name"], row["mode"]))) for row in found["trials"] if not row["passed"]]
+        return (f"FAILED ITS REHEARSAL: {_few(failed)}; see its report",)
+    return ()
 
 
 def _few(items: list[str]) -> str:

@@ -1,37 +1,53 @@
-"""``validation.json`` as the robot's computer reads it: is it whole, and is it about this policy?"""
+"""``validation.json`` and ``rehearsal.json`` as the robot's computer reads them: whole, and about this policy?"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VERDICT_FILE = "validation.json"
+VERDICT_FILE, REHEARSAL_FILE = "validation.json", "rehearsal.json"
 SCHEMA = 1
-AGAIN = "run gaitway validate again"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a verdict is of, and who gives it."""
+
+    key: str
+    command: str
+
+    @property
+    def again(self) -> str:
+        return f"run {self.command} again"
+
+
+VALIDATION, REHEARSAL = Kind("gaitway_validation", "gaitway validate"), Kind("gaitway_rehearsal", "gaitway rehearse")
+AGAIN = VALIDATION.again
 
 
 class VerdictError(ValueError):
-    """A validation.json that cannot be trusted or read."""
+    """A verdict that cannot be trusted or read."""
 
 
-def read_verdict(path: str | Path, *, policy: Path | None = None) -> dict[str, Any]:
+def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = VALIDATION) -> dict[str, Any]:
     """The content of a verdict whose seal is right; with ``policy``, also of one that is about that policy.onnx."""
-    path = Path(path)
+    path, again = Path(path), kind.again
     try:
         data = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise VerdictError(f"no verdict at {path}: run gaitway validate first") from None
+        raise VerdictError(f"no verdict at {path}: run {kind.command} first") from None
     except ValueError as error:
-        raise VerdictError(f"{path} is truncated or not JSON ({error}): {AGAIN}") from None
-    if not isinstance(data, dict) or data.get("gaitway_validation") != SCHEMA:
-        raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: {AGAIN}")
+        raise VerdictError(f"{path} is truncated or not JSON ({error}): {again}") from None
+    if not isinstance(data, dict) or data.get(kind.key) != SCHEMA:
+        raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: {again}")
     if not hmac.compare_digest(str(data.pop("seal", "")), seal(data)):
-        raise VerdictError(f"{path} has been edited since it was written: {AGAIN}")
+        raise VerdictError(f"{path} has been edited since it was written: {again}")
     if policy is not None and hashlib.sha256(policy.read_bytes()).hexdigest() != data["policy_sha256"]:
-        raise VerdictError(f"{path} is about another policy than {policy}: {AGAIN}")
+        raise VerdictError(f"{path} is about another policy than {policy}: {again}")
     return data
 
 

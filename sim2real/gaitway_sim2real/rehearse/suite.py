@@ -17,7 +17,7 @@ from ..contract import CONTRACT_FILE, Contract, sha256
 from ..digital_twin.quirks import Quirks
 from ..onboard.controller import Mode
 from ..onboard.preflight import check_bundle
-from ..onboard.verdict import seal
+from ..onboard.verdict import REHEARSAL_FILE, seal
 from ..validate.suite import software
 from .adversary import ADVERSARIES
 from .faults import TROUBLES, Trouble, rehearse_fault
@@ -27,7 +27,6 @@ from .report import render_page
 from .trace import Trace
 from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
 
-REHEARSAL_FILE = "rehearsal.json"
 MODES = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
 QUICK_TROUBLES = ("silence", "imu-nan", "fall", "joint-speed", "stop")
 QUICK_POLICIES = ("constant", "random", "NaN", "huge")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SCHEMA = 1
+from ..onboard.verdict import REHEARSAL, SCHEMA
 
 NOMINAL, FAULTS, POLICIES, WIRE = "nominal", "faults", "policies", "wire"
 GROUPS = {
@@ -106,7 +106,7 @@ class Rehearsal:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; what is not finite becomes null, since JSON has neither NaN nor infinity."""
-        body = {"gaitway_rehearsal": SCHEMA, "verdict": self.word, **asdict(self)}
+        body = {REHEARSAL.key: SCHEMA, "verdict": self.word, **asdict(self)}
         for row, trial in zip(body["trials"], self.trials, strict=True):
             row["passed"] = trial.passed
             for check_row, check in zip(row["checks"], trial.checks, strict=True):

@@ -28,20 +28,20 @@ def values(trial):
 
 @pytest.fixture(scope="module")
 def nominal_run(go2_bundle):
-    return rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN, seed=1)
+    return rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN, seed=1)
 
 
 def test_nominal_stands_up_and_lies_down(nominal_run):
     trial, trace = nominal_run
     assert trial.failures() == [] and trial.outcome == "finished"
-    assert len(trace.time) == 150 and trace.height.min() > 0.25 and trace.tilt.max() < 0.1
+    assert len(trace.time) == 75 and trace.height.min() > 0.25 and trace.tilt.max() < 0.1
     assert 0.1 < np.nanmax(trace.share) < 1.0
-    assert trial.facts["command frames"] > 500 * 8
+    assert trial.facts["command frames"] > 500 * 6
 
 
 def test_the_same_seed_gives_the_same_numbers(nominal_run, go2_bundle):
     trial, trace = nominal_run
-    again, trace_again = rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN, seed=1)
+    again, trace_again = rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN, seed=1)
     assert again == trial
     np.testing.assert_array_equal(trace_again.share, trace.share)
 
@@ -57,7 +57,7 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
             self.policy.twist = lambda targets: targets + 0.9 * np.sign(np.arange(12) % 2 - 0.5)
 
     monkeypatch.setattr(nominal, "Stage", Weak)
-    trial, _ = rehearse_nominal(go2_bundle, GO2.hardware, seconds=3.0, quirks=WORN)
+    trial, _ = rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN)
     assert made and not trial.passed
     assert values(trial)["trips"] == 1.0 or values(trial)["falls"] == 1.0
 
@@ -67,7 +67,6 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
     [
         ("silence", Mode.RAMP),
         ("checksum", Mode.RAMP),
-        ("joint-speed", Mode.RAMP),
         ("writer", Mode.RAMP),
         ("stall", Mode.RAMP),
         ("joint-nan", Mode.HOLD),
@@ -96,11 +95,11 @@ def test_a_reason_that_is_another_fails(go2_bundle):
     assert trial.failures() == ["wrong in ramp: reason named 0, allowed at least 1"]
 
 
-@pytest.mark.parametrize("kind", ["alternating", "random", "one NaN", "largest float"])
+@pytest.mark.parametrize("kind", ["alternating", "one NaN", "beyond float"])
 def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
-    trial = rehearse_policy(go2_bundle, GO2.hardware, kind=kind, quirks=WORN, seconds=1.0)
+    trial = rehearse_policy(go2_bundle, GO2.hardware, kind=kind, quirks=WORN, seconds=0.6)
     assert trial.failures() == []
-    if kind in ("alternating", "random"):  # these are clamped, not refused: something must have been held back
+    if kind == "alternating":  # which is clamped, not refused: something must have been held back
         assert values(trial)["largest torque asked for, of the limit"] > 0.9
 
 

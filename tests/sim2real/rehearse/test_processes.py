@@ -1,0 +1,41 @@
+"""The twin and the deployment as processes over DDS on the loopback interface, and the end of one of them."""
+
+import signal
+import sys
+
+import pytest
+from gaitway_sim2real.rehearse import processes
+from gaitway_sim2real.rehearse.processes import ENDINGS, _longest_gap, rehearse_processes
+from gaitway_tasks.robots import GO2
+
+pytest.importorskip("cyclonedds")
+LAUNCHER = (sys.executable, "-m", "gaitway")
+
+
+@pytest.fixture
+def ear(dds_domain):
+    from gaitway_sim2real.onboard.wire.dds import DdsBus
+
+    bus = DdsBus("lo", dds_domain, sender_times=True)
+    yield bus
+    bus.close()
+
+
+def test_killed_with_9_the_robot_is_damped(go2_bundle, ear, dds_domain):
+    ending = next(each for each in ENDINGS if each.signal == signal.SIGKILL)
+    (trial,) = rehearse_processes(go2_bundle, GO2.hardware, ear, LAUNCHER, domain=dds_domain, endings=[ending])
+    assert trial.failures() == [], trial.outcome
+    assert "guardian" in trial.outcome
+    assert trial.facts["frames heard"] > 1000
+
+
+def test_a_deployment_that_cannot_start_is_told_why(go2_bundle, ear, dds_domain, monkeypatch):
+    monkeypatch.setattr(processes, "START", 20.0)
+    launcher = (sys.executable, "-c", "import sys; sys.exit('nobody is there')")
+    (trial,) = rehearse_processes(go2_bundle, GO2.hardware, ear, launcher, domain=dds_domain, endings=ENDINGS[:1])
+    assert not trial.passed and "nobody is there" in trial.outcome
+
+
+def test_gaps_are_those_of_the_first_half_second():
+    assert _longest_gap([1.0, 1.1, 1.4, 3.0]) == pytest.approx(0.3)
+    assert _longest_gap([1.0]) != _longest_gap([1.0])  # not measured
