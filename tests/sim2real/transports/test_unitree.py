@@ -287,8 +287,22 @@ def test_a_writer_that_says_nothing_is_named():
 
 def test_states_that_are_all_corrupt():
     robot, hand = pair("unitree-g1")
-    hand.sealed = False
+    hand.sealed, hand.state["crc"] = False, 7
     assert "had a wrong checksum within 3 s: do not drive" in refusal(robot, hand)
+
+
+def test_states_without_a_checksum_are_believed_on_request_only():
+    robot, hand = pair("unitree-go2")
+    hand.sealed = False
+    assert "has a checksum: is this a simulator? --unsealed-states" in refusal(robot, hand)
+    robot, hand = pair("unitree-go2", unsealed_states=True)
+    hand.sealed = False
+    robot.connect()
+    good = robot.read()
+    assert good.health.corrupt == 0
+    hand.state["crc"] = 7  # one that has a checksum must be right
+    robot.sleep_until(robot.clock() + 0.002)
+    assert robot.read() is good and good.health.corrupt == 1
 
 
 @pytest.mark.parametrize(("asked", "there"), [("unitree-go2", "unitree_hg"), ("unitree-g1", "unitree_go")])

@@ -35,13 +35,14 @@ def open_robot(
     bus: Bus | None = None,
     own_controller: bool = True,
     silent_writers: bool = False,
+    unsealed_states: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> HardwareInterface:
     """The robot ``name`` on the network ``interface`` and DDS ``domain``, not yet connected; or on ``bus``, if given.
 
     ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone. ``own_controller`` is False
-    only for a simulator without one to switch off, ``silent_writers`` is as for :class:`UnitreeRobot`; ``say`` hears
-    what taking over does.
+    only for a simulator without one to switch off, ``silent_writers`` and ``unsealed_states`` are as for
+    :class:`UnitreeRobot`; ``say`` hears what taking over does.
     """
     if name == ROS2:
         if config is None:
@@ -55,7 +56,7 @@ def open_robot(
     where = f"interface {interface}, domain {domain}" if bus is None else "this bus"
     return UnitreeRobot(
         hardware, bus or _dds(interface, domain), where=where, own_controller=own_controller,
-        silent_writers=silent_writers, say=say,
+        silent_writers=silent_writers, unsealed_states=unsealed_states, say=say,
     )  # fmt: skip
 
 

@@ -50,18 +50,21 @@ class UnitreeRobot:
         where: str = "this network",
         own_controller: bool = True,
         silent_writers: bool = False,
+        unsealed_states: bool = False,
         say: Callable[[str], None] = lambda text: None,
     ):
         """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release.
 
         ``silent_writers`` lets others be there who could write commands, as long as they do not: the robot's own
-        controller may stay on the network when it is switched off. ``say`` gets a line for each step of
-        :meth:`take_over` that a person should know of.
+        controller may stay on the network when it is switched off. ``unsealed_states`` believes states that have zero
+        in place of a checksum, as those of some simulators; one that has a checksum must still be right. ``say`` gets a
+        line for each step of :meth:`take_over` that a person should know of.
         """
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
         self.hardware, self.bus, self.where = hardware, bus, where
         self.own_controller, self.silent_writers, self.say = own_controller, silent_writers, say
+        self.unsealed_states = unsealed_states
         self.joint_names, self.period = hardware.joint_names, hardware.command_period
         self.command_topic = Topic(COMMAND, COMMANDS[hardware.family].name)
         self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
@@ -72,7 +75,7 @@ class UnitreeRobot:
         self._battery: Subscriber | None = None
         self._remote_topic: Subscriber | None = None
         self._signals: Signals | None = None
-        self._seen = self._corrupt = self._foreign = 0
+        self._seen = self._corrupt = self._unsealed = self._foreign = 0
         self._others: tuple[str, ...] = ()
         self._looked = -np.inf
         self._tolerated: frozenset[str] = frozenset()
@@ -110,6 +113,11 @@ class UnitreeRobot:
             return (
                 f"what comes on {STATE} is no {family} message, which {name} speaks: another robot, or another "
                 "firmware: name the robot that is there"
+            )
+        if self._corrupt and self._corrupt == self._unsealed:
+            return (
+                f"none of the {self._corrupt} states on {STATE} has a checksum: is this a simulator? --unsealed-states "
+                "believes them all the same"
             )
         if self._corrupt:
             return (
@@ -211,10 +219,12 @@ class UnitreeRobot:
         newest = None
         for stamp, payload in self._states.take_all():
             try:
-                whole = self._state.whole(payload)
+                whole, unsealed = self._state.whole(payload), self._state.unsealed
             except WireError:
                 self._foreign += 1
                 continue
+            self._unsealed += unsealed
+            whole |= unsealed and self.unsealed_states
             if whole:
                 newest = stamp, payload
             self._seen += whole
