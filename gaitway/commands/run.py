@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import TWIN
+from ..catalogue import FLIGHT, TWIN
 from . import common
 
 WORLDS = {"twin": TWIN}
@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the run; needs no display")
-    parser.add_argument("--log", type=Path, metavar="FILE.npz", help="write signals, commands and targets")
+    parser.add_argument("--log", type=Path, metavar="FLIGHT.mcap", help="record the run, for 'gaitway replay'")
     parser.add_argument("--realtime", action="store_true", help="keep to the wall clock")
     return parser
 
@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
     from ..files import make_folder
 
+    if args.log is not None:
+        common.require("recording a flight", FLIGHT)
     bundle = args.bundle
     if args.robot is not None or common.is_leapp(args.bundle):
         bundle = common.bundle_of(args.bundle, args.robot)

@@ -5,6 +5,7 @@ The twin knows the bundle's contract and an MJCF, nothing of the task: what runs
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -197,7 +198,8 @@ def run_bundle(
 ) -> TwinReport:
     """Walk the twin of ``bundle`` for ``seconds`` of policy, printing a line per second and a summary.
 
-    ``command`` defaults to a tour of the trained commands; ``video`` (.mp4) and ``log`` (.npz) are written when named.
+    ``command`` defaults to a tour of the trained commands; ``video`` (.mp4) and ``log``, a flight (.mcap), are written
+    when named.
     """
     if not 0.0 < seconds < float("inf"):
         raise BundleError(f"seconds = {seconds}: a run needs a length above zero")
@@ -228,11 +230,16 @@ def run_bundle(
         echo(note)
     start = twin.data.qpos[twin.plant.base_qpos :][:2].copy()
     end = start
-    try:
-        report = run_loop(twin, policy, source, seconds, log=Path(log) if log else None, on_period=on_period)
+    with contextlib.ExitStack() as stack:
+        stack.callback(twin.close)
+        flight = None
+        if log is not None:
+            from .onboard.flight.opening import open_flight
+
+            flight = open_flight(log, twin.joint_names, {}, realtime=False, bundle=bundle)
+            stack.callback(flight.close)
+        report = run_loop(twin, policy, source, seconds, flight=flight, on_period=on_period)
         end = twin.data.qpos[twin.plant.base_qpos :][:2]
-    finally:
-        twin.close()
     linear, yaw = tracking.errors()
     result = TwinReport(loop=report, linear_error=linear, yaw_error=yaw, distance=float(np.linalg.norm(end - start)))
     echo(_summary(result))

@@ -204,11 +204,11 @@ def test_export_run_and_play_a_bundle(run_path, tmp_path, capsys):
     bundle = tmp_path / "bundle"
     assert ours(["export", run_path, "--out", bundle], capsys)[0] == 0
     code, out, _ = ours(
-        ["run", bundle, "--seconds", "0.5", "--command", "0.5,0,0", "--log", tmp_path / "l.npz"], capsys
+        ["run", bundle, "--seconds", "0.5", "--command", "0.5,0,0", "--log", tmp_path / "l.mcap"], capsys
     )
     assert code in (0, 1)  # hardly trained: it may fall, but it runs
     assert "policy periods" in out
-    assert (tmp_path / "l.npz").is_file()
+    assert (tmp_path / "l.mcap").is_file()
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

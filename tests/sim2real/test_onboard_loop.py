@@ -13,6 +13,8 @@ import pytest
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.onboard.commands import CommandError, check_range, follow, parse_script, tour
 from gaitway_sim2real.onboard.controller import ControllerConfig, Mode
+from gaitway_sim2real.onboard.flight.opening import open_flight
+from gaitway_sim2real.onboard.flight.reading import read_flight
 from gaitway_sim2real.onboard.interface import Array, Signals
 from gaitway_sim2real.onboard.loop import Period, run_loop
 from gaitway_sim2real.onboard.policy import OnboardPolicy
@@ -193,16 +195,19 @@ def test_signals_end_in_damping_and_handlers_are_put_back(policy: OnboardPolicy,
     assert signal.getsignal(number) is before
 
 
-def test_an_exception_damps_writes_the_log_and_is_raised(policy: OnboardPolicy, tmp_path: Path) -> None:
+def test_an_exception_damps_is_recorded_and_is_raised(policy: OnboardPolicy, tmp_path: Path) -> None:
     def unplug(robot: LedgerRobot, signals: Signals) -> None:
         if robot.time > 0.7:
             raise ConnectionError("cable")
 
     robot = LedgerRobot(policy.contract, unplug)
+    flight = open_flight(tmp_path / "flight.mcap", robot.joint_names, {}, realtime=False)
     with pytest.raises(ConnectionError, match="cable"):
-        run(policy, robot, log=tmp_path / "log.npz")
+        run(policy, robot, flight=flight)
+    flight.close()
     assert [name for name, _ in robot.calls[-5:]] == ["damp"] * 5
-    assert (tmp_path / "log.npz").is_file()
+    recorded = read_flight(tmp_path / "flight.mcap")
+    assert recorded.events[-1].kind == "stop" and recorded.frame.time[-1] > 0.7
 
 
 def test_late_periods_are_counted_and_too_many_in_a_row_trip(policy: OnboardPolicy) -> None:
@@ -219,16 +224,22 @@ def test_commands_beyond_the_trained_range_are_clamped(policy: OnboardPolicy) ->
     assert {period.command for period in seen if period.mode is Mode.POLICY} == {(1.0, 0.0, -1.0)}
 
 
-def test_the_log_holds_what_happened(policy: OnboardPolicy, tmp_path: Path) -> None:
+def test_the_flight_holds_what_happened(policy: OnboardPolicy, tmp_path: Path) -> None:
     seen: list[Period] = []
     robot = LedgerRobot(policy.contract)
-    run(policy, robot, log=tmp_path / "run" / "log.npz", on_period=seen.append)
-    with np.load(tmp_path / "run" / "log.npz") as log:
-        assert tuple(log["joint_names"]) == robot.joint_names
-        assert list(log["mode"]) == [period.mode.value for period in seen]
-        np.testing.assert_array_equal(log["joint_pos"], [period.signals.joint_pos for period in seen])
-        np.testing.assert_array_equal(log["targets"], [period.targets for period in seen])
-        assert str(log["policy_sha256"]) == policy.contract.files["policy.onnx"]
+    log = open_flight(tmp_path / "flight.mcap", robot.joint_names, {}, realtime=False)
+    run(policy, robot, flight=log, on_period=seen.append)
+    log.close()
+    flight = read_flight(tmp_path / "flight.mcap")
+    assert flight.joint_names == robot.joint_names
+    assert flight.frame.mode[: len(seen)].tolist() == [period.mode.value for period in seen]
+    pos = [period.signals.joint_pos for period in seen]
+    np.testing.assert_array_equal(flight.state.joint_pos[: len(seen)], pos)
+    moving = [(k, period) for k, period in enumerate(seen) if np.isfinite(period.targets).all()]
+    assert len(moving) > 20
+    for k, period in moving:
+        np.testing.assert_array_equal(flight.frame.targets[k], period.targets)
+        np.testing.assert_array_equal(flight.frame.stiffness[k], period.stiffness)
 
 
 def test_command_scripts() -> None:

@@ -14,6 +14,7 @@ import torch
 from gaitway_sim2real.contract import BundleError, Contract
 from gaitway_sim2real.export import export_bundle
 from gaitway_sim2real.onboard.commands import CommandError
+from gaitway_sim2real.onboard.flight.reading import read_flight
 from gaitway_sim2real.onboard.policy import OnboardPolicy
 from gaitway_sim2real.twin import MujocoTwin, run_bundle
 from gaitway_tasks.actuators import dc_motor_torque
@@ -116,13 +117,15 @@ def test_damping_resists_motion_and_holds_no_position(standing: Path) -> None:
 
 def test_run_tracks_reports_and_logs(standing: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    report = run_bundle(standing, 2.0, command=FORWARD, log=tmp_path / "log.npz", echo=lines.append)
+    report = run_bundle(standing, 2.0, command=FORWARD, log=tmp_path / "log.mcap", echo=lines.append)
     assert report.exit_code == 0 and report.loop.policy_periods == 100
     assert report.linear_error == pytest.approx(0.5, abs=0.15)  # it does not walk
     assert len(lines) == 5 and "12 joints matched by name" in lines[0]
     assert lines[2].split("|")[0].strip() == "1" and lines[3].split("|")[0].strip() == "2"
     assert lines[-1].startswith("OK: finished after 100 policy periods; mean error 0.")
-    assert (tmp_path / "log.npz").is_file()
+    flight = read_flight(tmp_path / "log.mcap")
+    assert flight.robot == "anymal-c" and len(flight.policy) >= 100
+    assert flight.contract == Contract.load(standing) and flight.events[-1].kind == "stop"
 
 
 def test_runs_are_repeatable(standing: Path) -> None:

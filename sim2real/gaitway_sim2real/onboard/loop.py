@@ -11,10 +11,8 @@ import math
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from gaitway_tasks.robots.hardware import Hardware
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LOG_PERIODS = 200_000  # the .npz keeps the newest of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +77,6 @@ def run_loop(
     hardware: Hardware | None = None,
     estimator: Estimator | None = None,
     flight: FlightLog | None = None,
-    log: Path | None = None,
     on_period: Callable[[Period], None] | None = None,
     on_start: Callable[[Controller], None] | None = None,
     executor: Executor | None = None,
@@ -89,7 +85,7 @@ def run_loop(
 
     ``policy`` must have been made for ``robot.joint_names``. Commands are sent every ``robot.period`` if the robot has
     one, else at the policy's rate. Damping frames are sent whatever ends the loop: the end of the time, a trip, SIGINT,
-    SIGTERM, SIGHUP or an exception, which is raised afterwards. ``log`` gets signals, commands and targets as .npz.
+    SIGTERM, SIGHUP or an exception, which is raised afterwards. What happens is told to ``flight``, which stays open.
     ``on_start`` is given the controller before anything else, so that an operator can ask it for something.
     ``executor`` computes the policy otherwise than at once.
     """
@@ -102,13 +98,10 @@ def run_loop(
     if on_start is not None:
         on_start(controller)
     driver = _Driver(robot, controller, period)
-    periods: deque[Period] = deque(maxlen=LOG_PERIODS)
     with stop_signals(controller):
         try:
             while not controller.ended:
                 found = driver.turn()
-                if log is not None:
-                    periods.append(found)
                 if on_period is not None:
                     on_period(found)
                 driver.sleep()
@@ -117,8 +110,6 @@ def run_loop(
             raise
         finally:
             damp(robot, controller, config.damp)
-            if log is not None:
-                _write_log(log, policy, robot.joint_names, periods)
     return report(controller, driver.schedule.overruns)
 
 
@@ -238,18 +229,3 @@ def stop_signals(controller: Controller) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write_log(path: Path, policy: Policy, joint_names: tuple[str, ...], periods: deque[Period]) -> None:
-    columns: dict[str, Any] = {
-        "time": [period.time for period in periods],
-        "mode": [period.mode.value for period in periods],
-        "command": [period.command for period in periods],
-        "targets": [period.targets for period in periods],
-        "compute_us": [period.compute_us for period in periods],
-    }
-    for name in ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "stamp", *policy.contract.estimated):
-        columns[name] = [np.asarray(getattr(period.signals, name)) for period in periods]
-    columns |= {"joint_names": joint_names, "policy_sha256": policy.contract.files["policy.onnx"]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, allow_pickle=False, **{name: np.asarray(values) for name, values in columns.items()})
