@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -110,14 +110,14 @@ def rehearse_bundle(
     contract = Contract.load(bundle)
     notes = check_bundle(bundle, hardware, provided=tuple(contract.estimators or {}), i_know=True)
     calls = [call for group in groups for call in _calls(group, settings)]
-    trials: list[Trial] = []
+    done: dict[int, Trial] = {}
     trace = Trace()
     given = {"quirks": settings.quirks, "seed": settings.seed, "model": model}
-    for found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
-        trial, trace = found if isinstance(found, tuple) else (found, trace)
-        trials.append(trial)
+    for number, found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
+        done[number], trace = found if isinstance(found, tuple) else (found, trace)
         if progress is not None:
-            progress(len(trials), len(calls), trial)
+            progress(len(done), len(calls), done[number])
+    trials = [done[number] for number in range(len(calls))]
     if wire is None:
         notes += ("Processes on a real wire were left out.",)
     else:
@@ -157,18 +157,20 @@ def _fault(bundle: Path, hardware: Hardware, *, trouble: str, mode: Mode, **rest
     return rehearse_fault(bundle, hardware, next(each for each in TROUBLES if each.name == trouble), mode, **rest)
 
 
-def _run(jobs: int, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> Iterator[Any]:
-    """Results in the order of ``calls``."""
+def _run(
+    jobs: int, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+) -> Iterator[tuple[int, Any]]:
+    """Numbers of ``calls`` and their results, as they are done."""
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(calls))
     if jobs == 1:
-        for call, args, keys in calls:
-            yield call(*args, **keys)
+        for number, (call, args, keys) in enumerate(calls):
+            yield number, call(*args, **keys)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures: list[Future[Any]] = [pool.submit(call, *args, **keys) for call, args, keys in calls]
+        futures = {pool.submit(call, *args, **keys): number for number, (call, args, keys) in enumerate(calls)}
         try:
-            for future in futures:
-                yield future.result()
+            for future in as_completed(futures):
+                yield futures[future], future.result()
         finally:
             for future in futures:
                 future.cancel()
