@@ -39,7 +39,7 @@ class HandRobot:
         self.kind = kind
         self._states = self.bus.publisher(ros_topic(config.joint_states, JOINT_STATE))
         self._imus = self.bus.publisher(ros_topic(config.imu, IMU))
-        self._commands = self.bus.subscriber(ros_topic(config.command, kind))
+        self._commands = self.bus.subscriber(ros_topic(config.command, kind, depth=100))
         self._next = 0.0
         bus.attach(self.advance)
 

@@ -137,6 +137,25 @@ def test_damping_resists_motion_only(interface):
 
 
 @pytest.mark.parametrize("interface", ["effort", "position"])
+def test_an_old_velocity_is_not_opposed(interface):
+    robot, hand = driving(interface=interface)
+    hand.position, hand.velocity = RNG.normal(size=(2, 12))
+    step(robot)
+    hand.joints_speak = False
+    for _ in range(20):
+        step(robot)
+        robot.damp()
+    commands, pos = hand.heard(), hand.position[CANONICAL]
+    still = np.zeros(12) if interface == "effort" else pos
+    assert (commands[10] != still).all(), "20 ms without states"
+    np.testing.assert_array_equal(commands[-1], still)
+    hand.joints_speak = True
+    step(robot)
+    robot.damp()
+    assert (hand.heard()[-1] != still).all()
+
+
+@pytest.mark.parametrize("interface", ["effort", "position"])
 @pytest.mark.parametrize("bad", ["targets", "position"])
 def test_no_number_becomes_no_motion(interface, bad):
     robot, hand = driving(interface=interface)

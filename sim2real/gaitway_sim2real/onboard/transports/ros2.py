@@ -35,6 +35,8 @@ ENOUGH = 20
 """Joint states that make a connection."""
 SLOW = 2.5
 """Times the period of commands: joint states that come less often are too old to compute torques from."""
+OLD = 0.03
+"""Age of a joint state [s] from which no torque is computed: what opposed a velocity then may be driving it now."""
 MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 
@@ -207,12 +209,18 @@ class Ros2Robot:
         )
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
-        """As :meth:`RobotInterface.write`, the torque clipped to the effort limit; see the head of this module."""
+        """As :meth:`RobotInterface.write`, the torque clipped to the effort limit; see the head of this module.
+
+        Once joint states are :data:`OLD`, efforts are zero and positions the last that were measured.
+        """
         if self._commands is None or self._signals is None:
             raise DeployError("take over before commanding")
         pos, vel = self._signals.joint_pos, self._signals.joint_vel
         torque = np.asarray(stiffness, float) * (np.asarray(targets, float) - pos) - np.asarray(damping, float) * vel
         torque = np.where(np.isnan(torque), 0.0, np.clip(torque, -self._limit, self._limit))
+        assert self._joints is not None
+        if self.clock() - self._joints[0] > OLD:
+            torque = vel = np.zeros(len(pos))
         if self.config.interface == EFFORT:
             self._frame.values[:] = torque
         else:
