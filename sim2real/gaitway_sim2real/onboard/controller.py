@@ -224,7 +224,7 @@ class Controller:
         done = now - self.since + 1e-9
         if self.mode is Mode.INIT:
             self._enter(Mode.PASSIVE, now)
-        if self._request is Request.LOWER:
+        if self._request is Request.LOWER and not self._ending:
             self._lower(now, self._why)
         elif self.mode is Mode.PASSIVE and start:
             self._sent = (np.array(signals.joint_pos, float), *self.loose)
@@ -251,7 +251,7 @@ class Controller:
         """Begin the soft end, wherever the robot is."""
         if self.mode is Mode.PASSIVE:
             self.end(FINISHED, reason, now, failed=False)
-        elif self.mode in (Mode.RAMP, Mode.HOLD, Mode.POLICY) and not self._ending:
+        else:
             self.reason, self._ending = reason, True
             self._enter(Mode.SETTLE if self.mode is Mode.POLICY else Mode.LOWER, now)
 
