@@ -10,17 +10,23 @@ import onnx
 import onnxruntime
 from gaitway_sim2real.contract import Action, Actuator, Contract, Signal, TermLayout
 from gaitway_sim2real.golden import plausible_signals, record_golden
-from gaitway_tasks.robots import ANYMAL_C, Robot
+from gaitway_tasks.robots import ANYMAL_C, DCMotor, Robot
 from onnx import TensorProto, helper, numpy_helper
 
-INPUTS = {"joint_pos": 12, "joint_vel": 12, "imu_quat_wxyz": 4, "gyro": 3, "command": 3, "state": 1}
-OUTPUTS = {"joint_pos_target": 12, "action": 12, "next_state": 1}
+
+def inputs(joints: int) -> dict[str, int]:
+    """Width of each input of a policy for so many joints."""
+    return {"joint_pos": joints, "joint_vel": joints, "imu_quat_wxyz": 4, "gyro": 3, "command": 3, "state": 1}
+
+
+def outputs(joints: int) -> dict[str, int]:
+    return {"joint_pos_target": joints, "action": joints, "next_state": 1}
 
 
 def stand_graph(pose: tuple[float, ...]) -> onnx.ModelProto:
     """``joint_pos_target = pose``; every input is read with weight zero, since a graph must use its inputs."""
     nodes, terms = [], []
-    for name in INPUTS:
+    for name in inputs(len(pose)):
         nodes.append(helper.make_node("ReduceSum", [name, "axis"], [f"{name}_sum"], keepdims=1))
         terms.append(f"{name}_sum")
     nodes += [
@@ -42,8 +48,8 @@ def stand_graph(pose: tuple[float, ...]) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "stand",
-        signals(INPUTS),
-        signals(OUTPUTS),
+        signals(inputs(len(pose))),
+        signals(outputs(len(pose))),
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -58,8 +64,9 @@ def make_stand_bundle(
     stiffness: float = 150.0,
     damping: float | None = None,
     speed: float = 1.0,
+    effort_limit: float | None = None,
 ) -> Path:
-    """Write a complete bundle of the standing policy for a robot with twelve joints of one kind.
+    """Write a complete bundle of the standing policy for a robot whose joints get one law, its first.
 
     Gains are stiff by default: ANYmal's own 40 N m/rad are too soft to hold it up without feedback. ``speed`` is the
     largest command, in each way.
@@ -72,7 +79,7 @@ def make_stand_bundle(
     ranges = np.array([[-speed, speed]] * 3)
     signals = plausible_signals(np.array(robot.default_joint_pos), ranges, steps=8, batch=1, step_dt=0.02, seed=0)
     np.savez(folder / "golden.npz", allow_pickle=False, **record_golden(session, signals, 1))
-    law = robot.joint_actuators[0]
+    law, joints = robot.joint_actuators[0], len(robot.joint_names)
     contract = Contract(
         task="stand",
         robot=robot.name,
@@ -83,15 +90,15 @@ def make_stand_bundle(
         actuators=(
             Actuator(
                 joints=robot.joint_names,
-                law="dc_motor",
+                law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
                 stiffness=stiffness,
                 damping=law.damping if damping is None else damping,
-                effort_limit=law.effort_limit,
-                saturation_effort=law.saturation_effort,
-                velocity_limit=law.velocity_limit,
+                effort_limit=law.effort_limit if effort_limit is None else effort_limit,
+                saturation_effort=getattr(law, "saturation_effort", None),
+                velocity_limit=getattr(law, "velocity_limit", None),
             ),
         ),
-        action=Action(kind="joint_position", scale=(0.5,) * 12, offset=robot.default_joint_pos),
+        action=Action(kind="joint_position", scale=(0.5,) * joints, offset=robot.default_joint_pos),
         control_dt=0.02,
         physics_dt=0.005,
         base_body="base",
@@ -99,8 +106,8 @@ def make_stand_bundle(
         init_height=robot.init_height,
         commands={"base_velocity": dict.fromkeys(("lin_vel_x", "lin_vel_y", "ang_vel_z"), (-speed, speed))},
         conventions={"quaternion": "w, x, y, z"},
-        inputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in INPUTS.items()),
-        outputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in OUTPUTS.items()),
+        inputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in inputs(joints).items()),
+        outputs=tuple(Signal(name=n, shape=("N", d), unit="1") for n, d in outputs(joints).items()),
         state_dim=1,
         observation=(TermLayout(term="none", dim=1, history=1, scale=1.0, clip=None, signals=("command",)),),
         software={"gaitway": "test"},

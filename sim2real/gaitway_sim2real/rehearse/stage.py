@@ -49,6 +49,11 @@ class Performance:
         return self.report.reason if self.report.ok else f"{self.report.cause}: {self.report.reason}"
 
 
+def hangs(hardware: Hardware) -> bool:
+    """Whether it is rehearsed on a stand: nobody lets a robot on two feet lie down and stand up by a ramp."""
+    return len(ROBOTS[hardware.robot].foot_names) < 4
+
+
 class Player:
     """The bundle's policy, between whose output and the controller something can be put while it runs."""
 
@@ -98,7 +103,13 @@ class Stage:
         self.bundle, self.hardware = Path(bundle), hardware
         self.bus = MemoryBus("controller")
         self.twin = Twin(
-            ROBOTS[hardware.robot], self.bus.join("robot"), quirks=quirks or Quirks(), seed=seed, model=model
+            ROBOTS[hardware.robot],
+            self.bus.join("robot"),
+            hardware=hardware,
+            quirks=quirks or Quirks(),
+            seed=seed,
+            model=model,
+            hung=hangs(hardware),
         )
         self.bus.attach(self.twin.advance)
         contract = Contract.load(bundle)
