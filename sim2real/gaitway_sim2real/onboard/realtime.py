@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+RECEIVING = ("recv", "dq.", "tev")
+"""How Cyclone's names begin of the threads that receive, deliver, and mind timeouts."""
 PRIORITY = 40
 """Of the loop, among real-time threads: below the kernel's own interrupt threads (50)."""
 SWITCH_INTERVAL = 2e-4
@@ -54,22 +57,39 @@ def realtime() -> Iterator[tuple[str, ...]]:
 
 @contextlib.contextmanager
 def prioritised(priority: int) -> Iterator[bool]:
-    """:func:`prioritise`, and as before at the end; gives False if it is not allowed."""
-    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    """:func:`prioritise`, and as before at the end; gives False if it is not allowed.
+
+    So are the threads that bring DDS's messages into this process, as far as there are any by now: a loop that is on
+    time learns of nothing while they wait for a busy machine.
+    """
+    threads = [0, *_receiving()]
+    before = [(thread, os.sched_getscheduler(thread), os.sched_getparam(thread)) for thread in threads]
     try:
-        yield prioritise(priority)
+        allowed = [prioritise(priority, thread) for thread in threads]
+        yield all(allowed)
     finally:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, policy, parameter)
+        for thread, policy, parameter in before:
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(thread, policy, parameter)
 
 
-def prioritise(priority: int) -> bool:
-    """Schedule the calling thread before all ordinary ones; False if that is not allowed."""
+def prioritise(priority: int, thread: int = 0) -> bool:
+    """Schedule a thread, the calling one by default, before all ordinary ones; False if that is not allowed."""
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+        os.sched_setscheduler(thread, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except OSError:
         return False
     return True
+
+
+def _receiving() -> list[int]:
+    """Ids of this process's threads that belong to Cyclone and handle what arrives, by the names it gives them."""
+    found = []
+    for task in Path("/proc/self/task").glob("*"):
+        with contextlib.suppress(OSError):
+            if (task / "comm").read_text().startswith(RECEIVING):
+                found.append(int(task.name))
+    return found
 
 
 def _libc(function: str, *arguments: int) -> bool:

@@ -1,0 +1,23 @@
+import os
+
+import pytest
+from gaitway_sim2real.onboard.realtime import _receiving, prioritised
+
+
+def test_threads_that_bring_messages_are_scheduled_as_the_loop_is(dds_domain):
+    pytest.importorskip("cyclonedds")
+    from gaitway_sim2real.onboard.wire.dds import DdsBus
+
+    bus = DdsBus("lo", dds_domain)
+    try:
+        threads = _receiving()
+        assert threads and os.getpid() not in threads
+        before = [os.sched_getscheduler(thread) for thread in (0, *threads)]
+        with prioritised(5) as allowed:
+            if not allowed:
+                pytest.skip("real-time scheduling is not allowed here")
+            assert {os.sched_getscheduler(thread) & 0xF for thread in (0, *threads)} == {os.SCHED_FIFO}
+            assert {os.sched_getparam(thread).sched_priority for thread in (0, *threads)} == {5}
+        assert [os.sched_getscheduler(thread) for thread in (0, *threads)] == before
+    finally:
+        bus.close()
