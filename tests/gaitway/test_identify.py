@@ -20,7 +20,7 @@ from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
 from gaitway.cli import main
 
-SECONDS = 12.0
+SECONDS = 10.0
 TRUTH = RobotParameters(
     robot="go2",
     delay=0.012,
@@ -55,7 +55,7 @@ def flight(tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_from_a_flight_to_a_parameter_file(flight, tmp_path, capsys):
     out = tmp_path / "found" / "params.yaml"
-    words = ["identify", str(flight.parent), "--robot", "unitree-go2", "--out", str(out), "--share", "type"]
+    words = ["identify", str(flight.parent), "--robot", "unitree-go2", "--out", str(out), "--share", "robot"]
     assert main([*words, "--threads", "1"]) == 0
     found = load_parameters(out, "go2")
     assert found.delay == pytest.approx(TRUTH.delay, abs=2e-3)

@@ -33,9 +33,6 @@ class Values:
     torque_lag: float = 0.0
     """By which reported torques are old [s]."""
 
-    def replace(self, **changes: float) -> Values:
-        return replace(self, **changes)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:

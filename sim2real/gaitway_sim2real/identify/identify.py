@@ -123,9 +123,12 @@ def identify(
     say(f"rough fit: {_shared(rough)}")
     unknowns = choose(hung, fit.damping.mean(0), share=share, has_torque=fit.torque is not None)
     theta = _theta(unknowns, rough)
-    few = fit.take(slice(None, None, FEW if len(fit) >= 4 * FEW else 1))
-    solution = solve(hung, few, unknowns, theta, iterations=FEW_ITERATIONS, say=lambda text: say(f"part of it, {text}"))
-    solution = solve(hung, fit, unknowns, solution.theta, iterations=ITERATIONS, say=lambda text: say(f"all, {text}"))
+    iterations = FEW_ITERATIONS
+    if len(fit) >= 4 * FEW:
+        some = fit.take(slice(None, None, FEW))
+        near = solve(hung, some, unknowns, theta, iterations=iterations, say=lambda text: say(f"part of it, {text}"))
+        theta, iterations = near.theta, ITERATIONS
+    solution = solve(hung, fit, unknowns, theta, iterations=iterations, say=lambda text: say(f"all of it, {text}"))
     values, judge = unknowns.values(solution.theta), Judge.of(held_out)
     return Identification(
         robot=robot,

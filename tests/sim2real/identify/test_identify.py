@@ -1,4 +1,4 @@
-"""Hidden parameters of a hung Go2, simulated without the fit's code, are found from 14 s of noisy motion."""
+"""Hidden parameters of a hung Go2, simulated without the fit's code, are found from 12 s of noisy motion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gaitway_tasks.robots import ANYMAL_C, GO2, H1
 from gaitway_tasks.robots.parameters import RobotParameters
 from sim2real.identify.hung_robot import hidden, record
 
-SECONDS, TILT = 14.0, 0.1
+SECONDS, TILT = 12.0, 0.1
 
 
 @pytest.fixture(scope="module")
