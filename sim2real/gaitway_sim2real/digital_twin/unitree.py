@@ -40,7 +40,6 @@ class UnitreeSide:
     """Speaks for a robot whose joints are in the order of the wire."""
 
     period = 0.002
-    faults = frozenset(Fault)
 
     def __init__(
         self, bus: Bus, hardware: Hardware, foot_names: tuple[str, ...], quirks: Quirks, sport: SportMode | None
@@ -49,6 +48,7 @@ class UnitreeSide:
         self.counters, self.remote = Counters(), Remote()
         command, state = COMMANDS[hardware.family], STATES[hardware.family]
         self._go = hardware.family == "unitree_go"
+        self.faults = frozenset(Fault) if self._go else frozenset(Fault) - {Fault.LOST}
         self.command_topic = Topic(COMMAND, command.name, depth=QUEUE)
         self._commands = bus.subscriber(self.command_topic)
         self._states = bus.publisher(Topic(STATE, state.name))

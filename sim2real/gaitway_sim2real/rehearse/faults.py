@@ -16,7 +16,7 @@ from ..digital_twin.quirks import Quirks
 from ..onboard.commands import follow, tour
 from ..onboard.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
 from ..onboard.interface import Array
-from .stage import Performance, Stage
+from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Check, Trial
 
 AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5}
@@ -117,6 +117,13 @@ TROUBLES = (
         modes=(Mode.POLICY,),
     ),
 )
+
+
+def possible(trouble: Trouble, hardware: Hardware) -> bool:
+    """Whether it can happen to this robot, as it is rehearsed."""
+    if trouble.name == Fault.FALL:
+        return not hangs(hardware)
+    return trouble.name != Fault.LOST or hardware.family != "unitree_hg"  # whose motors tell of no lost messages
 
 
 def rehearse_fault(

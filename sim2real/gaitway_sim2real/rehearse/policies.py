@@ -51,7 +51,7 @@ def rehearse_policy(
         ),
         facts={
             "command frames": float(len(audit.frames)),
-            "the same with the twin's true state": _true_share(stage),
+            "largest torque with the twin's true state, of the limit": _true_share(stage),
             "policy lasted [s]": (ended or math.nan) - began if began is not None else math.nan,
         },
     )

@@ -14,14 +14,13 @@ from typing import Any
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..contract import CONTRACT_FILE, Contract, sha256
-from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
 from ..onboard.controller import Mode
 from ..onboard.preflight import check_bundle
 from ..onboard.verdict import REHEARSAL_FILE, seal
 from ..validate.suite import software
 from .adversary import ADVERSARIES
-from .faults import TROUBLES, Trouble, rehearse_fault
+from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
 from .policies import rehearse_policy
 from .report import render_page
@@ -113,7 +112,7 @@ def rehearse_bundle(
     notes = check_bundle(bundle, hardware, provided=tuple(contract.estimators or {}), i_know=True)
     if hangs(hardware):
         notes += ("The robot hung on its stand all the time: whether it stands and walks was not tried, nor its fall.",)
-    calls = [call for group in groups for call in _calls(group, settings, hangs(hardware))]
+    calls = [call for group in groups for call in _calls(group, settings, hardware)]
     done: dict[int, Trial] = {}
     trace = Trace()
     given = {"quirks": settings.quirks, "seed": settings.seed, "model": model}
@@ -142,7 +141,7 @@ def rehearse_bundle(
     return rehearsal, trace
 
 
-def _calls(group: str, settings: Settings, hung: bool) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+def _calls(group: str, settings: Settings, hardware: Hardware) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     """Functions that make the trials of a group, with what is their own of the arguments."""
     if group == NOMINAL:
         return [(rehearse_nominal, {"seconds": settings.seconds})]
@@ -152,7 +151,7 @@ def _calls(group: str, settings: Settings, hung: bool) -> list[tuple[Callable[..
         (_fault, {"trouble": trouble.name, "mode": mode})
         for trouble in settings.troubles
         for mode in MODES
-        if mode in trouble.modes and not (hung and trouble.name == Fault.FALL)
+        if mode in trouble.modes and possible(trouble, hardware)
     ]
 
 
