@@ -39,13 +39,13 @@ def serve(
     every: Callable[[], None] = lambda: None,
 ) -> ServeReport:
     """Step ``twin`` by the clock of ``bus`` for ``seconds``, or until ``stopped``; ``every`` is called each time."""
-    twin.skip(bus.clock() - twin.time)
-    started, cpu = bus.clock(), time.process_time()
     skipped = worst = 0.0
     gc.collect()
     gc.freeze()
     with prioritised(PRIORITY), contextlib.ExitStack() as stack:
         stack.callback(gc.unfreeze)
+        twin.skip(bus.clock() - twin.time)
+        started, cpu = bus.clock(), time.process_time()
         while not stopped() and bus.clock() - started < seconds:
             bus.sleep_until(twin.time + twin.side.period)
             behind = bus.clock() - twin.time - twin.side.period
