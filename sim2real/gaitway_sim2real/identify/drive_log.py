@@ -93,7 +93,7 @@ def drive_log(flight: Flight, robot: Robot) -> DriveLog:
             torque=torque,
             gravity=gravity_in_base(quat[sane] / norm[sane, None]),
             frame_time=np.asarray(frame.time, float),
-            targets=np.asarray(frame.targets, float)[:, order],
+            targets=np.nan_to_num(np.asarray(frame.targets, float)[:, order]),  # damping follows none
             stiffness=np.asarray(frame.stiffness, float)[:, order],
             damping=np.asarray(frame.damping, float)[:, order],
         ),
