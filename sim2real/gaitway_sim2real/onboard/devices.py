@@ -52,9 +52,9 @@ class Sticks:
 
 def _beyond(share: float) -> float:
     """A stick without its dead zone."""
-    share = max(-1.0, min(1.0, share))
     if not abs(share) > DEADZONE:  # also true of NaN
         return 0.0
+    share = max(-1.0, min(1.0, share))
     return (share - DEADZONE if share > 0.0 else share + DEADZONE) / (1.0 - DEADZONE)
 
 

@@ -1,0 +1,96 @@
+"""``gaitway deploy``: over loopback to a twin, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaitway.cli import main
+
+pytest.importorskip("cyclonedds")
+
+DOMAIN = str(100 + (os.getpid() + 60) % 120)
+GO2 = ["--robot", "unitree-go2", "--interface", "lo", "--domain", DOMAIN]
+PATIENT = [
+    f"--limit={name}"
+    for name in ("max_state_age=5", "max_stall=5", "max_overruns=100000", "max_policy_overruns=500", "max_silence=5")
+]
+"""A busy machine is no fault here."""
+
+
+def refused(capsys: Any, *words: str) -> str:
+    assert main(["deploy", *words]) == 2
+    return str(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*GO2], "give a bundle, or --excite without one"),
+        (["b", "--excite", "30", *GO2], "give a bundle, or --excite without one"),
+        (["b", "--seconds", "0", *GO2], "--seconds 0.0: give a length above zero"),
+        (["--excite", "30", "--command", "0.5,0,0", *GO2], "--excite has its own motion"),
+        (["b", "--limit", "max_tild=1", *GO2], "write NAME=VALUE with one of max_state_age"),
+        (["b", *GO2], "no bundle at b: no such folder"),
+        (["b", "--robot", "spot", "--interface", "lo"], "unknown robot 'spot': known are unitree-go2"),
+        (["b", "--robot", "ros2", "--interface", "lo"], "--config robot.yaml"),
+        (["--excite", "30", "--robot", "unitree-go2", "--interface", "eth99", "--yes"], "no network interface 'eth99'"),
+        (["--excite", "30", *GO2], "there is no terminal to ask on"),
+        (["--excite", "5", "--yes", *GO2], "give it at least 10 s"),
+        (["--excite", "30", "--yes", "--log", "no.txt", *GO2], "no.txt"),
+        (["--excite", "30", "--yes", *GO2], "nobody offers rt/lowstate"),
+    ],
+)
+def test_refused_before_anything_is_sent(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
+    assert message in refused(capsys, *words)
+
+
+@pytest.fixture
+def twin() -> Iterator[subprocess.Popen[str]]:
+    pytest.importorskip("mujoco")
+    words = [sys.executable, "-m", "gaitway", "twin", "unitree-go2", "--hung", "--domain", DOMAIN]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and "hung on a stand" in process.stdout.readline()
+    yield process
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.mark.slow
+def test_a_deployment_ends_well_and_leaves_a_flight(twin: subprocess.Popen[str], tmp_path: Path) -> None:
+    flight = tmp_path / "flight.mcap"
+    words = [sys.executable, "-m", "gaitway", "deploy", "--excite", "600", *GO2, "--auto", "--yes", *PATIENT]
+    deploy = subprocess.Popen(
+        [*words, "--log", str(flight)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    assert deploy.stdout is not None
+    said = []
+    for line in deploy.stdout:
+        said.append(line)
+        if line.startswith("policy: the policy drives"):
+            break
+    time.sleep(1.0)
+    deploy.send_signal(signal.SIGTERM)
+    rest, _ = deploy.communicate(timeout=60)
+    text = "".join(said) + rest
+    assert deploy.returncode == 0, text
+    for part in ("states at", "battery 90 %", "passive: ready", "ENDED: stopped by SIGTERM", "500 Hz: period error"):
+        assert part in text
+    from gaitway_sim2real.onboard.flight.reading import read_flight
+
+    found = read_flight(flight)
+    modes = [event.text for event in found.events if event.kind == "mode"]
+    assert modes == ["passive", "ramp", "hold", "policy", "damp"] and found.robot == "go2"
+    assert not found.frame.stiffness[-100:].any()
