@@ -193,7 +193,7 @@ def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -
     from gaitway_sim2real.onboard.policy import OnboardPolicy
 
     policy = OnboardPolicy(args.bundle, robot.joint_names)
-    estimator = open_estimator(args.bundle, robot.joint_names, robot.period)
+    estimator = open_estimator(args.bundle, robot.joint_names, robot.period, hardware.feet)
     return policy, estimator, args.seconds or float("inf")
 
 
@@ -264,7 +264,7 @@ def _checklist(
 def _confirm(args: argparse.Namespace) -> None:
     if args.yes:
         return
-    print("  Is the robot on its stand or clear of people, the area free, a hand on the stop button, the battery tied?")
+    print("  Is the robot on its stand or clear of people, the area free, and a hand on the stop button?")
     if input("take over the motors? [y/N] ").strip().lower() not in ("y", "yes"):
         raise UserError("not taken over: nothing was sent")
 

@@ -97,7 +97,7 @@ class Fault:
 CHECKS = (
     "second_writer", "checksum", "state_age", "frozen_tick", "imu", "not_finite", "tilt", "joint_limit",
     "joint_velocity", "temperature", "battery", "motor_lost", "not_ready", "policy_output", "policy_overrun",
-    "loop_overrun", "hung", "damping",
+    "loop_overrun", "hung", "exception", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
 ALWAYS_FATAL = ("second_writer",)
@@ -190,15 +190,18 @@ class SafetyFilter:
 
     def _position_fault(self, pos: Array) -> Fault:
         if not np.isfinite(pos).all():
-            return Fault("not_finite", f"joint_pos is not finite: {np.asarray(pos).tolist()}")
+            return Fault("not_finite", f"the position of {self._not_finite(pos)} is not finite")
         margin = self.limits.joint_pos_margin
         beyond = np.maximum(self._lowest - pos, pos - self._highest) + margin
         worst = int(beyond.argmax())
         return Fault("joint_limit", f"{self.joint_names[worst]} is {beyond[worst]:.2f} rad beyond its range")
 
+    def _not_finite(self, values: Array) -> str:
+        return ", ".join(self.joint_names[joint] for joint in np.flatnonzero(~np.isfinite(values)))
+
     def _velocity_fault(self, vel: Array, speed: Array) -> Fault:
         if not np.isfinite(vel).all():
-            return Fault("not_finite", f"joint_vel is not finite: {np.asarray(vel).tolist()}")
+            return Fault("not_finite", f"the velocity of {self._not_finite(vel)} is not finite")
         worst = int((speed - self.max_vel).argmax())
         name, limit = self.joint_names[worst], self.max_vel[worst]
         return Fault("joint_velocity", f"{name} turns at {speed[worst]:.1f} rad/s (limit {limit:g})")
