@@ -44,6 +44,11 @@ def run_path(tmp_path_factory) -> Path:
         "record",
         "diagnose",
         "run",
+        "deploy",
+        "twin",
+        "rehearse",
+        "replay",
+        "identify",
         "doctor",
     ],
 )
@@ -57,7 +62,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 15
+    assert len(COMMANDS) == 20
 
 
 def test_version_is_the_one_of_the_project(capsys):
