@@ -26,6 +26,8 @@ REACTION = 0.5
 START = 40.0
 """For both processes to be there and the policy to run [s]."""
 LISTEN = 0.01
+TELLING = ("ENDED", "TRIPPED", "guardian:", "policy:", "loop:")
+"""How those lines of a deployment begin that say what became of it."""
 PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50", "max_silence=0.25")
 """Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
 
@@ -201,8 +203,10 @@ class _Play:
         )
 
     def _last_words(self) -> str:
+        """How it ended and kept its time, in its own words and those of its guardian; or why it did not begin."""
         lines = (self.folder / "deploy.txt").read_text("utf-8", "replace").replace("\r", "\n").strip().splitlines()
-        return lines[-1].strip() if lines else "it said nothing"
+        telling = [line.strip() for line in lines if line.strip().startswith(TELLING)]
+        return "; ".join(telling) or (lines[-1].strip() if lines else "it said nothing")
 
 
 def _longest_gap(times: Sequence[float]) -> float:
