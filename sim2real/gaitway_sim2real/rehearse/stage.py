@@ -119,7 +119,7 @@ class Stage:
         self.robot = UnitreeRobot(hardware, self.bus)
         self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
         self.executor = Absent(self.policy)
-        self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period)
+        self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
         self.witness = Witness()
 
     def perform(

@@ -157,7 +157,7 @@ def test_the_unit_may_sit_anywhere(bundle: Path, tmp_path: Path, sway: Sway) -> 
     moved.write_text(text.replace('<site name="imu"', '<site name="imu" pos="0.3 0 0.1"'))
     body = read_legs(moved, "base", ANYMAL_C.foot_names)
     estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
-    estimator._set_up(body, sway.robot.joint_names, DT, estimator.noise)
+    estimator._set_up(body, sway.robot.joint_names, DT, (), estimator.noise)
     states = sway.step(1.6, sway=0.08)
     gyros = np.array([signals.gyro for signals, _ in states])
     true = np.array([np.zeros(3), *np.diff(gyros, axis=0) / DT])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ..interface import Array as Signal
 from ..interface import Signals
 from .kinematics import FootKinematics
 
@@ -15,21 +18,26 @@ SWING, STANCE = 0.06, 0.2
 """Shares of the weight below which a foot surely swings and above which it surely stands."""
 SETTLING = 1.0
 """Over how long the sensors' unit is learnt [s]."""
-LEVEL = 0.02
-"""Without forces, feet this much higher than the lowest surely swing [m]."""
+LEVEL = 0.03
+"""Feet this much higher than the lowest seem to swing [m]."""
+RAISED = 0.1
+"""What the torque of such a foot's leg still counts: it may stand on a step."""
 
 
 class ContactDetector:
     """How surely each foot stands, from 0 to 1, (F,); by the best signal that a state has.
 
-    Drives' torques come first: -J^-T tau is the force on a foot whose leg is light, in newtons, and needs no
-    calibration. Feet's own sensors come second, against the weight that they show on average, since their unit and
-    offset are theirs. With neither, the lowest feet are taken to stand.
+    Feet's own sensors come first, against the weight that they show on average, since unit and offset are theirs.
+    Torques of the drives come second: -J^-T tau is the force on a foot whose leg has no mass. Real legs have, so that
+    a leg which swings seems to press; it seldom does so on the ground, and feet above the lowest count less. With
+    neither signal the lowest feet are taken to stand.
     """
 
-    def __init__(self, kinematics: FootKinematics, mass: float):
+    def __init__(self, kinematics: FootKinematics, mass: float, sensors: Sequence[int] = ()):
+        """``mass`` of the robot [kg]; ``sensors`` is the foot under each sensor, empty where there are none."""
         self._kinematics, self._weight = kinematics, mass * GRAVITY
-        self._feet = len(kinematics.contact)
+        self._sensors = np.array(sensors, dtype=np.intp)
+        self._force = np.zeros(len(kinematics.contact))
         self._ridge = 1e-6 * np.eye(3)
         self.reset()
 
@@ -37,15 +45,22 @@ class ContactDetector:
         self._shown = 0.0
 
     def update(self, signals: Signals, up: Array, dt: float) -> Array:
-        if signals.joint_torque is not None and self._weight > 0.0:
-            return self._grade(self.loads(np.asarray(signals.joint_torque, dtype=float)) @ up / self._weight)
-        if signals.foot_force is not None and np.size(signals.foot_force) == self._feet:
-            force = np.maximum(np.asarray(signals.foot_force, dtype=float), 0.0)
-            total = float(force.sum())
-            self._shown += (total - self._shown) * (min(1.0, dt / SETTLING) if self._shown > 0.0 else 1.0)
-            return self._grade(force / max(self._shown, 1e-9))
+        if len(self._sensors) and signals.foot_force is not None and self._sense(signals.foot_force, dt):
+            return _grade(self._force / self._shown)
         height = self._kinematics.contact @ up
-        return np.asarray(np.clip(1.0 - (height - height.min()) / LEVEL, 0.0, 1.0), dtype=float)
+        low: Array = np.maximum(0.0, 1.0 - (height - height.min()) / LEVEL)
+        if signals.joint_torque is None or not self._weight:
+            return low
+        load = self.loads(np.asarray(signals.joint_torque, dtype=float)) @ up
+        return _grade(load / self._weight) * (RAISED + (1.0 - RAISED) * low)
+
+    def _sense(self, force: Signal, dt: float) -> bool:
+        """Take in the sensors; False if they show nothing, as if nobody had connected them."""
+        self._force[self._sensors] = force
+        np.maximum(self._force, 0.0, out=self._force)
+        total = float(self._force.sum())
+        self._shown += (total - self._shown) * (min(1.0, dt / SETTLING) if self._shown > 0.0 else 1.0)
+        return self._shown > 0.0
 
     def loads(self, torque: Array) -> Array:
         """Force of the ground on each foot [N], base frame, (F, 3), if its leg were without mass."""
@@ -54,6 +69,6 @@ class ContactDetector:
         square = jacobian @ jacobian.transpose(0, 2, 1) + self._ridge
         return np.asarray(-np.linalg.solve(square, pull)[:, :, 0], dtype=float)
 
-    @staticmethod
-    def _grade(share: Array) -> Array:
-        return np.asarray(np.clip((share - SWING) / (STANCE - SWING), 0.0, 1.0), dtype=float)
+
+def _grade(share: Array) -> Array:
+    return np.minimum(1.0, np.maximum(0.0, (share - SWING) / (STANCE - SWING)))

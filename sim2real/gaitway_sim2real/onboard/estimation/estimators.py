@@ -10,16 +10,19 @@ from .estimator import Estimator
 from .leg_inertial import LegInertialEstimator
 
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {"leg-inertial": LegInertialEstimator}
-"""Made from a bundle, the robot's joint names and the usual time between two states [s]."""
+"""Made from a bundle, the robot's joint names, the time between two states [s] and the feet under its sensors."""
 USUAL = {"base_lin_vel": "leg-inertial"}
 """The estimator of an input where nobody says otherwise; for others, the robot's own software is asked."""
 
 
-def open_estimator(bundle: str | Path, joint_names: Sequence[str], period: float = 0.002) -> Estimator | None:
+def open_estimator(
+    bundle: str | Path, joint_names: Sequence[str], period: float = 0.002, feet: Sequence[str] = ()
+) -> Estimator | None:
     """The estimator that a bundle names, or None; what it does not :attr:`~Estimator.provide` is the robot's to give.
 
-    ``joint_names`` is the robot's own order, ``period`` the usual time between two states [s]. Raises
-    :class:`BundleError` for a name that is not known here, or for one that does not estimate what it shall.
+    ``joint_names`` is the robot's own order, ``period`` the usual time between two states [s], ``feet`` the foot under
+    each of the robot's force sensors. Raises :class:`BundleError` for a name that is not known here, or for one that
+    does not estimate what it shall.
     """
     named = Contract.load(bundle).estimators or {}
     if unknown := sorted(set(named.values()) - set(ESTIMATORS)):
@@ -29,7 +32,7 @@ def open_estimator(bundle: str | Path, joint_names: Sequence[str], period: float
         )
     if not named:
         return None
-    estimator = ESTIMATORS[next(iter(named.values()))](bundle, joint_names, period)
+    estimator = ESTIMATORS[next(iter(named.values()))](bundle, joint_names, period, feet)
     if wrong := [signal for signal in named if signal not in estimator.provides]:
         raise BundleError(
             f"{bundle} wants {', '.join(wrong)} from an estimator of {', '.join(estimator.provides)}: "

@@ -23,33 +23,33 @@ from ..contract import Contract
 from ..interface import Array, Signals
 from .contacts import GRAVITY, ContactDetector
 from .kinematics import FootKinematics
-from .legs import LeggedBody, read_legs
+from .legs import LegError, LeggedBody, read_legs
 
 Matrix = NDArray[np.float64]
 
 GATE = 11.3
 """Squared Mahalanobis distance beyond which a foot counts less: 99 % of a chi-squared with 3 degrees of freedom."""
-FAR = 100.0
+FAR = 400.0
 """The same for its vertical velocity. Rubber and ground give way at touch-down and come back slowly: a gate that shut
 out the one and not the other would leave a mean."""
-DIAGONAL = np.diag_indices(6)
+UNIT = np.eye(3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilterNoise:
     """Standard deviations that the filter assumes."""
 
-    accelerometer: float = 1.0
+    accelerometer: float = 0.5
     """Of one reading, vibration and a wrong attitude included [m/s^2]."""
     bias: float = 0.3
     """Of the accelerometer's bias at the start [m/s^2]."""
     bias_walk: float = 0.01
     """Of its change in one second [m/s^2]."""
-    joint_vel: float = 0.15
+    joint_vel: float = 0.1
     """Of a joint's velocity [rad/s]."""
     gyro: float = 0.02
     """Of the angular velocity, its bias included [rad/s]."""
-    slip: float = 0.05
+    slip: float = 0.02
     """Of the velocity of a foot that stands [m/s]."""
     sink: float = 0.3
     """Of the vertical velocity of a foot that stands, whose rubber gives way [m/s]."""
@@ -73,30 +73,47 @@ class LegInertialEstimator:
     provides: tuple[str, ...] = ("base_lin_vel",)
 
     def __init__(
-        self, bundle: str | Path, joint_names: Sequence[str], period: float = 0.002, noise: FilterNoise | None = None
+        self,
+        bundle: str | Path,
+        joint_names: Sequence[str],
+        period: float = 0.002,
+        feet: Sequence[str] = (),
+        noise: FilterNoise | None = None,
     ):
         """``joint_names`` is the robot's own order; ``period`` the usual time between two states [s].
 
-        Raises :class:`gaitway_sim2real.onboard.estimation.legs.LegError` if the bundle's robot.xml cannot be read.
+        ``feet`` are the foot bodies under the sensors of ``Signals.foot_force``, in its order, as
+        :attr:`gaitway_tasks.robots.hardware.Hardware.feet`; without, those sensors are not used. Raises
+        :class:`gaitway_sim2real.onboard.estimation.legs.LegError` if the bundle's robot.xml cannot be read.
         """
         contract = Contract.load(bundle)
         body = read_legs(Path(bundle) / "robot.xml", contract.base_body, contract.foot_bodies)
-        self._set_up(body, joint_names, period, noise or FilterNoise())
+        self._set_up(body, joint_names, period, feet, noise or FilterNoise())
 
     @classmethod
     def of_robot(
-        cls, robot: Robot, joint_names: Sequence[str], period: float = 0.002, noise: FilterNoise | None = None
+        cls,
+        robot: Robot,
+        joint_names: Sequence[str],
+        period: float = 0.002,
+        feet: Sequence[str] = (),
+        noise: FilterNoise | None = None,
     ) -> LegInertialEstimator:
         """The estimator of a known robot, for who has no bundle."""
         estimator = cls.__new__(cls)
         body = read_legs(robot.mjcf, robot.base_name, robot.foot_names)
-        estimator._set_up(body, joint_names, period, noise or FilterNoise())
+        estimator._set_up(body, joint_names, period, feet, noise or FilterNoise())
         return estimator
 
-    def _set_up(self, body: LeggedBody, joint_names: Sequence[str], period: float, noise: FilterNoise) -> None:
+    def _set_up(
+        self, body: LeggedBody, joint_names: Sequence[str], period: float, feet: Sequence[str], noise: FilterNoise
+    ) -> None:
+        known = [leg.foot for leg in body.legs]
+        if feet and sorted(feet) != sorted(known):
+            raise LegError(f"the sensors are under {', '.join(feet)}, and the feet are {', '.join(known)}")
         self.noise, self.period, self._imu = noise, period, body.imu
         self._kinematics = FootKinematics(body.legs, joint_names)
-        self._contacts = ContactDetector(self._kinematics, body.mass)
+        self._contacts = ContactDetector(self._kinematics, body.mass, [known.index(foot) for foot in feet])
         self.reset()
 
     def reset(self) -> None:
@@ -124,59 +141,52 @@ class LegInertialEstimator:
             )
         dt = self.period if self._stamp is None else signals.stamp - self._stamp
         if dt <= 0.0:  # a state that was seen before
-            signals.base_lin_vel = self._at_base(signals.gyro)
+            signals.base_lin_vel = self._velocity - self._imu @ _spin(signals.gyro)
             return
         if not math.isfinite(float(np.sum(signals.accelerometer))):
             signals.base_lin_vel = np.full(3, np.nan)  # which no policy takes; the filter stays whole
             return
         self._stamp = signals.stamp
         up = _up(signals.imu_quat_wxyz)
-        gyro = np.asarray(signals.gyro, dtype=float)
-        self._predict(np.asarray(signals.accelerometer, dtype=float), gyro, up, dt)
+        spin = _spin(signals.gyro)
+        self._predict(np.asarray(signals.accelerometer, dtype=float), spin, up, dt)
         self._kinematics.update(np.asarray(signals.joint_pos, dtype=float), up)
         self._standing = self._contacts.update(signals, up, dt)
-        self._correct(np.asarray(signals.joint_vel, dtype=float), gyro, up, dt)
-        signals.base_lin_vel = self._at_base(gyro)
+        self._correct(np.asarray(signals.joint_vel, dtype=float), spin, up, dt)
+        signals.base_lin_vel = self._velocity - self._imu @ spin
 
-    def _predict(self, force: Matrix, gyro: Matrix, up: Matrix, dt: float) -> None:
+    def _predict(self, force: Matrix, spin: Matrix, up: Matrix, dt: float) -> None:
         """Velocity of the inertial unit in its own turning frame, and the covariance."""
-        v = self._velocity
-        v += dt * (force - self._bias - GRAVITY * up - _cross(gyro, v))
-        x, y, z = dt * gyro
-        step = self._step
-        step[0, 1], step[0, 2], step[1, 0], step[1, 2], step[2, 0], step[2, 1] = z, -y, -z, x, y, -x
+        v, step = self._velocity, self._step
+        v += dt * (force - self._bias - GRAVITY * up - v @ spin)
+        step[:3, :3] = UNIT + dt * spin
         step[0, 3] = step[1, 4] = step[2, 5] = -dt
         covariance = step @ self._covariance @ step.T
-        covariance[DIAGONAL] += self._walk * dt
+        covariance.ravel()[::7] += self._walk * dt
         self._covariance = covariance
 
-    def _correct(self, joint_vel: Matrix, gyro: Matrix, up: Matrix, dt: float) -> None:
+    def _correct(self, joint_vel: Matrix, spin: Matrix, up: Matrix, dt: float) -> None:
         """All standing feet as one measurement of the velocity; level and upright, they err differently."""
         noise, kinematics, covariance = self.noise, self._kinematics, self._covariance
         arm = kinematics.contact - self._imu
-        measured = -(kinematics.velocity(joint_vel) + _cross(gyro, arm))
-        sensitivity = (kinematics.jacobian**2).sum((1, 2)) / 3.0
-        level = noise.slip**2 + noise.joint_vel**2 * sensitivity + noise.gyro**2 * (arm * arm).sum(1)
+        measured = -kinematics.velocity(joint_vel) - arm @ spin
+        level = noise.slip**2 + noise.joint_vel**2 / 3.0 * _squares(kinematics.jacobian.reshape(len(arm), -1))
+        level += noise.gyro**2 * _squares(arm)
         upright = level + noise.sink**2
         prior = float(covariance[0, 0] + covariance[1, 1] + covariance[2, 2]) / 3.0
         off = measured - self._velocity
-        rise = off @ up
-        rise *= rise
-        doubt = ((off * off).sum(1) - rise) / (prior + level) + rise / (prior + upright)
-        trust = self._standing * np.minimum(1.0, (GATE / np.maximum(doubt, GATE)) ** 2)
-        steady = self._standing * np.minimum(1.0, (FAR / np.maximum(doubt, FAR)) ** 2)
+        rise = (off @ up) ** 2
+        doubt = (_squares(off) - rise) / (prior + level) + rise / (prior + upright)
+        level = self._standing * (GATE / np.maximum(doubt, GATE)) ** 2 / level
+        upright = self._standing * (FAR / np.maximum(doubt, FAR)) ** 2 / upright
         fade = dt / noise.drift**2  # a measurement of zero, so that no drift lasts
-        level, upright = trust / level, steady / upright
         level_sum, upright_sum = float(level.sum()) + fade, float(upright.sum()) + fade
         mean = level @ measured / level_sum
-        mean += (upright @ (measured @ up) / upright_sum - mean @ up) * up
-        spread = np.eye(3) / level_sum + (1.0 / upright_sum - 1.0 / level_sum) * up[:, None] * up
+        mean += (float(upright @ (measured @ up)) / upright_sum - float(mean @ up)) * up
+        spread = UNIT / level_sum + (1.0 / upright_sum - 1.0 / level_sum) * up[:, None] * up
         gain = covariance[:, :3] @ np.linalg.inv(covariance[:3, :3] + spread)
         self._state += gain @ (mean - self._velocity)
         self._covariance = covariance - gain @ covariance[:3]
-
-    def _at_base(self, gyro: Array) -> Matrix:
-        return self._velocity - _cross(np.asarray(gyro, dtype=float), self._imu)
 
 
 def _up(quat_wxyz: Array) -> Matrix:
@@ -186,12 +196,12 @@ def _up(quat_wxyz: Array) -> Matrix:
     return np.array([scale * (x * z - w * y), scale * (y * z + w * x), 1.0 - scale * (x * x + y * y)])
 
 
-def _cross(first: Matrix, second: Matrix) -> Matrix:
-    """first x second for a vector (3,) and vectors (..., 3); numpy's own takes ten times as long for so few."""
-    x, y, z = first
-    u, v, w = second[..., 0], second[..., 1], second[..., 2]
-    found = np.empty(second.shape)
-    found[..., 0] = y * w - z * v
-    found[..., 1] = z * u - x * w
-    found[..., 2] = x * v - y * u
-    return found
+def _spin(gyro: Array) -> Matrix:
+    """The matrix S for which r @ S is the angular velocity's cross product with r, (3, 3)."""
+    x, y, z = (float(value) for value in gyro)
+    return np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+
+
+def _squares(rows: Matrix) -> Matrix:
+    """Squared length of each row."""
+    return np.einsum("ij,ij->i", rows, rows)
