@@ -60,7 +60,10 @@ class Peer:
             "header": HEADER, "name": self.names, "position": self.position, "velocity": [0.5] * 12, "effort": [],
         }  # fmt: skip
         twist = {"linear": {"x": 0.5, "y": 0.0, "z": 0.0}, "angular": {"x": 0.0, "y": 0.0, "z": -0.25}}
+        sent = 0
         while not self.stop.wait(0.002):
+            sent += 1  # stamped as if this computer were never busy
+            state["header"] = {"stamp": {"sec": 1, "nanosec": 2_000_000 * sent}, "frame_id": "base"}
             self.states.write(dds_object(JOINT_STATE, state))
             self.imus.write(dds_object(IMU, imu))
             self.twists.write(dds_object(TWIST, twist))
