@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from gaitway_sim2real.onboard.flight.opening import open_flight
 log = open_flight({path!r}, JOINTS, {{"robot": "x"}}, realtime=True)
 fly(log, 2000)
 {then}
-print(log._sink.pid, flush=True)
+print(log.recorder_pid, flush=True)
 {forked}
 time.sleep(60)
 """
@@ -91,8 +92,9 @@ def test_kill_9_of_both_leaves_what_was_flushed(tmp_path: Path) -> None:
 
 def test_a_controller_goes_on_without_its_recorder(tmp_path: Path) -> None:
     log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True, ring_bytes=4 * RESERVE)
-    os.kill(log._sink.pid, signal.SIGKILL)  # type: ignore[attr-defined]
-    wait_for_end(log._sink.pid)  # type: ignore[attr-defined]
+    assert log.recorder_pid is not None
+    os.kill(log.recorder_pid, signal.SIGKILL)
+    wait_for_end(log.recorder_pid)
     fly(log, 1000)
     assert log.dropped > 0
     assert "has ended" in (log.trouble or "")
@@ -102,9 +104,8 @@ def test_a_controller_goes_on_without_its_recorder(tmp_path: Path) -> None:
 def test_a_full_disk_ends_the_flight_and_not_the_controller(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A limit on the size of the recorder's files stands for the disk's."""
     log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
-    import resource
-
-    resource.prlimit(log._sink.pid, resource.RLIMIT_FSIZE, (200_000, 200_000))  # type: ignore[attr-defined]
+    assert log.recorder_pid is not None
+    resource.prlimit(log.recorder_pid, resource.RLIMIT_FSIZE, (200_000, 200_000))
     end = time.monotonic() + 20.0
     while log.trouble is None and time.monotonic() < end:
         fly(log, 500)

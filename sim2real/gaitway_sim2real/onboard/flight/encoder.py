@@ -8,10 +8,9 @@ import struct
 import threading
 import time as wall
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..interface import Array, Signals
 from .messages import (
@@ -36,15 +35,18 @@ class Sink(Protocol):
         """What records of ``channel`` mean; a later definition of the same channel replaces an earlier one."""
         ...
 
-    def write(
-        self, channel: int, log_time: int, sequence: int, payload: bytes | bytearray | memoryview, vital: bool
-    ) -> bool:
+    def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
         """Take one record, ``log_time`` in ns since the Unix epoch; False if it had to be dropped."""
         ...
 
     @property
     def trouble(self) -> str | None:
         """Why records are not stored any more, or None."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Process that writes the file; None if it is this one."""
         ...
 
     def close(self) -> None: ...
@@ -82,6 +84,11 @@ class Encoder:
     def trouble(self) -> str | None:
         """Why nothing is recorded any more, such as a full disk; None while all is well."""
         return self._sink.trouble
+
+    @property
+    def recorder_pid(self) -> int | None:
+        """Process that writes the file; None if it is this one."""
+        return self._sink.pid
 
     def state(self, signals: Signals) -> None:
         health, stamp = signals.health, float(signals.stamp)
@@ -172,8 +179,21 @@ class Encoder:
         return self._last_ns
 
 
+class _Part(NamedTuple):
+    """How one array goes into a message."""
+
+    pad: bytes
+    """Between the field before it and itself."""
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    nothing: bytes
+    """What stands for an array that is absent."""
+    bit: int
+    """Of an optional field in ``present``; 0 for others."""
+
+
 class _Stream:
-    """The messages of one channel, encoded into one buffer that is used again and again."""
+    """The messages of one channel. Joining bytes is a third of the work of writing into an array of numpy's."""
 
     def __init__(
         self,
@@ -188,15 +208,14 @@ class _Stream:
         self.channel, self.metadata, self.sequence = channel, metadata, 0
         self._name, self._arrays, self._optional, self._text = name, arrays, optional, text
         self._scalars = tuple(Field(name, dtype, None, about) for name, dtype, about in scalars)
+        self._head = bytearray(CDR_HEADER + bytes(Layout(name, self._scalars).dtype.itemsize))
         self._pack = struct.Struct("<" + "".join(_CODES[field.dtype] for field in self._scalars)).pack_into
         self._bits = [1 << optional.index(name) if name in optional else 0 for name, _ in arrays]
         self._known: list[Field | None] = [None] * len(arrays)
-        self._present = sum(f.dtype.itemsize for f in self._scalars[: self._index("present")])
-        self._targets: list[tuple[NDArray, np.dtype, tuple[int, ...], int] | None] = []
-        self._buffer = bytearray()
-
-    def _index(self, name: str) -> int:
-        return next((i for i, field in enumerate(self._scalars) if field.name == name), 0)
+        names = [field.name for field in self._scalars]
+        self._present = names.index("present") if optional else None
+        self._parts: list[_Part | None] = []
+        self._tail = b""
 
     def adapt(self, arrays: Sequence[Any]) -> Layout:
         """Make room for fields and types like those of ``arrays``, beside what was seen before."""
@@ -206,46 +225,58 @@ class _Stream:
                 self._known[i] = field_of(name, value, about) if known is None else widen(known, value)
             elif not self._bits[i]:
                 raise FlightError(f"{name} is missing")
-        fields = (*self._scalars, *(field for field in self._known if field is not None))
-        layout = Layout(self._name, fields, self._optional, self._text)
-        size = len(CDR_HEADER) + layout.dtype.itemsize
-        self._buffer = bytearray(CDR_HEADER + bytes(layout.dtype.itemsize) + bytes(-size % 4))
-        views = layout.views(self._buffer)
-        self._targets = [
-            None if field is None else (views[field.name], field.dtype, (field.length or 0,), bit)
-            for field, bit in zip(self._known, self._bits, strict=True)
-        ]
+        fields = [field for field in self._known if field is not None]
+        layout = Layout(self._name, (*self._scalars, *fields), self._optional, self._text)
+        offsets = layout.dtype.fields
+        assert offsets is not None
+        end = len(self._head) - len(CDR_HEADER)
+        self._parts = []
+        for field, bit in zip(self._known, self._bits, strict=True):
+            if field is None:
+                self._parts.append(None)
+                continue
+            assert field.length is not None
+            start, size = offsets[field.name][1], field.length * field.dtype.itemsize
+            self._parts.append(_Part(bytes(start - end), field.dtype, (field.length,), bytes(size), bit))
+            end = start + size
+        self._tail = bytes(-end % 4) if self._text else b""
         return layout
 
-    def encode(self, scalars: tuple, arrays: tuple, suffix: bytes) -> bytearray | memoryview | None:
-        """One message, valid until the next call; None if :meth:`adapt` has to be called first."""
-        if not self._targets:
+    def encode(self, scalars: tuple, arrays: tuple, suffix: bytes) -> bytes | None:
+        """One message; None if :meth:`adapt` has to be called first."""
+        if not self._parts:
             return None
-        present = 0
-        for target, value in zip(self._targets, arrays, strict=True):
+        head, present = self._head, 0
+        pieces: list[bytes | bytearray] = [head]
+        for part, value in zip(self._parts, arrays, strict=True):
             if value is None:
-                if target is not None and target[3]:
-                    target[0].fill(0)
+                if part is None:
                     continue
-                if target is None:
-                    continue
+                if not part.bit:
+                    return None
+                pieces += (part.pad, part.nothing)
+                continue
+            if part is None:
                 return None
-            if target is None:
-                return None
+            pad, dtype, shape, _, bit = part
             if type(value) is not np.ndarray:
                 value = np.asarray(value)
-            if value.shape != target[2]:
+            if value.shape != shape:
                 return None
-            if value.dtype != target[1] and np.result_type(value.dtype, target[1]) != target[1]:
-                return None
-            target[0][:] = value
-            present |= target[3]
-        self._pack(self._buffer, len(CDR_HEADER), *scalars)
-        if present:
-            offset = len(CDR_HEADER) + self._present
-            present |= int.from_bytes(self._buffer[offset : offset + 4], "little")
-            self._buffer[offset : offset + 4] = present.to_bytes(4, "little")
-        return self._buffer + suffix if suffix else memoryview(self._buffer)
+            if value.dtype is not dtype and value.dtype != dtype:
+                if np.result_type(value.dtype, dtype) != dtype:
+                    return None
+                value = value.astype(dtype)
+            if pad:
+                pieces.append(pad)
+            pieces.append(value.tobytes())
+            present |= bit
+        if self._present is not None:
+            scalars = (*scalars[: self._present], scalars[self._present] | present, *scalars[self._present + 1 :])
+        self._pack(head, len(CDR_HEADER), *scalars)
+        if suffix:
+            pieces += (self._tail, suffix)
+        return b"".join(pieces)
 
 
 _STATE_SCALARS = (

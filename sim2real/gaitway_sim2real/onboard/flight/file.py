@@ -68,6 +68,10 @@ class FlightFile:
     def trouble(self) -> str | None:
         return None  # a write that fails raises
 
+    @property
+    def pid(self) -> int | None:
+        return None
+
     def define(self, channel: int, topic: str, name: str, schema: str, metadata: Mapping[str, str]) -> None:
         self._definitions[channel] = (topic, name, schema, metadata)
         self._register(channel, topic, name, schema, metadata)
@@ -76,12 +80,10 @@ class FlightFile:
         number = self._writer.register_schema(name, SCHEMA_ENCODING, schema.encode())
         self._ids[channel] = self._writer.register_channel(topic, ENCODING, number, dict(metadata))
 
-    def write(
-        self, channel: int, log_time: int, sequence: int, payload: bytes | bytearray | memoryview, vital: bool
-    ) -> bool:
-        self._writer.add_message(self._ids[channel], log_time, bytes(payload), log_time, sequence)
+    def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
+        self._writer.add_message(self._ids[channel], log_time, payload, log_time, sequence)
         if channel == EVENT:
-            self._events.append((log_time, sequence, bytes(payload)))
+            self._events.append((log_time, sequence, payload))
         self._pending += len(payload)
         if self._pending > self._chunk:
             self.flush()

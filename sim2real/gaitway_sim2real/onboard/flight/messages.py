@@ -94,11 +94,6 @@ class Layout:
         names = [field.name for field in self.fields]
         return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": offset})
 
-    def views(self, buffer: bytearray) -> dict[str, NDArray]:
-        """Each field of one message inside ``buffer``, which begins with the CDR header."""
-        row = np.frombuffer(buffer, self.dtype, 1, len(CDR_HEADER))
-        return {field.name: row[field.name] if field.length is None else row[field.name][0] for field in self.fields}
-
     @classmethod
     def parse(cls, name: str, schema: str) -> Layout:
         """The layout that a definition describes; raises :class:`FlightError` if it is none of ours."""
@@ -118,7 +113,7 @@ class Layout:
 
 def field_of(name: str, value: NDArray, about: str = "") -> Field:
     """A field for arrays like ``value``."""
-    dtype = value.dtype.newbyteorder("<")
+    dtype = np.dtype(value.dtype.newbyteorder("<").str)  # numpy's own instance, which can be compared by identity
     if value.ndim != 1 or dtype not in NAMES:
         raise FlightError(
             f"{name} of shape {value.shape} and type {value.dtype} cannot be recorded: give numbers, (n,)"
@@ -131,7 +126,7 @@ def widen(field: Field, value: NDArray) -> Field:
     new = field_of(field.name, value, field.about)
     if new.length != field.length:
         raise FlightError(f"{field.name} has {new.length} numbers; before, it had {field.length}")
-    return Field(field.name, np.result_type(field.dtype, new.dtype).newbyteorder("<"), field.length, field.about)
+    return Field(field.name, np.dtype(np.result_type(field.dtype, new.dtype).str), field.length, field.about)
 
 
 def pack_string(text: str) -> bytes:

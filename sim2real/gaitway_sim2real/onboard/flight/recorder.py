@@ -93,9 +93,7 @@ class RecorderProcess:
         if not self._ring.write(DEFINITION, 0, 0, definition, True):
             raise FlightError("the recorder is behind: no room for a definition")
 
-    def write(
-        self, channel: int, log_time: int, sequence: int, payload: bytes | bytearray | memoryview, vital: bool
-    ) -> bool:
+    def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
         return not self._closed and self._ring.write(channel, log_time, sequence, payload, vital)
 
     def close(self) -> None:

@@ -48,9 +48,7 @@ class Ring:
         os.ftruncate(descriptor, HEADER_BYTES + capacity)
         return cls(descriptor, capacity)
 
-    def write(
-        self, channel: int, log_time: int, sequence: int, payload: bytes | bytearray | memoryview, vital: bool
-    ) -> bool:
+    def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
         """Append a record; False if there is no room for it now."""
         size = len(payload)
         need = (RECORD.size + size + 7) & ~7
