@@ -63,7 +63,8 @@ class Peer:
         sent = 0
         while not self.stop.wait(0.002):
             sent += 1  # stamped as if this computer were never busy
-            state["header"] = {"stamp": {"sec": 1, "nanosec": 2_000_000 * sent}, "frame_id": "base"}
+            stamp = {"sec": 1 + sent // 500, "nanosec": 2_000_000 * (sent % 500)}
+            state["header"] = {"stamp": stamp, "frame_id": "base"}
             self.states.write(dds_object(JOINT_STATE, state))
             self.imus.write(dds_object(IMU, imu))
             self.twists.write(dds_object(TWIST, twist))
