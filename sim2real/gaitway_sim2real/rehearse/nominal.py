@@ -82,6 +82,7 @@ def rehearse_nominal(
             "largest tilt [rad]": float(trace.tilt.max()) if len(trace.time) else np.nan,
             "lowest height [m]": float(trace.height.min()) if len(trace.time) else np.nan,
             "late policy periods": float(witness.late),
+            "frames of all modes with a target moved by more than 1 mrad": float(witness.moved),
         },
     )
     return trial, trace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -26,7 +27,7 @@ REACTION = 0.5
 START = 40.0
 """For both processes to be there and the policy to run [s]."""
 LISTEN = 0.01
-TELLING = ("ENDED", "TRIPPED", "guardian:", "policy:", "loop:")
+TELLING = re.compile(r"ENDED|TRIPPED|guardian:|policy: \d|loop:")
 """How those lines of a deployment begin that say what became of it."""
 PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50", "max_silence=0.25")
 """Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
@@ -205,7 +206,7 @@ class _Play:
     def _last_words(self) -> str:
         """How it ended and kept its time, in its own words and those of its guardian; or why it did not begin."""
         lines = (self.folder / "deploy.txt").read_text("utf-8", "replace").replace("\r", "\n").strip().splitlines()
-        telling = [line.strip() for line in lines if line.strip().startswith(TELLING)]
+        telling = [line.strip() for line in lines if TELLING.match(line.strip())]
         return "; ".join(telling) or (lines[-1].strip() if lines else "it said nothing")
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..onboard.interface import Array, Signals
+
+MOVED = 1e-3
+"""[rad]"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +27,15 @@ class Witness:
         self.modes: list[tuple[float, str]] = []
         """Every change of mode, and when [s]."""
         self.states = self.frames = self.late = 0
+        self.moved = 0
+        """Frames with a target further than :data:`MOVED` from what was asked for, in any mode."""
 
     def state(self, signals: Signals) -> None:
         self.states += 1
 
     def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None:
         self.frames += 1
+        self.moved += not np.abs(targets - asked).max() <= MOVED
 
     def policy(
         self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
