@@ -123,14 +123,18 @@ class HungModel:
         return Prediction(
             pos=pos,
             vel=_late(vel, values.velocity_lag / windows.period),
-            torque=self._torque(values, windows, pos, vel),
+            torque=self._torque(values, windows),
         )
 
-    def _torque(self, values: Values, windows: Windows, pos: Array, vel: Array) -> Array:
-        """The law at every state, ``torque_lag`` earlier, of the drive that knows nothing of its strength."""
+    def _torque(self, values: Values, windows: Windows) -> Array:
+        """The law, ``torque_lag`` earlier, of a drive that knows nothing of its strength.
+
+        At the measured states, which are what the drive acts on: a simulated one is off by more than encoders are, and
+        a tenth of a milliradian of position looks like a percent of damping.
+        """
         lag = values.torque_lag
         target = windows.targets_around(values.delay + lag)
-        pos, vel = (_late(each, lag / windows.period) for each in (pos, vel))
+        pos, vel = (_late(each, lag / windows.period) for each in (windows.pos, windows.vel))
         kp = values.joints["stiffness_scale"] * windows.stiffness
         kd = values.joints["damping_scale"] * windows.damping
         return np.clip(kp[:, None] * (target - pos) - kd[:, None] * vel, -self.effort_limit, self.effort_limit)
