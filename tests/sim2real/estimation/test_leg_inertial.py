@@ -201,3 +201,36 @@ def test_the_bundle_names_its_estimator(bundle: Path, tmp_path: Path) -> None:
     contract = Contract.load(bundle)
     with pytest.raises(BundleError, match="estimators names base_lin_vel, which the policy does not read"):
         dataclasses.replace(contract, estimators={"base_lin_vel": "leg-inertial"}).save(tmp_path)
+
+
+def test_a_robot_that_does_not_move_at_all_has_no_velocity(bundle: Path, sway: Sway) -> None:
+    """Exact zeros, as a robot that hangs from a stand may report them."""
+    still = dataclasses.replace(
+        sway.signals(),
+        joint_vel=np.zeros(12),
+        gyro=np.zeros(3),
+        imu_quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0]),
+        accelerometer=np.array([0.0, 0.0, 9.81]),
+    )
+    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    for number in range(5):
+        now = dataclasses.replace(still, stamp=number * DT)
+        estimator.update(now)
+        np.testing.assert_allclose(now.base_lin_vel, 0.0, atol=1e-12)
+
+
+def test_sensors_are_taken_in_the_order_of_their_feet(bundle: Path, sway: Sway) -> None:
+    """One foot carries nothing: it is that foot which does not stand."""
+    feet = ("RH_FOOT", "LF_FOOT", "RF_FOOT", "LH_FOOT")
+    estimator = LegInertialEstimator(bundle, sway.robot.joint_names, DT, feet)
+    loaded = dataclasses.replace(sway.signals(), foot_force=np.array([90.0, 80.0, 0.0, 70.0]))
+    estimator.update(loaded)
+    assert dict(zip(ANYMAL_C.foot_names, estimator.contact, strict=True)) == {
+        "LF_FOOT": 1.0, "LH_FOOT": 1.0, "RF_FOOT": 0.0, "RH_FOOT": 1.0,
+    }  # fmt: skip
+    dead = dataclasses.replace(loaded, stamp=loaded.stamp + DT, foot_force=np.zeros(4))
+    other = LegInertialEstimator(bundle, sway.robot.joint_names, DT, feet)
+    other.update(dead)
+    assert other.contact.sum() > 2.0, "sensors that show nothing leave it to the torques"
+    with pytest.raises(ValueError, match="the sensors are under toe"):
+        LegInertialEstimator(bundle, sway.robot.joint_names, DT, ("toe",))

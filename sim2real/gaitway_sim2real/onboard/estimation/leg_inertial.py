@@ -11,7 +11,7 @@ at 5 rad/s that is 0.1 m/s.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,26 +167,42 @@ class LegInertialEstimator:
 
     def _correct(self, joint_vel: Matrix, spin: Matrix, up: Matrix, dt: float) -> None:
         """All standing feet as one measurement of the velocity; level and upright, they err differently."""
-        noise, kinematics, covariance = self.noise, self._kinematics, self._covariance
-        arm = kinematics.contact - self._imu
-        measured = -kinematics.velocity(joint_vel) - arm @ spin
-        level = noise.slip**2 + noise.joint_vel**2 / 3.0 * _squares(kinematics.jacobian.reshape(len(arm), -1))
-        level += noise.gyro**2 * _squares(arm)
-        upright = level + noise.sink**2
+        covariance = self._covariance
         prior = float(covariance[0, 0] + covariance[1, 1] + covariance[2, 2]) / 3.0
-        off = measured - self._velocity
-        rise = (off @ up) ** 2
-        doubt = (_squares(off) - rise) / (prior + level) + rise / (prior + upright)
-        level = self._standing * (GATE / np.maximum(doubt, GATE)) ** 2 / level
-        upright = self._standing * (FAR / np.maximum(doubt, FAR)) ** 2 / upright
-        fade = dt / noise.drift**2  # a measurement of zero, so that no drift lasts
-        level_sum, upright_sum = float(level.sum()) + fade, float(upright.sum()) + fade
-        mean = level @ measured / level_sum
-        mean += (float(upright @ (measured @ up)) / upright_sum - float(mean @ up)) * up
+        fade = dt / self.noise.drift**2  # a measurement of zero, so that no drift lasts
+        level_sum, upright_sum, rise = fade, fade, 0.0
+        sums = [0.0, 0.0, 0.0]
+        ux, uy, uz = up.tolist()
+        vx, vy, vz = self._velocity.tolist()
+        # Plain numbers: for four feet they take a third of the time that arrays do.
+        for standing, variance, (mx, my, mz) in self._measurements(joint_vel, spin):
+            sunk = variance + self.noise.sink**2
+            dx, dy, dz = mx - vx, my - vy, mz - vz
+            upward = (dx * ux + dy * uy + dz * uz) ** 2
+            doubt = (dx * dx + dy * dy + dz * dz - upward) / (prior + variance) + upward / (prior + sunk)
+            level = standing / variance * (GATE / max(GATE, doubt)) ** 2
+            upright = standing / sunk * (FAR / max(FAR, doubt)) ** 2
+            level_sum += level
+            upright_sum += upright
+            sums = [sums[0] + level * mx, sums[1] + level * my, sums[2] + level * mz]
+            rise += upright * (mx * ux + my * uy + mz * uz)
+        mean = np.array(sums) / level_sum
+        mean += (rise / upright_sum - float(mean @ up)) * up
         spread = UNIT / level_sum + (1.0 / upright_sum - 1.0 / level_sum) * up[:, None] * up
         gain = covariance[:, :3] @ np.linalg.inv(covariance[:3, :3] + spread)
         self._state += gain @ (mean - self._velocity)
         self._covariance = covariance - gain @ covariance[:3]
+
+    def _measurements(self, joint_vel: Matrix, spin: Matrix) -> Iterator[tuple[float, float, list[float]]]:
+        """Of each foot that may stand: how surely, the variance of its level velocity, and the velocity it tells."""
+        noise, kinematics = self.noise, self._kinematics
+        arm = kinematics.contact - self._imu
+        velocity = -kinematics.velocity(joint_vel) - arm @ spin
+        variance = noise.joint_vel**2 / 3.0 * _squares(kinematics.jacobian.reshape(len(arm), -1))
+        variance += noise.gyro**2 * _squares(arm)
+        variance += noise.slip**2
+        rows = zip(self._standing.tolist(), variance.tolist(), velocity.tolist(), strict=True)
+        return (row for row in rows if row[0] > 0.0)
 
 
 def _up(quat_wxyz: Array) -> Matrix:
