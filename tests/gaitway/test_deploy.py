@@ -17,8 +17,7 @@ from gaitway.cli import main
 
 pytest.importorskip("cyclonedds")
 
-DOMAIN = str(100 + (os.getpid() + 60) % 120)
-GO2 = ["--robot", "unitree-go2", "--interface", "lo", "--domain", DOMAIN]
+GO2 = ["--robot", "unitree-go2", "--interface", "lo"]
 PATIENT = [
     f"--limit={name}"
     for name in ("max_state_age=5", "max_stall=5", "max_overruns=100000", "max_policy_overruns=500", "max_silence=5")
@@ -50,17 +49,17 @@ def refused(capsys: Any, *words: str) -> str:
     ],
 )
 def test_refused_before_anything_is_sent(
-    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], message: str
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dds_domain: int, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
-    assert message in refused(capsys, *words)
+    assert message in refused(capsys, *words, "--domain", str(dds_domain))
 
 
 @pytest.fixture
-def twin() -> Iterator[subprocess.Popen[str]]:
+def twin(dds_domain: int) -> Iterator[subprocess.Popen[str]]:
     pytest.importorskip("mujoco")
-    words = [sys.executable, "-m", "gaitway", "twin", "unitree-go2", "--hung", "--domain", DOMAIN]
+    words = [sys.executable, "-m", "gaitway", "twin", "unitree-go2", "--hung", "--domain", str(dds_domain)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and "hung on a stand" in process.stdout.readline()
     yield process
@@ -69,9 +68,24 @@ def twin() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.slow
-def test_a_deployment_ends_well_and_leaves_a_flight(twin: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_deployment_ends_well_and_leaves_a_flight(
+    twin: subprocess.Popen[str], dds_domain: int, tmp_path: Path
+) -> None:
     flight = tmp_path / "flight.mcap"
-    words = [sys.executable, "-m", "gaitway", "deploy", "--excite", "600", *GO2, "--auto", "--yes", *PATIENT]
+    words = [
+        sys.executable,
+        "-m",
+        "gaitway",
+        "deploy",
+        "--excite",
+        "600",
+        *GO2,
+        "--domain",
+        str(dds_domain),
+        "--auto",
+        "--yes",
+        *PATIENT,
+    ]
     deploy = subprocess.Popen(
         [*words, "--log", str(flight)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     )
