@@ -9,10 +9,10 @@ import mujoco
 import numpy as np
 import pytest
 from gaitway_sim2real.onboard.flight.reading import Columns, Flight, read_flight
-from gaitway_sim2real.replay.compare import EVERY, compare, look
+from gaitway_sim2real.replay.compare import EVERY, Comparison, compare, look
 from gaitway_sim2real.replay.motion import make_body, reconstruct
 from gaitway_sim2real.replay.open_loop import play
-from gaitway_sim2real.replay.policy_check import rerun
+from gaitway_sim2real.replay.policy_check import PolicyCheck, rerun
 from gaitway_sim2real.replay.summary import ReplayError
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
@@ -40,7 +40,7 @@ def test_where_it_diverges_is_named(flight: Flight, lean: Path) -> None:
     action = flight.policy.action.copy()
     action[40:, 3] += 0.001
     check = rerun(changed(flight, action=action), lean)
-    assert check.diverges == 40 and "from step 40 on" in check.text(flight)
+    assert check.diverges == 40 and "from step 40 on" in check.text(flight) and not verdict(check)
     assert check.target_rmse.max() < 1e-6, "the targets were not changed"
 
 
@@ -61,6 +61,11 @@ def test_another_bundle_is_another_policy(flight: Flight, tmp_path: Path) -> Non
     check = rerun(flight, lean_bundle(tmp_path / "other", feedback=-0.3))
     assert not check.same and not check.same_bundle and check.diverges is not None
     assert 0.001 < check.target_rmse.max() < 0.2
+    assert verdict(check), "a difference is no fault there"
+
+
+def verdict(check: PolicyCheck) -> bool:
+    return Comparison(bundle="", policy=check, windows=None, walk=None, why_no_walk="").ok  # type: ignore[arg-type]
 
 
 def test_another_robot_is_refused(flight: Flight, lean: Path, tmp_path: Path) -> None:
