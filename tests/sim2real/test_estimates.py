@@ -10,6 +10,7 @@ import pytest
 import torch
 from gaitway_sim2real.contract import BundleError, Contract, HeightScan
 from gaitway_sim2real.export import export_bundle
+from gaitway_sim2real.onboard.estimation.estimators import open_estimator
 from gaitway_sim2real.onboard.interface import Signals
 from gaitway_sim2real.onboard.policy import OnboardPolicy, SignalError
 from gaitway_sim2real.twin import MujocoTwin, run_bundle
@@ -167,3 +168,20 @@ def test_a_contract_whose_scan_and_input_disagree_is_refused(bundle: Path, tmp_p
     double = dataclasses.replace(Contract.load(bundle), actuators=Contract.load(bundle).actuators[:1])
     with pytest.raises(BundleError, match="actuators must list each of joint_names once, and do not: LF_HFE"):
         double.save(tmp_path)
+
+
+def test_a_bundle_names_who_estimates(actor: nn.Module, bundle: Path, tmp_path: Path) -> None:
+    assert Contract.load(bundle).estimators is None and open_estimator(bundle, ANYMAL_C.joint_names) is None
+    named = export_bundle(
+        make_task(), actor, tmp_path / "bundle", checkpoint_sha256=SHA, estimators={"base_lin_vel": "leg-inertial"}
+    )
+    assert Contract.load(named).estimators == {"base_lin_vel": "leg-inertial"}
+    estimator = open_estimator(named, ANYMAL_C.joint_names[::-1])
+    assert estimator is not None and estimator.provides == ("base_lin_vel",)
+    for estimators, message in (
+        ({"base_lin_vel": "crystal-ball"}, "names the estimator 'crystal-ball', which this Gaitway does not have"),
+        ({"height_scan": "leg-inertial"}, "wants height_scan from an estimator of base_lin_vel"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            export_bundle(make_task(), actor, tmp_path / "no", checkpoint_sha256=SHA, estimators=estimators)
+        assert not (tmp_path / "no").exists()
