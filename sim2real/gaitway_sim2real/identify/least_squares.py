@@ -23,6 +23,7 @@ HUBER = 3.0  # standard deviations
 NUDGE = 0.02  # of a number's prior spread
 DELAY_NUDGE = 0.001  # [s]
 SETTLED = 0.02  # of a standard deviation or of the prior spread: a step below this ends the search
+BLUR = 5.0  # uncertainty of a torque beside a jump of its command, of the jump
 FLAT = 1e-3  # share of the misfit that a step too far adds at the bottom
 SHRINK, GROW = 0.3, 10.0
 NOISE_FLOOR = (1e-5, 1e-4, 1e-3)  # [rad], [rad/s], [N m]
@@ -64,9 +65,12 @@ def channels(windows: Windows, predicted: Prediction) -> Array:
 
 
 def blur_of(windows: Windows, unknowns: Unknowns, theta: Array) -> Array:
-    """How far off a torque may be because a command took effect just then [N m], (W, T, J)."""
+    """How far off a torque may be because a command took effect just then [N m], (W, T, J).
+
+    Several times the jump: a jump's moment, known to a period at best, would else decide how late torques are.
+    """
     values = unknowns.values(theta)
-    result: Array = 0.5 * windows.stiffness[:, None] * windows.jumps(values.delay + values.torque_lag)
+    result: Array = BLUR * windows.stiffness[:, None] * windows.jumps(values.delay + values.torque_lag)
     return result
 
 

@@ -89,20 +89,20 @@ class Windows:
         return result
 
     def jumps(self, delay: float) -> Array:
-        """By how much targets change around each state if they act ``delay`` [s] late [rad], (W, T, J).
+        """By how much targets jump around each state if they act ``delay`` [s] late [rad], (W, T, J).
 
         Within a period and a half: when exactly a command took effect, and when a torque was measured, is not known
-        better.
+        better. A steady change is no jump.
         """
         times = self.start[:, None] + self.period * np.arange(self.steps) - delay
         result = np.empty((len(self), self.steps, self.pos.shape[2]))
         for number, log in enumerate(self.logs):
             mine = self.log == number
-            before, after = (
-                np.clip(np.searchsorted(log.frame_time, times[mine] + side, side="right") - 1, 0, None)
-                for side in (-1.5 * self.period, 1.5 * self.period)
+            before, now, after = (
+                log.targets[np.clip(np.searchsorted(log.frame_time, times[mine] + side, side="right") - 1, 0, None)]
+                for side in (-1.5 * self.period, 0.0, 1.5 * self.period)
             )
-            result[mine] = np.abs(log.targets[after] - log.targets[before])
+            result[mine] = np.abs(after - 2.0 * now + before)
         return result
 
 
