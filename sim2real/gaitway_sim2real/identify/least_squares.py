@@ -24,7 +24,6 @@ NUDGE = 0.02  # of a number's prior spread
 DELAY_NUDGE = 0.001  # [s]
 SETTLED = 0.02  # of a standard deviation or of the prior spread: a step below this ends the search
 BLUR = 5.0  # uncertainty of a torque beside a jump of its command, of the jump
-FLAT = 1e-3  # share of the misfit that a step too far adds at the bottom
 SHRINK, GROW = 0.3, 10.0
 NOISE_FLOOR = (1e-5, 1e-4, 1e-3)  # [rad], [rad/s], [N m]
 
@@ -176,9 +175,9 @@ def solve(
         before, after = (_total(model, windows, unknowns, point, scale) for point in (theta, moved))
         say(f"iteration {done}: misfit {before:.4g} -> {after:.4g}")
         if after > before:
-            if after - before < FLAT * before or damping > 1e3:
-                break
             damping *= GROW
+            if damping > 1e3:
+                break
             continue
         damping *= SHRINK
         spread = np.minimum(np.sqrt(np.diag(np.linalg.inv(hessian))), unknowns.prior_std)
