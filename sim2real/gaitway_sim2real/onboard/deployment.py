@@ -105,10 +105,9 @@ def drive(
     try:
         if guardian is not None:
             robot.bus.ignore(guardian.guid)
-        robot.take_over()
         return run_realtime(
             robot, policy, command, seconds, config=config, hardware=hardware, estimator=estimator, flight=flight,
-            guardian=guardian, operators=operators, say=say, on_start=on_start,
+            guardian=guardian, operators=operators, say=say, on_start=on_start, take_over=robot.take_over,
         )  # fmt: skip
     finally:
         if guardian is not None:

@@ -5,6 +5,7 @@ The state machine is :mod:`.controller`'s, as in lock step; here are clocks, thr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -53,11 +54,13 @@ def run_realtime(
     operators: Sequence[Operator] = (),
     say: Callable[[str], None] | None = None,
     on_start: Callable[[Controller], None] | None = None,
+    take_over: Callable[[], None] = lambda: None,
 ) -> LoopReport:
-    """Drive ``robot``, which has been taken over, for ``seconds`` of policy, lower it, then damp it.
+    """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
 
     As :func:`gaitway_sim2real.onboard.loop.run_loop`, on the wall clock. The main thread must call it, or SIGINT and
-    SIGTERM are not heard. ``guardian`` is armed while it runs.
+    SIGTERM are not heard. ``take_over`` is called once all is prepared, so that its first command is not the last one
+    for half a second; without it the robot must have been taken over. ``guardian`` is armed while it runs.
     """
     config = config or ControllerConfig()
     executor = ThreadExecutor(policy)
@@ -67,19 +70,20 @@ def run_realtime(
     )  # fmt: skip
     if on_start is not None:
         on_start(controller)
-    with realtime() as notes, stop_signals(controller):
-        loop = _Loop(robot, controller, guardian, operators)
-        try:
-            loop.run()
-        except BaseException as error:
-            controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
-            raise
-        finally:
-            damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
-            if guardian is not None:
-                guardian.disarm()
-            timing = loop.watch.timing(notes)
-            executor.close()
+    with contextlib.closing(executor), realtime() as notes:
+        take_over()
+        with stop_signals(controller):
+            loop = _Loop(robot, controller, guardian, operators)
+            try:
+                loop.run()
+            except BaseException as error:
+                controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
+                raise
+            finally:
+                damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
+                if guardian is not None:
+                    guardian.disarm()
+                timing = loop.watch.timing(notes)
     return report(controller, loop.schedule.overruns, timing)
 
 
