@@ -84,12 +84,14 @@ def export_bundle(
 
     ``checkpoint_sha256`` is the hash of the checkpoint the actor was loaded from. ``software`` adds to or replaces the
     versions found here. ``estimators`` names what fills in an input that no sensor gives, as in
-    :data:`gaitway_sim2real.onboard.estimation.estimators.ESTIMATORS`. ``out`` appears complete or not at all; an
+    :data:`gaitway_sim2real.onboard.estimation.estimators.ESTIMATORS`. Where Gaitway drives the real robot, targets are
+    clipped to the joints' ranges, as a deployment would clip them. ``out`` appears complete or not at all; an
     existing bundle is replaced, another folder is not.
     """
     out = Path(out)
     _check_destination(out)
     _check_task(task)
+    task = _within_range(task)
     partial = out.absolute().with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -128,6 +130,15 @@ def _check_task(task: Task) -> None:
         raise ExportError(
             f"{task.name} has {len(task.commands)} commands; a bundle carries exactly one velocity command"
         )
+
+
+def _within_range(task: Task) -> Task:
+    """What is validated is then what the robot does. As a clip of training it made a worse walker (Go2, one seed)."""
+    robot = task.robot
+    if robot.hardware is None or task.actions.clip is not None:
+        return task
+    ranges = dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+    return task.replace(actions=dataclasses.replace(task.actions, clip=ranges))
 
 
 def _write(

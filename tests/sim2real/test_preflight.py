@@ -82,6 +82,7 @@ def test_a_go2_bundle_fits_the_go2(actor, tmp_path: Path) -> None:
     bundle = export_bundle(blind(velocity_flat(GO2), 3), actor, tmp_path / "bundle", checkpoint_sha256="ab" * 32)
     approve(bundle)
     assert check_bundle(bundle, GO2.hardware) == ()
+    assert Contract.load(bundle).action.clip == GO2.joint_limits  # what a deployment would clip is clipped already
     assert "for the robot 'go2', and test-anymal is a 'anymal-c'" in refused(bundle)
 
 

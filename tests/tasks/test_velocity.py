@@ -72,9 +72,7 @@ def test_cpu_stiffens_sluggish_drives_and_slows_geared_ones(robot):
     assert calves == ({f"{leg}_calf_joint" for leg in ("FL", "FR", "RL", "RR")} if robot == "go2" else set())
     assert all((group.velocity_limit, group.saturation_effort) == (15.7, 45.43) for group in geared)
     assert len(quick.robot.joint_actuators) == quick.robot.num_joints
-    clips = quick.robot.joint_limits if robot == "go2" else None
-    assert replace(quick.actions, clip=None) == task.actions and quick.actions.clips(quick.robot) == clips
-    assert set(quick.rewards) > set(task.rewards)
+    assert quick.actions == task.actions and set(quick.rewards) > set(task.rewards)
 
 
 @pytest.mark.parametrize("robot", QUADRUPEDS)

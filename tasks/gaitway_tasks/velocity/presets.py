@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..mdp import events, rewards
 from ..robots.robot import ActuatorLaw, DCMotor, Robot
-from ..spec import Event, JointPositionAction, ObservationGroup, Reward, Task, Timing
+from ..spec import Event, ObservationGroup, Reward, Task, Timing
 from . import base
 from .base import COMMAND
 
@@ -41,7 +41,6 @@ def cpu(task: Task) -> Task:
       robot;
     - joints whose real drive is geared down turn no faster than it lets them (Go2's calves: Isaac Lab has 30 rad/s for
       what turns at 15.7), or a robot would be asked for what it cannot do;
-    - where Gaitway drives the real robot, targets stay within the joints' ranges, as they will have to there;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
     - a step that is shorter than half a second costs as much as ANYmal's, and every robot is pushed, starts in motion
@@ -78,7 +77,6 @@ def cpu(task: Task) -> Task:
     return replace(
         task,
         robot=task.robot.replace(actuators=drives),
-        actions=_within_range(task),
         timing=timing,
         commands={"base_velocity": command},
         rewards={
@@ -133,14 +131,6 @@ def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
                 law, effort_limit=torque, saturation_effort=torque, velocity_limit=limit, joints=group
             )
     return laws
-
-
-def _within_range(task: Task) -> JointPositionAction:
-    """The task's action; on a robot with hardware its targets are clipped to the joints' ranges."""
-    robot = task.robot
-    if robot.hardware is None:
-        return task.actions
-    return replace(task.actions, clip=dict(zip(robot.joint_names, robot.joint_limits, strict=True)))
 
 
 def _stiffer(law: ActuatorLaw) -> ActuatorLaw:
