@@ -5,7 +5,7 @@ The only module of this package that needs MuJoCo; it is imported by the worlds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import mujoco
@@ -40,15 +40,7 @@ def set_actuators(
     is integrated implicitly. A law's armature replaces the joint's. ``delay_steps`` > 0 gives
     each actuator a delay line of that many physics steps.
     """
-    check_joints(spec, joint_names)
-    _remove_control(spec, joint_names)
-    for name, law in zip(joint_names, laws, strict=True):
-        if law.armature is not None:
-            spec.joint(name).armature = law.armature
-        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        # A new actuator inherits the file's defaults; these would scale or clamp what the law says.
-        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
+    for actuator, law in _new_actuators(spec, joint_names, laws):
         if isinstance(law, DCMotor):
             actuator.set_to_dcmotor(
                 motorconst=[1.0, 1.0],
@@ -67,15 +59,25 @@ def set_actuators(
 
 def set_motors(spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw]) -> None:
     """As :func:`set_actuators`, but each actuator is a torque that whoever steps the model computes [N m]."""
+    for actuator, _ in _new_actuators(spec, joint_names, laws):
+        actuator.forcelimited = 0
+        actuator.set_to_motor()
+
+
+def _new_actuators(
+    spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw]
+) -> Iterator[tuple[mujoco.MjsActuator, ActuatorLaw]]:
+    """A blank actuator on each joint, with its law, in the place of all that the model had."""
     check_joints(spec, joint_names)
     _remove_control(spec, joint_names)
     for name, law in zip(joint_names, laws, strict=True):
         if law.armature is not None:
             spec.joint(name).armature = law.armature
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        # A new actuator inherits the file's defaults; these would scale or clamp what the law says.
         actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        actuator.ctrllimited = actuator.actlimited = actuator.forcelimited = actuator.group = 0
-        actuator.set_to_motor()
+        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
+        yield actuator, law
 
 
 def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:
