@@ -106,8 +106,8 @@ class Collector:
 
     def to_env(self, action: Tensor, element: Tensor | None) -> Tensor:
         """The policy's action as environments take it."""
-        if element is not None:
-            action = self.symmetry.apply_to("action", action, element)  # type: ignore[union-attr]
+        if self.symmetry is not None and element is not None:
+            action = self.symmetry.apply_to("action", action, element)
         return self.policy.head.to_env(action)
 
     def state_dict(self) -> dict[str, Any]:

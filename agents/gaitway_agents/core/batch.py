@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,8 +59,8 @@ class Batch:
             weights=optional(self.weights),
         )
 
-    def replace(self, **changes: object) -> Batch:
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+    def replace(self, **changes: Any) -> Batch:
+        return dataclasses.replace(self, **changes)
 
     def named_tensors(self) -> dict[str, Tensor]:
         """Every tensor by name, for checks."""
