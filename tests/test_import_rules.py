@@ -18,11 +18,12 @@ OURS = {
 }
 EXTENSIONS = {path.name for path in (ROOT / "extensions").glob("gaitway_*")}
 ALLOWED = {
-    "gaitway_tasks": set(),
-    "gaitway_agents": set(),
-    "gaitway_sim2real": {"gaitway_tasks"},
-    **{name: {"gaitway_tasks"} for name in EXTENSIONS},
-    "gaitway": {"gaitway_tasks", "gaitway_agents", "gaitway_sim2real", *EXTENSIONS},
+    "gaitway_files": set(),
+    "gaitway_tasks": {"gaitway_files"},
+    "gaitway_agents": {"gaitway_files"},
+    "gaitway_sim2real": {"gaitway_files", "gaitway_tasks"},
+    **{name: {"gaitway_files", "gaitway_tasks"} for name in EXTENSIONS},
+    "gaitway": {"gaitway_files", "gaitway_tasks", "gaitway_agents", "gaitway_sim2real", *EXTENSIONS},
 }
 HEAVY = {
     "torch",
@@ -104,10 +105,15 @@ TASKS_MAY = {
 
 
 def test_tasks_need_torch_and_numpy_only():
-    free = {"torch", "numpy", "gaitway_tasks", *sys.stdlib_module_names}
+    free = {"torch", "numpy", "gaitway_files", "gaitway_tasks", *sys.stdlib_module_names}
     found = offences(OURS["gaitway_tasks"], lambda module: top(module) not in free)
     allowed = [(f"tasks/gaitway_tasks/{file}:", f" imports {library}") for file, library in TASKS_MAY.items()]
     assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in allowed)] == []
+
+
+def test_files_need_numpy_and_yaml_only():
+    free = {"numpy", "yaml", "gaitway_files", *sys.stdlib_module_names}
+    assert offences(OURS["gaitway_files"], lambda module: top(module) not in free) == []
 
 
 def test_agents_know_no_simulator():
@@ -123,7 +129,7 @@ def test_onboard_half_stands_alone():
     onboard = OURS["gaitway_sim2real"] / "onboard"
 
     def forbidden(module: str) -> bool:
-        inside = module.startswith(("gaitway_sim2real.onboard", "gaitway_tasks.robots")) or module == "gaitway_sim2real"
+        inside = module.startswith(("gaitway_sim2real.onboard", "gaitway_tasks.robots", "gaitway_files")) or module == "gaitway_sim2real"
         return top(module) not in free and not inside and module != "gaitway_tasks.robots.mjcf"
 
     found = offences(onboard, forbidden)
