@@ -13,3 +13,9 @@ settings.load_profile("gaitway")
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     torch.manual_seed(0)
+
+
+def pytest_runtest_setup(item):
+    """Tell :mod:`benchmarks.hostile` which table an attack belongs to."""
+    if (mark := item.get_closest_marker("hostile")) is not None:
+        item.user_properties.append(("hostile", mark.args[0]))
