@@ -226,7 +226,7 @@ def resolve(
 def _identified(config: TrainConfig, path: Path) -> TrainConfig:
     """``config`` on the one robot that the parameter file describes; a network's file goes by its full path."""
     from gaitway_sim2real.onboard.parameters import load_parameters
-    from gaitway_tasks.identified import identified_task, longest_delay
+    from gaitway_tasks.identified import identified_task
 
     if not isinstance(config.task, Task):
         raise ConfigError(f"--parameters: {config.task.name} is no robot's task; leave it out")
@@ -234,11 +234,7 @@ def _identified(config: TrainConfig, path: Path) -> TrainConfig:
     if parameters.actuator_network is not None:
         network = str((path.parent / parameters.actuator_network).resolve())
         parameters = replace(parameters, actuator_network=network)
-    task = identified_task(config.task, parameters)
-    physics = config.physics
-    if physics is not None:
-        physics = replace(physics, max_action_delay=max(physics.max_action_delay, longest_delay(task)))
-    return replace(config, task=task, physics=physics)
+    return replace(config, task=identified_task(config.task, parameters))
 
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:

@@ -47,7 +47,7 @@ CPU: dict[str, Any] = {
             workers=2,
         ),
     ),
-    "physics": PhysicsOptions(max_action_delay=0.02),
+    "physics": PhysicsOptions(),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs."""
@@ -55,7 +55,6 @@ into the others, which halves the steps it needs."""
 SPRINT: dict[str, Any] = CPU | {
     "total_steps": 3_000_000,
     "agent": replace(CPU["agent"], learning_rate_final=1e-4),
-    "physics": PhysicsOptions(),
 }
 
 

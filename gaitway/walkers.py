@@ -146,7 +146,7 @@ class WorldWalker:
 
 def _quiet_env(config: Any) -> tuple[Any, Any]:
     """One environment of the task without noise, randomisation, pushes or commands of its own."""
-    from gaitway_mujoco import make_env
+    from .worlds import make_envs
 
     task = config.robot_task
     name = next(iter(task.commands))
@@ -157,7 +157,7 @@ def _quiet_env(config: Any) -> tuple[Any, Any]:
         observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
         timing=replace(task.timing, episode_length_s=1e6),
     )
-    env = make_env(quiet, 1, seed=config.seed, num_threads=1, solver=config.physics.solver)
+    env: Any = make_envs(replace(config, task=quiet, num_threads=1), 1, 1, config.seed)[0]
     return env, env.managers.commands[name]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mujoco
+from gaitway_tasks.identified import longest_delay
 from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.spec import Task
 
@@ -19,13 +20,18 @@ def drives_are_network(robot: Robot) -> bool:
     return robot.parameters is not None and robot.parameters.actuator_network is not None
 
 
+def delay_line(task: Task, options: PhysicsOptions) -> float:
+    """The longest action delay that the model can hold [s]: what the task's events draw, or more where asked for."""
+    return max(options.max_action_delay, longest_delay(task))
+
+
 def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
     """Robot from the task's MJCF, a ground plane, the actuator law, and a net contact force sensor per body."""
     robot = task.robot
     spec = mjcf.load_spec(robot.mjcf)
     mjcf.strip_visuals(spec)
     mjcf.add_ground(spec, task.terrain.friction, options.solimp)
-    delay_steps = math.ceil(options.max_action_delay / task.timing.physics_dt - 1e-9)
+    delay_steps = math.ceil(delay_line(task, options) / task.timing.physics_dt - 1e-9)
     if drives_are_network(robot):
         mjcf.set_motors(spec, robot.joint_names, robot.real_actuators)
     else:

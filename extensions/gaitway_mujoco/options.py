@@ -12,7 +12,8 @@ class PhysicsOptions:
     Newton converges in two or three iterations from a cold start, so warm starting costs more than it saves.
     MuJoCo's friction is soft: with its defaults the light feet of a standing robot slide apart within a second. A
     high ``impratio`` and ``solimp`` stop that; the pyramidal cone then costs nothing extra, the elliptic one 3x.
-    ``max_action_delay`` [s] reserves delay lines in the actuators, which an action-delay event then fills.
+    The actuators' delay lines hold what the task's action-delay events draw; ``max_action_delay`` [s] makes them longer
+    for delays that are set by hand.
     """
 
     solver: str = "newton"

@@ -13,7 +13,7 @@ from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
 
-from .model import PhysicsOptions, build_model, drives_are_network
+from .model import PhysicsOptions, build_model, delay_line, drives_are_network
 from .state import MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
@@ -255,7 +255,7 @@ class MujocoWorld:
             raise ValueError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
         self._refuse_network("delay")
         longest = float(seconds.max())
-        if longest > self.options.max_action_delay + 1e-9:
+        if longest > delay_line(self.task, self.options) + 1e-9:
             raise ValueError(
                 f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
             )

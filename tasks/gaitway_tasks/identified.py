@@ -40,5 +40,16 @@ def identified_task(task: Task, parameters: RobotParameters) -> Task:
 
 def longest_delay(task: Task) -> float:
     """The longest action delay that the task's events draw [s]."""
-    drawn = [e.params["delay_range"][1] for e in task.events.values() if e.func is events.randomize_action_delay]
-    return float(max(drawn, default=0.0))
+    longest = 0.0
+    for name, event in task.events.items():
+        if event.func is events.randomize_action_delay:
+            limits = event.params.get("delay_range")
+            try:
+                _, high = limits
+                longest = max(longest, float(high))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"task.events.{name}.params.delay_range={limits!r}: give the shortest and the longest delay in "
+                    "seconds, such as [0.0, 0.02]"
+                ) from None
+    return longest

@@ -44,7 +44,7 @@ def mujoco(name, preset=None, *, random_everything=False):
             task = task.replace(terminations={})
         if random_everything:
             task = task.replace(events={**task.events, **EVERYTHING_RANDOM})
-        return make_env(task, num_envs, seed=seed, num_threads=num_threads, max_action_delay=0.04)
+        return make_env(task, num_envs, seed=seed, num_threads=num_threads)
 
     # A humanoid falls by itself; thrown about, its 300 N m drives would tear the simulation apart now and then.
     make.violence = 4.0 if len(get_task(name).robot.foot_names) == 4 else 2.0
@@ -108,5 +108,10 @@ assert env.spec.id == "Gaitway/Velocity-Flat-Anymal-C-v0"
 env.close()
 env = gymnasium.make_vec("Gaitway/Velocity-Flat-Anymal-C-Blind-v0", num_envs=2, seed=1, num_threads=1)
 assert set(env.reset()[0]) == {"policy", "critic"}
+env = gymnasium.make_vec("Gaitway/Velocity-Flat-Anymal-C-v0", num_envs=8, preset="cpu", num_threads=1)
+env.reset(seed=0)
+delay = torch.from_numpy(env.unwrapped.world.batch.expand("actuator_delay"))
+assert 0.0 < float(delay.max()) <= 0.02
+env.step(torch.zeros(8, 12))
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -26,7 +26,7 @@ def ours(argv, capsys):
 @pytest.fixture(scope="module")
 def run_path(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    assert main(["train", BLIND, "--out", str(path), "--quiet", *SMALL]) == 0
+    assert main(["train", BLIND, "--preset", "cpu", "--out", str(path), "--quiet", *SMALL]) == 0
     return path
 
 

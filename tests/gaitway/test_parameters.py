@@ -9,6 +9,7 @@ import torch
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.onboard.parameters import save_parameters
 from gaitway_tasks.actuator_network import MLPNetwork, NetworkDescription, save_network
+from gaitway_tasks.identified import longest_delay
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
@@ -41,7 +42,7 @@ def test_a_run_knows_its_robot_and_its_bundle_commands_the_kind(file: Path, tmp_
     assert train("--parameters", file, "--out", out) == 0
     config = RunFolder.open(out).config()
     assert config.robot_task.robot.parameters == FOUND
-    assert config.physics is not None and config.physics.max_action_delay == pytest.approx(0.009)
+    assert longest_delay(config.robot_task) == pytest.approx(0.009)
     contract = Contract.load(export_run(out, tmp_path / "bundle"))
     assert contract.per_joint("stiffness") == tuple(law.stiffness for law in GO2.joint_actuators)
     assert train("--parameters", file, "--out", out, "--resume", "total_steps=192") == 0

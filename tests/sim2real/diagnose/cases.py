@@ -159,7 +159,7 @@ CASES = {
     ),
     "gains": Case(cause="gains", task=lambda task: with_drives(task, stiffness=0.6, damping=1.5)),
     "armature": Case(cause="armature", task=lambda task: with_drives(task, armature=0.06)),
-    "delay": Case(cause="delay", says="15 ms", task=late, record=lambda task: {"max_action_delay": 0.015}),
+    "delay": Case(cause="delay", says="15 ms", task=late),
     "action clipping": Case(cause="action_clip", says="0.25", record=lambda task: {"act": same_for_all}),
     "torque limit": Case(cause="torque_limit", task=lambda task: with_drives(task, effort_limit=0.3)),
     "observation clip": Case(
