@@ -69,11 +69,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another safety limit; docs/deploy.md lists them",
+        help="another safety limit; a looser one needs --i-know; docs/deploy.md lists them",
     )
     parser.add_argument("--auto", action="store_true", help="stand up and start the policy without being asked to")
     parser.add_argument("--yes", action="store_true", help="do not ask before taking over")
-    parser.add_argument("--i-know", action="store_true", help="run a bundle that was not validated, or failed")
+    parser.add_argument(
+        "--i-know", action="store_true", help="run a bundle that was not validated, or failed, or with looser limits"
+    )
     parser.add_argument(
         "--silent-writers", action="store_true",
         help="go on though others could send commands, and stop at their first; see docs/deploy.md",
@@ -128,7 +130,7 @@ def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextli
     if args.robot == ROS2 and args.config is None:
         raise UserError("a robot on ROS 2 is described by a file: --config robot.yaml")
     hardware = load_ros2(args.config).hardware() if args.robot == ROS2 else hardware_of(args.robot)
-    doubts = _check(args, hardware)
+    doubts = _check(args, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
         raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
     if args.log is not None:
@@ -179,6 +181,14 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
     provided = Contract.load(args.bundle).estimators or {}
     doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
     return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(args.bundle, hardware)
+
+
+def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, ...]:
+    """Limits that protect less than they should, which a person has to answer for."""
+    doubts = config.limits.loosened()
+    if doubts and not args.i_know:
+        raise UserError(f"{'; '.join(doubts)}: leave --limit out, or take the risk with --i-know")
+    return doubts
 
 
 def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:

@@ -20,7 +20,7 @@ from gaitway_sim2real.onboard.wire.dds import DdsBus
 from gaitway_tasks.robots.go2 import GO2
 from sim2real.onboard_robots import PointRobot, WavePolicy
 
-PATIENT = SafetyLimits(max_state_age=10.0, max_stall=10.0, max_overruns=10_000, max_policy_overruns=500)
+PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """A busy machine is no fault here; only the guardian's own limit counts."""
 
 

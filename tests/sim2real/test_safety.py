@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,52 @@ def test_limits_are_read_strictly() -> None:
         "max_tilt=nan": "max_tilt = nan: give a number of at least zero",
         "max_joint_vel=-1": "max_joint_vel = -1.0",
         "max_state_age=0": "above zero",
+        "max_state_age=1000": "max_state_age = 1000: give at most 0.5 s, beyond which",
+        "max_tilt=1e300": r"max_tilt = 1e\+300: give at most 1.5 rad",
+        "min_battery=0.04": "min_battery = 0.04: give at least 0.05, .* the default is 0.1",
     }.items():
         with pytest.raises(LimitError, match=message):
             parse_limits([setting])
+
+
+def caps() -> dict[str, float]:
+    return {field.name: field.metadata["cap"] for field in dataclasses.fields(SafetyLimits)}
+
+
+def test_no_limit_can_be_taken_away() -> None:
+    """Each has a cap, itself allowed and named as looser; what lies beyond is refused, whoever asks."""
+    limits = SafetyLimits(**caps())  # type: ignore[arg-type]
+    said = limits.loosened()
+    assert len(said) == len(caps()) and SafetyLimits().loosened() == ()
+    assert said[0] == "max_state_age is loosened to 0.5 s, the default is 0.02"
+    for name, cap in caps().items():
+        assert any(line.startswith(f"{name} is loosened to {cap:g}") for line in said)
+        default = getattr(SafetyLimits(), name)
+        stricter, beyond = default - (cap - default) / 1e3, cap + (cap - default) / 1e3
+        assert SafetyLimits(**{name: stricter}).loosened() == ()
+        with pytest.raises(LimitError, match=f"{name} = .*: give at .* {cap:g}"):
+            SafetyLimits(**{name: beyond})
+
+
+def test_a_robot_that_fell_silent_is_not_driven_for_long_whatever_is_allowed(contract: Contract) -> None:
+    """The state that stands still is half a second old at most, by its stamp and by the robot's tick."""
+    limits = SafetyLimits(**caps())  # type: ignore[arg-type]
+    for stamp in (lambda now: 0.0, lambda now: now):
+        safety = SafetyFilter(contract, contract.joint_names, limits)
+        times = np.arange(0.0, 3.0, 0.002)
+        faults = [safety.fault(state(contract, stamp=stamp(now), health=Health(tick=7)), now) for now in times]
+        first = next(now for now, fault in zip(times, faults, strict=True) if fault is not None)
+        assert first < 0.51
+
+
+def test_the_page_has_every_limit_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text("utf-8")
+    table = page[page.index("\n| limit |") : page.index("**Torque.**")]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.strip().splitlines()[2:]]
+    fields = dataclasses.fields(SafetyLimits)
+
+    def shown(field: dataclasses.Field[Any], value: float) -> str:
+        return f"{value:g} {field.metadata['unit']}".strip()
+
+    wanted = [[field.name, shown(field, field.default), shown(field, field.metadata["cap"])] for field in fields]
+    assert rows == wanted

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,40 +25,49 @@ class LimitError(ValueError):
     """A safety limit that does not exist or makes no sense."""
 
 
+def _limit(default: float, cap: float, unit: str = "") -> Any:
+    """A limit that may be loosened up to ``cap``, itself included; which way is looser follows from the two."""
+    return dataclasses.field(default=default, metadata={"cap": cap, "unit": unit})
+
+
 @dataclass(frozen=True, kw_only=True)
 class SafetyLimits:
-    """What trips the robot into damping. The defaults leave room for any gait that a person would call walking."""
+    """What trips the robot into damping. The defaults leave room for any gait that a person would call walking.
 
-    max_state_age: float = 0.02
+    Any of them may be made stricter. Looser ones are named by :meth:`loosened`, up to a cap: beyond it a check would
+    be none, and :class:`LimitError` is raised.
+    """
+
+    max_state_age: float = _limit(0.02, 0.5, "s")
     """Age of the newest state [s], and how long the robot's own tick may stand still: a walking robot moves a
     centimetre or two in that time, and the policy chooses once."""
-    max_corrupt: float = 5.0
+    max_corrupt: float = _limit(5.0, 50.0, "/s")
     """States per second with a wrong checksum. A cable loses none; more means interference or another layout."""
-    max_lost: float = 5.0
+    max_lost: float = _limit(5.0, 50.0, "/s")
     """Communication failures per second that the motors themselves count."""
-    max_tilt: float = 1.0
+    max_tilt: float = _limit(1.0, 1.5, "rad")
     """Angle between the base's z axis and the vertical [rad]: beyond it nobody stands up again by walking."""
-    joint_pos_margin: float = 0.1
+    joint_pos_margin: float = _limit(0.1, 0.3, "rad")
     """How far an encoder may read beyond its joint's range [rad]; lying robots rest on their stops."""
-    max_joint_vel: float = 30.0
+    max_joint_vel: float = _limit(30.0, 50.0, "rad/s")
     """[rad/s]; or 1.2 times what the robot's motors can reach, whichever is less."""
-    max_temperature: float = 80.0
+    max_temperature: float = _limit(80.0, 100.0, "degrees C")
     """Of a motor [degrees C], or the robot's own limit, whichever is less; magnets and windings suffer above it."""
-    min_battery: float = 0.1
+    min_battery: float = _limit(0.1, 0.05)
     """State of charge, of 1, or the robot's own limit, whichever is more: voltage collapses soon below it."""
-    max_ready_error: float = 0.3
+    max_ready_error: float = _limit(0.3, 0.6, "rad")
     """Largest distance of a joint from the default pose at which the policy may start [rad]."""
-    max_target: float = 10.0
+    max_target: float = _limit(10.0, 20.0, "rad")
     """Distance of a target from the default pose [rad] beyond which a policy's output is nonsense, not ambition."""
-    max_target_rate: float = 60.0
+    max_target_rate: float = _limit(60.0, 120.0, "rad/s")
     """How fast a policy may move a target [rad/s]; more is cut off, and counts as clamped."""
-    max_policy_overruns: int = 3
+    max_policy_overruns: int = _limit(3, 50)
     """Policy periods in a row without a result in time; until then the last targets are held."""
-    max_overruns: int = 10
+    max_overruns: int = _limit(10, 2000)
     """Periods of the loop in a row that may end late."""
-    max_stall: float = 0.05
+    max_stall: float = _limit(0.05, 1.0, "s")
     """How late a single period may end [s]: for that long, nobody watched the robot."""
-    max_silence: float = 0.1
+    max_silence: float = _limit(0.1, 0.5, "s")
     """How long the controller's process may stand still [s] before the guardian process damps the robot."""
 
     def __post_init__(self) -> None:
@@ -66,8 +75,35 @@ class SafetyLimits:
             value = getattr(self, field.name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0.0):
                 raise LimitError(f"safety limit {field.name} = {value!r}: give a number of at least zero")
+            if _looser(field, value, field.metadata["cap"]):
+                raise LimitError(
+                    f"safety limit {field.name} = {value:g}: give at {'most' if _rises(field) else 'least'} "
+                    f"{_text(field, field.metadata['cap'])}, beyond which it would protect nothing; the default is "
+                    f"{field.default:g}"
+                )
         if self.max_state_age == 0.0 or self.max_tilt == 0.0 or self.max_joint_vel == 0.0:
             raise LimitError("safety limits max_state_age, max_tilt and max_joint_vel must be above zero")
+
+    def loosened(self) -> tuple[str, ...]:
+        """A line for each limit that is looser than its default."""
+        return tuple(
+            f"{field.name} is loosened to {_text(field, getattr(self, field.name))}, the default is {field.default:g}"
+            for field in dataclasses.fields(self)
+            if _looser(field, getattr(self, field.name), field.default)
+        )
+
+
+def _rises(field: dataclasses.Field[Any]) -> bool:
+    """Whether larger values are looser."""
+    return bool(field.metadata["cap"] > field.default)
+
+
+def _looser(field: dataclasses.Field[Any], value: float, than: float) -> bool:
+    return value > than if _rises(field) else value < than
+
+
+def _text(field: dataclasses.Field[Any], value: float) -> str:
+    return f"{value:g} {field.metadata['unit']}".strip()
 
 
 def parse_limits(settings: Sequence[str]) -> SafetyLimits:
