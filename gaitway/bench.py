@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.writing import open_to_append
+
 from .interrupt import StopRequest, stop_requests
 from .runs import RECORD, family
 
@@ -104,9 +106,9 @@ def run_matrix(jobs: Sequence[Job], workers: int) -> int:
 def _start(job: Job) -> subprocess.Popen[bytes]:
     job.attempts += 1
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(job.log, "ab") as output:
+    with open_to_append(job.log) as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "gaitway", *job.command()], stdout=output, stderr=subprocess.STDOUT,
+            [sys.executable, "-P", "-m", "gaitway", *job.command()], stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
 

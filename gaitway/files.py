@@ -1,12 +1,13 @@
-"""Files that are either whole or absent."""
+"""What :mod:`gaitway_files.writing` does, with a disk's errors as messages to the user."""
 
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
+
+from gaitway_files.writing import write_file
 
 from .errors import RunError
 
@@ -16,22 +17,11 @@ DISK_ERRORS = (*DISK_FULL, *NO_PERMISSION)
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Have ``write`` fill a temporary file beside ``path``, flush it to the disk, and put it in the place of ``path``.
-
-    A crash at any moment leaves the old file or the new one. An :class:`OSError` becomes a :class:`RunError`.
-    """
-    partial = path.with_name(f".{path.name}.partial")
+    """:func:`gaitway_files.writing.write_file`; an :class:`OSError` becomes a :class:`RunError`."""
     try:
-        with open(partial, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
+        write_file(path, write)
     except OSError as error:
         raise disk_error(path, error) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -90,11 +80,3 @@ def disk_error(path: Path, error: OSError) -> RunError:
     if number in (errno.ENOTDIR, errno.EEXIST):
         return RunError(f"cannot create {path}: a file is in the way; choose another folder with --out")
     return RunError(f"cannot write {path}: {error.strerror or error}")
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

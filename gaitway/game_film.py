@@ -12,6 +12,7 @@ import imageio_ffmpeg
 import numpy as np
 import torch
 from gaitway_agents.vector import adapt
+from gaitway_files.writing import whole_file
 from gaitway_gymnasium import GymTask
 from numpy.typing import NDArray
 
@@ -36,9 +37,9 @@ def film_game(folder: Path, out: Path, seconds: float) -> str:
     first = picture(observation)
     make_folder(out.absolute().parent)
     height, width = (size // 2 * 2 for size in first.shape[:2])
-    writer = imageio_ffmpeg.write_frames(str(out), (width, height), fps=fps, macro_block_size=2, quality=8)
-    writer.send(None)
-    with torch.no_grad():
+    with whole_file(out) as partial, torch.no_grad():
+        writer = imageio_ffmpeg.write_frames(str(partial), (width, height), fps=fps, macro_block_size=2, quality=8)
+        writer.send(None)
         for _ in range(max(1, round(seconds * fps))):
             writer.send(np.ascontiguousarray(picture(observation)[:height, :width]))
             action, memory = trainer.predict(observation | memory)
@@ -46,7 +47,7 @@ def film_game(folder: Path, out: Path, seconds: float) -> str:
             memory = {name: value * ~(terminated | truncated)[:, None] for name, value in memory.items()}
             if "episode" in info:
                 returns.append(float(info["episode"]["r"][0]))
-    writer.close()
+        writer.close()
     env.close()
     return f"returns of its episodes: {', '.join(f'{r:.1f}' for r in returns)}" if returns else "no episode ended in it"
 

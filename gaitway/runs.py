@@ -16,6 +16,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.writing import open_to_append
+
 from . import provenance
 from .errors import RunError
 from .files import disk_error, make_folder, write_tensors_atomically, write_text_atomically
@@ -118,8 +120,8 @@ class RunFolder:
     def _append(self, name: str, rows: list[dict[str, Any]]) -> None:
         path = self.path / name
         try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(row) + "\n" for row in rows))
+            with open_to_append(path) as file:
+                file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         except OSError as error:
             raise disk_error(path, error) from None
 

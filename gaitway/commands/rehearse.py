@@ -103,7 +103,7 @@ def _processes(bundle: Path, hardware: Any, domain: int | None, seed: int) -> It
     domain = free_domain() if domain is None else domain
     bus = DdsBus("lo", domain, sender_times=True)
     try:
-        launcher = (sys.executable, "-m", "gaitway")
+        launcher = (sys.executable, "-P", "-m", "gaitway")
         yield from rehearse_processes(bundle, hardware, bus, launcher, domain=domain, seed=seed)
     finally:
         bus.close()

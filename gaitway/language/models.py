@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +10,14 @@ import torch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.weights import load_trainable_state
 from gaitway_agents.models.reward_model import RewardModel
+from gaitway_files.writing import whole_folder
 from gaitway_language.model import load_model, load_reward_model, save_model, save_reward_model
 from gaitway_language.options import LanguageOptions
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_tasks.language.spec import LanguageTask
 
 from ..errors import ConfigError, RunError
-from ..files import make_folder
+from ..files import disk_error
 from ..runs import RunFolder, is_run
 
 if TYPE_CHECKING:
@@ -96,15 +95,12 @@ def make_start(config: TrainConfig, run: RunFolder) -> None:
     quiet()
     if folder.exists() or (options.tiny is None and not is_run(Path(options.model))):
         return
-    partial = run.path / f".{START}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    make_folder(partial)
     if options.tiny is not None:
         tokenizer = tokenizer_of(config)
-        save_model(load_model(replace(options, lora=None), tokenizer, seed=config.seed), tokenizer, partial)
+        loaded = Loaded(load_model(replace(options, lora=None), tokenizer, seed=config.seed), tokenizer, None)
     else:
-        write(load_run(language_run(Path(options.model))), partial)
-    os.replace(partial, folder)
+        loaded = load_run(language_run(Path(options.model)))
+    _write_whole(loaded, folder)
 
 
 def open_start(config: TrainConfig, run: RunFolder | None, *, adapters: bool = True) -> tuple[nn.Module, Any]:
@@ -182,11 +178,15 @@ def export_run(path: Path, out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out} exists and is not an empty folder: choose another --out")
     loaded = load_run(language_run(path))
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    make_folder(partial)
-    write(loaded, partial)
-    os.replace(partial, out)
+    _write_whole(loaded, out)
+
+
+def _write_whole(loaded: Loaded, folder: Path) -> None:
+    try:
+        with whole_folder(folder) as partial:
+            write(loaded, partial)
+    except OSError as error:
+        raise disk_error(folder, error) from None
 
 
 def write(loaded: Loaded, folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import logging
-import os
 import platform
 import shutil
 import warnings
@@ -19,6 +18,7 @@ import onnx
 import onnxruntime as ort
 import torch
 import yaml
+from gaitway_files.writing import whole_folder
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot, mjcf
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -92,15 +92,11 @@ def export_bundle(
     _check_destination(out)
     _check_task(task)
     task = _within_range(task)
-    partial = out.absolute().with_name(f".{out.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
-        _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
-        replace_folder(partial, out.absolute())
+        with whole_folder(out) as partial:
+            _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
     except OSError as error:
         raise ExportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return out
 
 
@@ -371,21 +367,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed as a package"
     return found
-
-
-def replace_folder(partial: Path, out: Path) -> None:
-    """Move ``partial`` to ``out``; a bundle already there steps aside first and comes back if the move fails."""
-    if not out.exists():
-        os.replace(partial, out)
-        return
-    old = out.with_name(f".{out.name}.old-{os.getpid()}")
-    os.replace(out, old)
-    try:
-        os.replace(partial, out)
-    except OSError:
-        os.replace(old, out)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 class NoAliases(yaml.SafeDumper):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import imageio_ffmpeg
 import mujoco
 import numpy as np
+from gaitway_files.writing import whole_file
 
 from .onboard.interface import Array
 from .validate.plant import Plant
@@ -38,9 +38,8 @@ def film(
     for row, pose in enumerate(qpos):
         ahead[row] = _heading(plant, pose)
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.stem}.partial{out.suffix}")
     try:
-        with Camera(plant.model, SIZE) as camera:
+        with Camera(plant.model, SIZE) as camera, whole_file(out) as partial:
             writer = imageio_ffmpeg.write_frames(
                 str(partial), SIZE, fps=1.0 / (stride * control_dt), codec="libx264", macro_block_size=2
             )
@@ -56,12 +55,9 @@ def film(
                     camera.arrow(start, start + 0.6 * along, colour)
                 writer.send(overlay(camera.shoot(), labels[now], command[now], recent, now * control_dt))
             writer.close()
-        os.replace(partial, out)
     except (RuntimeError, AttributeError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RenderingError(f"cannot film {out} ({reason}): install libegl1, or set MUJOCO_GL=osmesa") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _heading(plant: Plant, qpos: Array) -> tuple[float, float]:

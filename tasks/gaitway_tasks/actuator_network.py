@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_files.writing import whole_file
 from torch import Tensor, nn
 
 from .actuators import motor_clip
@@ -93,12 +93,10 @@ class LSTMNetwork(nn.Module):
 def save_network(network: nn.Module, description: NetworkDescription, path: str | Path) -> Path:
     """Write weights and description into one TorchScript file, atomically."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    with warnings.catch_warnings():
+    with whole_file(path) as partial, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's successors of TorchScript are not Isaac Lab's
         script = torch.jit.script(network.cpu().eval())
         script.save(str(partial), _extra_files={DESCRIPTION: json.dumps(dataclasses.asdict(description))})
-    os.replace(partial, path)
     return path
 
 

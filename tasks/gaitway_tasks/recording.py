@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import io
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.writing import write_file
 
 FORMAT = "gaitway_recording"
 VERSION = 1
@@ -110,15 +110,8 @@ class Recording:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values |= {"format": FORMAT, "version": VERSION}
         arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items() if value is not None}
-        partial = path.with_name(f".{path.name}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(partial, "wb") as file:
-                np.savez_compressed(file, **arrays)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return write_file(path, lambda file: np.savez_compressed(file, **arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from gaitway_files import writing
 
 from gaitway import files, runs
 from gaitway import train as training
@@ -73,7 +74,7 @@ def test_failed_writes_leave_the_old_file_and_no_litter(tmp_path, monkeypatch, n
     def full(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(writing.os, "fsync", full)
     with pytest.raises(RunError, match=message):
         files.write_text_atomically(path, "new")
     assert path.read_text() == "old"
@@ -84,7 +85,7 @@ def test_a_checkpoint_on_a_full_disk_is_a_run_error(config, tmp_path, monkeypatc
     """/dev/full refuses every byte, as a full disk does."""
     run = RunFolder.create(tmp_path / "run", config)
     old = run.save_checkpoint({"steps": 1, "x": torch.zeros(3)}, keep=1)
-    monkeypatch.setattr(files, "open", lambda path, mode: open("/dev/full", mode), raising=False)  # noqa: SIM115
+    monkeypatch.setattr(writing, "open", lambda path, mode: open("/dev/full", "wb"), raising=False)  # noqa: SIM115
     with pytest.raises(RunError, match=r"no space left to write .*step_000000000002\.pt"):
         run.save_checkpoint({"steps": 2, "x": torch.zeros(100_000)}, keep=1)
     assert run.checkpoints() == [old]

@@ -5,7 +5,6 @@ The verbs are those of Tinker's ``TrainingClient`` (Thinking Machines, 2025), fo
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
+from gaitway_files.writing import whole_file
 from torch import Tensor
 
 from ..core import objective
@@ -178,9 +178,8 @@ class TrainingClient:
             "gathered": gathered,
             "gradient": self.optimizer.flat.flat.grad if gathered else None,
         }
-        partial = Path(f"{path}.partial")
-        torch.save(state, partial)
-        os.replace(partial, path)
+        with whole_file(path) as partial:
+            torch.save(state, partial)
 
     def load_state(self, path: str | Path) -> None:
         """Go on from a saved state, bit for bit. Raises ``ValueError`` if it is another model's, or none."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import yaml
+from gaitway_files.writing import write_text
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task, Timing
 from torch import Tensor, nn
@@ -88,7 +89,7 @@ class ImportedRun:
             software={"trained_with": f"Isaac Lab, rsl_rl {self.rsl_rl}"},
         )
         text = yaml.safe_dump(self.provenance(), sort_keys=False, width=120, allow_unicode=True)
-        (bundle / PROVENANCE).write_text(text, "utf-8")
+        write_text(bundle / PROVENANCE, text)
         return bundle
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
+from gaitway_files.writing import whole_folder
 from numpy.typing import NDArray
 
 from ..contract import Action, BundleError, Contract, Signal, TermLayout, is_bundle, sha256
-from ..export import UNITS, open_session, replace_folder
+from ..export import UNITS, open_session
 from ..golden import Signals, plausible_signals, record_golden
 from ..onboard.contract import MEASURED, OUTPUTS
 from .connect import Connections, connect
@@ -43,18 +43,14 @@ def bundle_of_package(
         return out
     if out.exists() and not is_bundle(out) and (not out.is_dir() or any(out.iterdir())):
         raise LeappError(f"{out} exists and is not a bundle: move it away")
-    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
-        if (package.path / SIDE_FOLDER).is_dir():
-            _write_ours(package, package.path / SIDE_FOLDER, partial)
-        else:
-            _write_guessed(package, guess(package, robot, say), partial)
-        replace_folder(partial, out)
+        with whole_folder(out) as partial:
+            if (package.path / SIDE_FOLDER).is_dir():
+                _write_ours(package, package.path / SIDE_FOLDER, partial)
+            else:
+                _write_guessed(package, guess(package, robot, say), partial)
     except OSError as error:
         raise LeappError(f"cannot write the bundle of {path} to {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import os
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
+from gaitway_files.writing import whole_folder
 from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
@@ -49,24 +50,19 @@ def export_leapp(
     ours = (out / SIDE_FOLDER / CONTRACT_FILE).is_file()
     if out.exists() and not ours and (not out.is_dir() or any(out.iterdir())):
         raise ExportError(f"{out} exists and is not a LEAPP package of Gaitway's: choose another --out")
-    partial = out.absolute().with_name(f".{out.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
-        bundle = export_bundle(
-            task, actor, partial / "bundle", checkpoint_sha256=checkpoint_sha256, software=software, seed=seed
-        )
-        package = _trace(SignalPolicy(task, actor).eval(), Contract.load(bundle), partial)
-        (package / SIDE_FOLDER).mkdir()
-        for name in SIDE_FILES:
-            shutil.copyfile(bundle / name, package / SIDE_FOLDER / name)
-        bundle_of_package(package, partial / "check")  # replays the bundle's recording on the package's graph
-        if out.exists():
-            shutil.rmtree(out)
-        os.replace(package, out.absolute())
+        with whole_folder(out) as partial, tempfile.TemporaryDirectory() as folder:
+            bundle = export_bundle(
+                task, actor, Path(folder, "bundle"), checkpoint_sha256=checkpoint_sha256, software=software, seed=seed
+            )
+            package = _trace(SignalPolicy(task, actor).eval(), Contract.load(bundle), Path(folder))
+            (package / SIDE_FOLDER).mkdir()
+            for name in SIDE_FILES:
+                shutil.copyfile(bundle / name, package / SIDE_FOLDER / name)
+            bundle_of_package(package, Path(folder, "check"))  # replays the bundle's recording on the package's graph
+            shutil.copytree(package, partial, dirs_exist_ok=True)
     except OSError as error:
         raise ExportError(f"cannot write the LEAPP package {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return out
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gaitway_files.writing import write_text
 
 from .schema import CONTRACT_SCHEMA, problems
 
@@ -187,11 +187,7 @@ class Contract:
         text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
         seal = hashlib.sha256(text.encode()).hexdigest()
         _check({**data, "sha256": seal}, CONTRACT_FILE)
-        path = Path(bundle) / CONTRACT_FILE
-        partial = path.with_name(f".{CONTRACT_FILE}.partial")
-        partial.write_text(f"{text}{SEAL}{seal}\n", "utf-8")
-        os.replace(partial, path)
-        return path
+        return write_text(Path(bundle) / CONTRACT_FILE, f"{text}{SEAL}{seal}\n")
 
     @classmethod
     def load(cls, bundle: str | Path) -> Contract:

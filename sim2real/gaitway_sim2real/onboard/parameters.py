@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from gaitway_files.writing import write_text
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
@@ -31,11 +31,7 @@ def save_parameters(parameters: RobotParameters, path: str | Path) -> Path:
     path = Path(path)
     data = {"gaitway_parameters": PARAMETERS_VERSION, **_plain(parameters)}
     _parse(data, path)
-    text = _HEADER + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, "utf-8")
-    os.replace(partial, path)
-    return path
+    return write_text(path, _HEADER + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120))
 
 
 def load_parameters(path: str | Path, robot: str | None = None) -> RobotParameters:

@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.writing import write_text
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..contract import CONTRACT_FILE, Contract, sha256
@@ -183,20 +184,11 @@ def save(rehearsal: Rehearsal, path: Path) -> Path:
     """Write JSON with the seal of the verdict, atomically."""
     body = rehearsal.to_dict()
     text = json.dumps({**body, "seal": seal(body)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    _write(path, text)
-    return path
+    return write_text(path, text)
 
 
 def write_report(rehearsal: Rehearsal, trace: Trace, folder: Path, command: str) -> Path:
     """``rehearsal.json`` and ``rehearsal.html`` in ``folder``; ``command`` is what repeats it. Returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
     save(rehearsal, folder / REHEARSAL_FILE)
-    page = folder / "rehearsal.html"
-    _write(page, render_page(rehearsal, trace, command))
-    return page
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, "utf-8")
-    os.replace(partial, path)
+    return write_text(folder / "rehearsal.html", render_page(rehearsal, trace, command))

@@ -11,6 +11,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import onnxruntime
+from gaitway_files.writing import write_text
 from gaitway_tasks.robots.mjcf import ModelError
 
 from ..contract import CONTRACT_FILE, Contract, sha256
@@ -166,10 +167,7 @@ def write_report(
         except RenderingError as error:
             why = str(error)
     verdict.save(folder / "validation.json")
-    page = render_page(verdict, evidence, contract, bundle, model, clip, why)
-    partial = folder / ".report.html.partial"
-    partial.write_text(page, "utf-8")
-    os.replace(partial, folder / "report.html")
+    write_text(folder / "report.html", render_page(verdict, evidence, contract, bundle, model, clip, why))
 
 
 __all__ = ["ModelError", "validate_bundle"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from gaitway_files.writing import write_text
 
 from ..onboard.verdict import SCHEMA, VerdictError, read_verdict, seal
 from .metrics import METRICS
@@ -131,12 +132,7 @@ class Verdict:
 
     def save(self, path: str | Path) -> Path:
         """Write JSON, atomically."""
-        path = Path(path)
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(text, "utf-8")
-        os.replace(partial, path)
-        return path
+        return write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path, *, policy: Path | None = None) -> Verdict:

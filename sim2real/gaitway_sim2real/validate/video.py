@@ -9,6 +9,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_files.writing import whole_file
 
 from ..contract import Contract, verify_files
 from .plant import Plant, build_plant
@@ -58,12 +59,11 @@ def render_episode(
         else min(int(rec.alive[:, 0].sum()), round(seconds / rec.control_dt))
     )
     stride = max(1, round(1 / (FPS * rec.control_dt)))
-    partial = out.with_name(f".{out.stem}.partial{out.suffix}")
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         import imageio_ffmpeg
 
-        with Camera(plant.model, size) as camera:
+        with Camera(plant.model, size) as camera, whole_file(out) as partial:
             writer = imageio_ffmpeg.write_frames(
                 str(partial), size, fps=1 / (stride * rec.control_dt), codec="libx264", macro_block_size=2,
                 output_params=["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"],
@@ -72,7 +72,6 @@ def render_episode(
             for t in range(0, steps, stride):
                 writer.send(_frame(camera, plant, showcase, t))
             writer.close()
-        os.replace(partial, out)
     except ImportError as error:
         raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
     except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
@@ -80,8 +79,6 @@ def render_episode(
         raise RenderingError(
             f"no offscreen rendering here ({reason}): install libegl1 or set MUJOCO_GL=osmesa"
         ) from None
-    finally:
-        partial.unlink(missing_ok=True)
     return out
 
 

@@ -45,10 +45,10 @@ class FlightFile:
         self._chunk = min(CHUNK_BYTES, max_bytes // (4 * PARTS))
         self._ids: dict[int, int] = {}
         self._number = 0
-        self._begin(new=True)
+        self._begin()
 
-    def _begin(self, *, new: bool) -> None:
-        self._stream: IO[bytes] = open(self.path, "xb" if new else "wb")  # noqa: SIM115
+    def _begin(self) -> None:
+        self._stream: IO[bytes] = open(self.path, "xb")  # noqa: SIM115
         self._pending = 0
         self._writer = Writer(self._stream, chunk_size=self._chunk, compression=CompressionType.ZSTD)
         self._writer.start(profile="ros2", library="gaitway")
@@ -111,7 +111,7 @@ class FlightFile:
         while sum(self._sizes) > self._max - self._max // PARTS:
             self._parts.pop(0).unlink(missing_ok=True)
             self._sizes.pop(0)
-        self._begin(new=False)
+        self._begin()
 
     def close(self, summary: Mapping[str, str] | None = None) -> None:
         """Finish the file; ``summary`` is what is known only now."""
