@@ -7,21 +7,25 @@ An answer that ends with ``<tool>name: input</tool>``, or with the calls of Qwen
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 from .sandbox import Limits, run_python
 
 TOOL, END_TOOL = "<tool>", "</tool>"
+END_CALL = "</tool_call>"
+MAX_CALLS = 16
+"""Calls of one answer that are made; a program may take seconds."""
 MAX_RESULT_CHARS = 1000
 
 _MAX_EXPRESSION = 200
 _MAX_BITS = 1024
-_CALL = re.compile(r"<tool>\s*(\w+)\s*:(.*?)</tool>|<tool_call>(.*?)</tool_call>", re.DOTALL)
+_START = re.compile(r"<tool>\s*(\w+)\s*:|<tool_call>")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 
@@ -45,9 +49,12 @@ def call_tools(names: Sequence[str]) -> Callable[[str], str | None]:
             raise ValueError(f"unknown tool {name!r}: use some of {', '.join(TOOLS)}")
 
     def reply(answer: str) -> str | None:
-        if not answer.rstrip().endswith((END_TOOL, "</tool_call>")):
+        if not answer.rstrip().endswith((END_TOOL, END_CALL)):
             return None
-        results = [_call(*_parse(match), names) for match in _CALL.finditer(answer)]
+        calls = list(itertools.islice(find_calls(answer), MAX_CALLS + 1))
+        results = [_call(*_named(call), names) for call in calls[:MAX_CALLS]]
+        if len(calls) > MAX_CALLS:
+            results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
         return "\n".join(results) or None
 
     return reply
@@ -93,18 +100,39 @@ TOOLS: dict[str, tuple[Callable[[str], str], str]] = {
 """Tools by name: a function from its input to its result, and what it does."""
 
 
-def _parse(match: re.Match[str]) -> tuple[str, str]:
-    """Name and input of a call."""
-    if match[3] is None:
-        return match[1], match[2]
+def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
+    """Name and input of each complete call in an answer, in order; the name is None where the input is JSON with both.
+
+    A call reaches to the first end after its start. Looks at each character a few times however the answer is made:
+    an end that was once looked for in vain is not looked for again.
+    """
+    position, hopeless = 0, set()
+    while start := _START.search(answer, position):
+        end = END_CALL if start[1] is None else END_TOOL
+        position = start.end()
+        if end in hopeless:
+            continue
+        found = answer.find(end, position)
+        if found < 0:
+            hopeless.add(end)
+            continue
+        yield start[1], answer[position:found]
+        position = found + len(end)
+
+
+def _named(call: tuple[str | None, str]) -> tuple[str, str]:
+    """Name and input of a call, those of a JSON one read from it; no name if they cannot be."""
+    name, text = call
+    if name is not None:
+        return name, text
     try:
-        call: Any = json.loads(match[3])
-        given = call["arguments"]
+        found: Any = json.loads(text)
+        given = found["arguments"]
         given = json.loads(given) if isinstance(given, str) and given.lstrip().startswith("{") else given
-        (text,) = given.values() if isinstance(given, dict) else [given]
-        return str(call["name"]), str(text)
+        (value,) = given.values() if isinstance(given, dict) else [given]
+        return str(found["name"]), str(value)
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "", match[3]
+        return "", text
 
 
 def _call(name: str, given: str, names: Sequence[str]) -> str:

@@ -1,11 +1,12 @@
 """Tools: what counts as a call, what they reply, and what they refuse."""
 
 import ast
+import re
 import time
 from fractions import Fraction
 
 import pytest
-from gaitway_tasks.language.tools import MAX_RESULT_CHARS, calculator, call_tools, tool_prompt
+from gaitway_tasks.language.tools import MAX_CALLS, MAX_RESULT_CHARS, calculator, call_tools, find_calls, tool_prompt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,3 +130,41 @@ def test_unknown_tools_are_refused():
     with pytest.raises(ValueError, match=r"unknown tool 'shell': use some of calculator, python"):
         call_tools(["shell"])
     assert "calculator: the value" in tool_prompt(["calculator"]) and "python" not in tool_prompt(["calculator"])
+
+
+AS_A_PATTERN = re.compile(r"<tool>\s*(\w+)\s*:(.*?)</tool>|<tool_call>(.*?)</tool_call>", re.DOTALL)
+"""What a call is, in one pattern: plain to read, and quadratic in what looks like many starts."""
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<tool>", "</tool>", "<tool_call>", "</tool_call>", "a", ":", " ", "\n", "<"]), max_size=24
+    )
+)
+def test_calls_are_found_as_the_pattern_says(pieces):
+    text = "".join(pieces)
+    wanted = [(match[1], match[2] if match[3] is None else match[3]) for match in AS_A_PATTERN.finditer(text)]
+    assert list(find_calls(text)) == wanted
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<tool>a:" * 150_000 + "</tool_call>",
+        "<tool_call>" * 100_000 + "</tool>",
+        "<tool>" + " " * 1_000_000 + "</tool>",
+        "<tool>" + "a" * 1_000_000 + "</tool>",
+        "<tool>a:1</tool>" * 60_000,
+        "<tool_call>" + "[" * 1_000_000 + "</tool_call>",
+    ],
+    ids=["starts", "JSON starts", "spaces", "letters", "calls", "brackets"],
+)
+def test_a_megabyte_of_calls_is_read_at_once(answer):
+    begin = time.process_time()
+    call_tools(["calculator"])(answer)
+    assert time.process_time() - begin < 1.0
+
+
+def test_an_answer_has_so_many_calls():
+    reply = call_tools(["calculator"])("<tool>calculator: 1+1</tool>" * (MAX_CALLS + 5))
+    assert reply.splitlines() == ["2"] * MAX_CALLS + [f"error: only the first {MAX_CALLS} calls of an answer are made"]
