@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -285,10 +286,23 @@ def load(path: Path) -> TrainConfig:
     return config_from_tree(_read(path))
 
 
+def plain(config: TrainConfig) -> dict[str, Any]:
+    """Plain data that says the same as ``config.yaml``, and stays equal when it goes through JSON."""
+    tree = json.loads(json.dumps(to_tree(config)))
+    assert isinstance(tree, dict)
+    return tree
+
+
 def difference(a: TrainConfig, b: TrainConfig) -> list[str]:
     """Dotted keys in which two configurations differ."""
-    left, right = _flat(to_tree(a)), _flat(to_tree(b))
-    return [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
+    return list(changes(to_tree(a), to_tree(b)))
+
+
+def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
+    """Dotted keys in which two trees of plain data differ, with both values; None where a key is missing."""
+    left, right = _flat(before), _flat(after)
+    keys = [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
+    return {key: (left.get(key), right.get(key)) for key in keys}
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,6 +2,7 @@
 
 ``config.yaml`` resolved, ``run.json`` the record, ``metrics.jsonl`` one row per iteration, ``episodes.jsonl`` and
 ``evaluations.jsonl`` raw returns, ``tensorboard/``, ``checkpoints/``; later ``bundle/``, ``validation/``, ``videos/``.
+``.lock`` says which process trains it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import sys
 import warnings
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ from gaitway_files.writing import open_to_append
 from . import provenance
 from .errors import RunError
 from .files import disk_error, make_folder, write_tensors_atomically, write_text_atomically
+from .rows import RunWarning, parse_rows
+from .run_lock import LOCK, RunLock
 
 if TYPE_CHECKING:
     from .config import TrainConfig
@@ -34,15 +38,16 @@ CHECKPOINTS = "checkpoints"
 MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each; less than this ends in tears
 
 
-class RunWarning(UserWarning):
-    """Something about a run that the user should know and that does not stop the work."""
+class DamagedCheckpoint(RunError):
+    """A checkpoint that was cut short or altered; the one before it may be whole."""
 
 
 class RunFolder:
-    """One run on disk. ``record`` mirrors ``run.json``."""
+    """One run on disk. ``record`` mirrors ``run.json``; ``lock`` is held by who writes the run."""
 
     def __init__(self, path: Path, record: dict[str, Any]):
         self.path, self.record = path, record
+        self.lock = RunLock(path)
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> RunFolder:
@@ -51,8 +56,7 @@ class RunFolder:
 
         if is_run(path):
             raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --out")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"{path} exists and is not an empty folder: choose another --out")
+        _check_empty(path)
         text = dump(config)
         make_folder(path / CHECKPOINTS)
         free = shutil.disk_usage(path).free
@@ -60,31 +64,26 @@ class RunFolder:
             raise RunError(
                 f"only {free / 2**20:.0f} MiB free at {path}, a run needs {MIN_FREE_BYTES // 2**20}: free some"
             )
-        write_text_atomically(path / CONFIG_FILE, text)
         run = cls(path, _first_record(config))
-        run.update()
+        with run.lock:
+            if is_run(path):
+                raise RunError(f"{path} was started by another process just now: choose another --out")
+            write_text_atomically(path / CONFIG_FILE, text)
+            run.update()
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """An existing run; refuses a folder that is none, or one of another format."""
-        file = path / RECORD
         if not path.is_dir():
             raise RunError(f"no run folder at {path}")
-        try:
-            record = json.loads(file.read_text("utf-8"))
-            version = record["gaitway_run"]
-        except FileNotFoundError:
-            raise RunError(f"{path} is not a run folder: it has no {RECORD}") from None
-        except OSError as error:
-            raise RunError(f"cannot read {file}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError):
-            raise RunError(f"{file} is damaged: it is not the record of a run") from None
-        if version != RUN_FORMAT:
+        record = _read_record(path)
+        if (version := record["gaitway_run"]) != RUN_FORMAT:
             raise RunError(
-                f"{path} has run format {version}, this version of Gaitway reads format {RUN_FORMAT}: use the Gaitway "
-                f"that made it (version {record.get('versions', {}).get('gaitway', 'unknown')}), or train anew"
+                f"{path} has run format {version!r}, this version of Gaitway reads format {RUN_FORMAT}: use the "
+                f"Gaitway that made it ({_made_by(record)}), or train anew"
             )
+        _check_record(path, record)
         return cls(path, record)
 
     def config(self) -> TrainConfig:
@@ -94,9 +93,19 @@ class RunFolder:
 
     def set_config(self, config: TrainConfig) -> None:
         """Replace ``config.yaml``, for a run that goes on with another length or other threads."""
-        from .config import CONFIG_FILE, dump
+        from .config import CONFIG_FILE, dump, plain
 
         write_text_atomically(self.path / CONFIG_FILE, dump(config))
+        self.update(config=plain(config))
+
+    def edited(self, config: TrainConfig) -> dict[str, tuple[Any, Any]]:
+        """What ``config``, read from ``config.yaml``, has otherwise than the run: dotted keys, values then and now."""
+        from .config import changes, plain
+
+        now = plain(config)
+        copies = {name: (self.record.get(name, now[name]), now[name]) for name in _COPIED}
+        changed = changes(self.record.get("config", now), now)
+        return changed | {name: pair for name, pair in copies.items() if pair[0] != pair[1]}
 
     def update(self, **fields: Any) -> None:
         """Change the record and write it."""
@@ -126,12 +135,26 @@ class RunFolder:
             raise disk_error(path, error) from None
 
     def forget_after(self, steps: int) -> None:
-        """Drop the rows of what came after ``steps``: they belong to work that the checkpoint does not contain."""
+        """Drop the rows of what came after ``steps``: they belong to work that the checkpoint does not contain.
+
+        Lines that are no rows are set aside in ``<name>.damaged``, with a warning.
+        """
         for name in (METRICS, EPISODES, EVALUATIONS):
             path = self.path / name
-            if path.exists():
-                kept = [row for row in read_rows(path) if row["steps"] <= steps]
-                write_text_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+            if not path.exists():
+                continue
+            found = parse_rows(path, "steps")
+            if found.damaged:
+                aside = path.with_name(f"{name}.damaged")
+                with open(aside, "ab") as file:
+                    file.writelines(line + b"\n" for line in found.damaged.values())
+                warnings.warn(
+                    f"{path} was damaged: {found.damage}; the other rows are kept, what was there is in {aside}",
+                    RunWarning,
+                    stacklevel=2,
+                )
+            kept = [row for row in found.rows if row["steps"] <= steps]
+            write_text_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -153,40 +176,62 @@ class RunFolder:
         for path in reversed(files):
             try:
                 return read_checkpoint(path), path
-            except RunError as error:
-                if path != files[0]:
-                    warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
-        if files:
-            raise RunError(f"none of the {len(files)} checkpoints in {self.path / CHECKPOINTS} can be read: train anew")
+            except DamagedCheckpoint as error:
+                if path == files[0]:
+                    where = self.path / CHECKPOINTS
+                    raise RunError(
+                        f"none of the {len(files)} checkpoints in {where} can be read: train anew; the oldest: {error}"
+                    ) from None
+                warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
         return None
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Load a checkpoint after checking every byte of it against the archive's checksums."""
+    """Load a checkpoint after checking every byte of it against the archive's checksums.
+
+    Raises :class:`DamagedCheckpoint` for one that was cut short or altered, :class:`RunError` for any other reason.
+    """
     import torch
 
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
         if bad is not None:
-            raise RunError(f"checkpoint {path} is damaged: {bad} does not match its checksum")
+            raise DamagedCheckpoint(f"checkpoint {path} is damaged: {bad} does not match its checksum")
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, zipfile.BadZipFile, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise RunError(f"checkpoint {path} is damaged: {str(error).splitlines()[0]}") from None
-    if not isinstance(state, dict) or state.get("gaitway_run") != RUN_FORMAT:
-        raise RunError(f"{path} is not a checkpoint of run format {RUN_FORMAT}")
+    except OSError as error:
+        raise RunError(f"cannot read checkpoint {path}: {error.strerror or error}") from None
+    except pickle.UnpicklingError as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"checkpoint {path} holds more than tensors and plain data, or is altered: {reason}") from None
+    except MemoryError:
+        raise RunError(f"not enough memory for checkpoint {path} of {path.stat().st_size / 2**20:,.0f} MiB") from None
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, NotImplementedError, ValueError) as error:
+        if isinstance(error, RunError):
+            raise
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {_what_is_wrong(path, error)}") from None
+    version = state.get("gaitway_run") if isinstance(state, dict) else None
+    if version is None:
+        raise RunError(f"{path} is a file of PyTorch, but no checkpoint of Gaitway: it names no run format")
+    if version != RUN_FORMAT:
+        raise RunError(
+            f"checkpoint {path} has run format {version!r}, this version of Gaitway reads format {RUN_FORMAT}: use the "
+            "Gaitway that made it"
+        )
     return state
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Rows of a ``.jsonl`` file of a run; a last row cut short by a crash is left out."""
-    rows = []
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
+def _what_is_wrong(path: Path, error: Exception) -> str:
+    """Why an archive cannot be opened: cut short, or none from the beginning."""
+    with open(path, "rb") as file:
+        begin = file.read(4)
+    if not begin:
+        return "it is empty"
+    if isinstance(error, zipfile.BadZipFile):
+        if begin.startswith(b"PK"):
+            return f"it was cut short after {path.stat().st_size:,} bytes ({error})"
+        return f"it does not begin as a checkpoint does ({error})"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def is_run(path: Path) -> bool:
@@ -210,7 +255,76 @@ def newest_run(task: str, agent: str, root: Path = Path("runs")) -> Path | None:
     return max(folders, key=lambda path: path.name, default=None)
 
 
+def _check_empty(path: Path) -> None:
+    """Refuse a folder with anything in it but what a start that was killed leaves: no record, and nothing learnt."""
+    from .config import CONFIG_FILE
+
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise RunError(f"{path} exists and is not an empty folder: choose another --out")
+    there = {entry.name for entry in path.iterdir()}
+    if CHECKPOINTS in there and any((path / CHECKPOINTS).glob("*.pt")):
+        missing = " and ".join(name for name in (RECORD, CONFIG_FILE) if name not in there)
+        raise RunError(
+            f"{path} has {CHECKPOINTS}/ but no {missing}, which say{'' if ' and ' in missing else 's'} what was "
+            "trained: put back what is missing to continue it, or choose another --out"
+        )
+    begun = {LOCK, CHECKPOINTS, CONFIG_FILE}
+    unfinished = LOCK in there or there <= {CHECKPOINTS}
+    others = {name for name in there - begun if not (name.startswith(".") and name.endswith(".partial"))}
+    if others or (there and not unfinished) or _holds_something(path / CHECKPOINTS):
+        raise RunError(f"{path} exists and is not an empty folder: choose another --out")
+
+
+def _holds_something(path: Path) -> bool:
+    return path.exists() and (not path.is_dir() or any(path.iterdir()))
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """``run.json`` of a folder, of whatever format."""
+    file = path / RECORD
+    try:
+        record = json.loads(file.read_text("utf-8"))
+        if not isinstance(record, dict) or "gaitway_run" not in record:
+            raise ValueError("it has no gaitway_run")
+    except FileNotFoundError:
+        there = f" and {CHECKPOINTS}/ alone does not say what was trained" if (path / CHECKPOINTS).is_dir() else ""
+        raise RunError(f"{path} is not a run folder: it has no {RECORD}{there}") from None
+    except OSError as error:
+        raise RunError(f"cannot read {file}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{file} is damaged: it is not the record of a run ({error})") from None
+    return record
+
+
+_KINDS = {
+    "status": str, "steps": int, "total_steps": int, "iterations": int, "wall_time_s": float, "cpu_time_s": float,
+    "time_s": dict, "task": str, "algorithm": str, "world": str, "seed": int, "config": dict,
+}  # fmt: skip
+"""Fields of the record that are read, where it has them."""
+_COPIED = ("preset", "world", "algorithm", "seed")
+"""Fields of the record that say again what the configuration says."""
+
+
+def _check_record(path: Path, record: dict[str, Any]) -> None:
+    """Refuse a record with fields that no run writes."""
+    for name, kind in _KINDS.items():
+        value = record.get(name, kind())
+        good = isinstance(value, kind) or (kind is float and isinstance(value, int))
+        if not good or isinstance(value, bool) or (kind in (int, float) and not value >= 0):
+            raise RunError(f"{path / RECORD} is damaged or was edited: {name} is {value!r}")
+
+
+def _made_by(record: dict[str, Any]) -> str:
+    versions = record.get("versions")
+    version = versions.get("gaitway") if isinstance(versions, dict) else None
+    return f"version {version}" if isinstance(version, str) else "version unknown"
+
+
 def _first_record(config: TrainConfig) -> dict[str, Any]:
+    from .config import plain
+
     return {
         "gaitway_run": RUN_FORMAT,
         "task": config.task.name,
@@ -231,6 +345,7 @@ def _first_record(config: TrainConfig) -> dict[str, Any]:
         "git": provenance.git_state(),
         "versions": provenance.versions(),
         "machine": provenance.machine(),
+        "config": plain(config),
     }
 
 

@@ -18,7 +18,8 @@ from .files import make_folder, write_tensors_atomically
 from .interrupt import StopRequest, stop_requests
 from .progress import make_progress
 from .provenance import available_cores
-from .runs import EPISODES, RunFolder, read_rows
+from .rows import read_rows
+from .runs import EPISODES, RunFolder
 from .worlds import usual_agent
 
 if TYPE_CHECKING:
@@ -107,7 +108,15 @@ def rehearse(config: TrainConfig) -> None:
 
 
 def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
-    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code."""
+    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code.
+
+    Raises :class:`RunError` at once where another process trains the run.
+    """
+    with run.lock:
+        return _train(config, run, quiet=quiet)
+
+
+def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
     try:
         trainer, judge = _set_up(config, run)
     except BaseException as error:
@@ -215,7 +224,7 @@ class Judge:
     def begin(self) -> None:
         path = self.run.path / EPISODES
         earlier = read_rows(path)[-RECENT:] if path.exists() else []
-        self.recent.extend((row["return"], row["length"]) for row in earlier)
+        self.recent.extend((row["return"], row["length"]) for row in earlier if {"return", "length"} <= row.keys())
         self.examined = self.trainer.steps
 
     def watch(self, wall: float) -> dict[str, float]:
@@ -335,18 +344,27 @@ def _restore(run: RunFolder, trainer: Learner) -> tuple[int, float, dict[str, fl
     """Load the newest checkpoint if there is one: iterations done, wall time and time split so far."""
     found = run.load_checkpoint()
     if found is None:
+        if steps := run.record.get("steps"):
+            raise RunError(
+                f"{run.path} did {steps:,} steps, and its checkpoints are gone: put them back into "
+                f"{run.path}/checkpoints, or start a new run with another --out"
+            )
+        run.forget_after(-1)
+        run.record["cpu_time_s"] = 0.0
         return 0, 0.0, {}
     state, path = found
     try:
+        steps, iteration, wall, times = state["steps"], state["iteration"], state["wall_s"], dict(state["time_s"])
         trainer.load_state_dict(state["trainer"])
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise RunError(f"{path} does not fit {run.path}/config.yaml: {str(error).splitlines()[0]}") from error
-    torch.set_rng_state(state["torch_rng"])
+        torch.set_rng_state(state["torch_rng"])
+    except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"{path} does not fit {run.path}/config.yaml: {what}") from error
     for later in run.checkpoints():
         if later > path:
             later.unlink()  # damaged, and named after steps that will be done again
-    run.forget_after(state["steps"])
-    return state["iteration"], state["wall_s"], dict(state["time_s"])
+    run.forget_after(steps)
+    return iteration, wall, times
 
 
 def _save(
@@ -383,7 +401,7 @@ class Board:
 
         folder = run.path / "tensorboard"
         make_folder(folder)
-        self.writer = SummaryWriter(str(folder), purge_step=iteration + 1 if iteration else None, flush_secs=30)
+        self.writer = SummaryWriter(str(folder), purge_step=iteration + 1, flush_secs=30)
         self.written = -math.inf
 
     def __enter__(self) -> Self:

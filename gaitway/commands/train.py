@@ -132,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_one(args: argparse.Namespace) -> int:
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     if args.agent is not None and args.agent not in AGENTS:
         raise UnknownNameError("agent", args.agent, AGENTS)
     isaaclab = args.world == "isaaclab"  # whose environments bring a torch of their own
@@ -215,12 +216,23 @@ def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False
 
 
 def _resume(args: argparse.Namespace, path: Path) -> int:
-    from ..config import difference, merge
     from ..runs import RunFolder
+
+    if not _keeps_records():
+        return _continue(args, path, RunFolder.open(path))
+    lock = RunFolder.open(path).lock
+    with lock:
+        folder = RunFolder.open(path)  # as the process that held it before has left it
+        folder.lock = lock
+        return _continue(args, path, folder)
+
+
+def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
+    from ..config import difference, merge
     from ..worlds import find_task
 
-    folder = RunFolder.open(path)
     stored = folder.config()
+    _check_edits(folder, stored)
     if stored.task.name != (asked_task := find_task(args.task, args.preset).name):
         raise RunError(f"{path} is a run of {stored.task.name}, not of {asked_task}: choose another --out")
     for name, field in (("seed", "seed"), ("preset", "preset"), ("world", "world"), ("agent", "algorithm")):
@@ -246,8 +258,20 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
             "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start anew"
         )
     folder.set_config(config)
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
     return _train(config, folder, quiet=args.quiet)
+
+
+def _check_edits(folder: RunFolder, stored: TrainConfig) -> None:
+    """The configuration is the one that the run was trained with, but for what may change."""
+    edited = {key: pair for key, pair in folder.edited(stored).items() if key not in RESUMABLE}
+    if not edited:
+        return
+    key, (then, now) = next(iter(edited.items()))
+    more = f" (and {len(edited) - 1} more: {', '.join(list(edited)[1:6])})" if len(edited) > 1 else ""
+    raise RunError(
+        f"{folder.path}/config.yaml is not what the run was trained with: {key} was {then!r} and is {now!r}{more}. "
+        "Put it back to continue the run, or start a new one with another --out"
+    )
 
 
 def _check_parameters(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import RunError
+from ..rows import parse_rows
 from ..runs import EPISODES, EVALUATIONS, METRICS
 from .statistics import Array
 
@@ -118,23 +118,12 @@ def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of a JSON-lines file. The last one may have been cut short by a crash; any other must be whole."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        raise NothingToCompare(f"there is no {path.name}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path.name} cannot be read: {error}") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-        elif number < len(lines):
-            raise RunError(f"{path.name} is damaged: line {number} is not a row")
-    return rows
+    if not path.exists():
+        raise NothingToCompare(f"there is no {path.name}")
+    found = parse_rows(path)
+    if found.damaged:
+        raise RunError(f"{path.name} is damaged: {found.damage}")
+    return found.rows
 
 
 def _evaluation_series(evaluations: tuple[Evaluation, ...], *, best: bool) -> Series:

@@ -13,8 +13,9 @@ from gaitway_sim2real.page import document
 
 from ..compare.figures import COLOURS, STYLE, Drawing
 from ..errors import RunError
+from ..rows import read_rows
 from ..runs import EVALUATIONS as EXAMS
-from ..runs import METRICS, RunFolder, read_rows
+from ..runs import METRICS, RunFolder
 from .evaluate import EVALUATIONS, Evaluation, Problem
 from .pages import card, shown, style
 from .statistics import Measure

@@ -15,7 +15,8 @@ import pytest
 from gaitway import bench
 from gaitway.bench import matrix, run_matrix
 from gaitway.cli import main
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 
 TINY = ("total_steps=2048", "evaluation_episodes=2", "agent.optimizer.epochs=1")
 

@@ -11,7 +11,8 @@ import pytest
 import gaitway
 from gaitway import catalogue
 from gaitway.cli import COMMANDS, main, parse
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]

@@ -13,7 +13,8 @@ from gaitway import runs
 from gaitway.cli import main
 from gaitway.config import dump, load, resolve
 from gaitway.presets import AGENT_DEFAULTS
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 from gaitway.train import load_trainer
 from gaitway.worlds import find_task
 

@@ -16,7 +16,8 @@ from gaitway import train as training
 from gaitway.config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.progress import Progress
-from gaitway.runs import RunFolder, read_checkpoint, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder, read_checkpoint
 
 SMALL = [
     "num_envs=16",

@@ -15,7 +15,8 @@ from gaitway.config import TrainConfig, merge, resolve
 from gaitway.errors import ConfigError, RunError
 from gaitway.interrupt import stop_requests
 from gaitway.progress import Lines, Progress
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from language_runs import FLOAT, MODEL, PROBLEMS, RL, SFT, ours, train
 
 from gaitway.config import load
 from gaitway.language.evaluate import Evaluation
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 
 PAIRS = [
     {"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in ("one", "two", "three", "four")

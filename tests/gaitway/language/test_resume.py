@@ -12,7 +12,8 @@ from language_runs import MODEL, RL, SFT, ours, train
 
 from gaitway import train as training
 from gaitway.progress import Progress
-from gaitway.runs import RunFolder, read_rows
+from gaitway.rows import read_rows
+from gaitway.runs import RunFolder
 
 
 class KillAfter(Progress):
