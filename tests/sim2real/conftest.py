@@ -59,3 +59,12 @@ def reseal() -> Callable[..., None]:
 def golden(exported: Path) -> dict[str, np.ndarray]:
     with np.load(exported / "golden.npz") as archive:
         return dict(archive)
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path) -> Path:
+    """A folder with a module named as one of the standard library's; imported, it leaves a file ``ran``."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    (folder / "json.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
+    return folder

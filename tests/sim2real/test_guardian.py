@@ -119,6 +119,42 @@ def test_a_frozen_controller_loses_the_robot_for_good(exported: Path, dds_domain
     assert not ear.frames[-1][1]
 
 
+@pytest.mark.hostile("deployment")
+def test_a_robot_whose_guardian_is_killed_is_lowered(exported: Path, dds_domain: int, ear: Ear) -> None:
+    with controller(exported, dds_domain, 1e6) as (process, guardian):
+        ear.listen(lambda: sum(stiff for _, stiff in ear.frames) > 50)
+        os.kill(guardian, signal.SIGKILL)
+        killed = time.monotonic()
+        assert process.wait(PATIENCE) == 1
+        assert process.stdout is not None and process.stdout.read() == "guardian\n"
+        ear.listen(lambda: True)
+    damping = ear.after_the_last_stiff()
+    lowering = damping[0] - killed  # settle, hold and lower of the script's controller
+    assert 0.3 < lowering < 5.0 and damping[-1] - damping[0] >= 0.45
+
+
+@pytest.mark.hostile("deployment")
+def test_a_guardian_that_cannot_act_says_so(dds_domain: int) -> None:
+    guardian = Guardian("lo", dds_domain, TOPIC, b"")
+    guardian.arm()
+    deadline = time.monotonic() + PATIENCE
+
+    def wait_for(trouble: str | None) -> None:
+        while guardian.trouble != trouble:
+            guardian.beat()
+            assert time.monotonic() < deadline, guardian.trouble
+            time.sleep(0.01)
+
+    wait_for(None)
+    os.kill(guardian.pid, signal.SIGSTOP)
+    wait_for("the guardian process has stood still for 1 s")
+    os.kill(guardian.pid, signal.SIGCONT)
+    wait_for(None)
+    os.kill(guardian.pid, signal.SIGKILL)
+    wait_for("the guardian process has ended with code -9")
+    guardian.close()
+
+
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
 def test_a_controller_that_ends_well_needs_no_guardian(
     exported: Path, dds_domain: int, ear: Ear, number: int | None
@@ -135,6 +171,16 @@ def test_a_controller_that_ends_well_needs_no_guardian(
         ear.listen(lambda: True)
     damping = ear.after_the_last_stiff()
     assert damping[-1] - damping[0] >= 0.45  # 0.5 s, less the first period
+
+
+@pytest.mark.hostile("untrusted files")
+def test_the_guardian_runs_no_module_of_the_current_folder(
+    hostile_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hostile_folder)
+    with pytest.raises(GuardianError):
+        Guardian("no-such-interface", 0, TOPIC, b"")
+    assert not (hostile_folder / "ran").exists()
 
 
 def test_a_guardian_that_cannot_start_is_an_error(capfd: Any) -> None:

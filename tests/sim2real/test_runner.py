@@ -18,7 +18,7 @@ from gaitway_sim2real.onboard.controller import Controller, ControllerConfig, Mo
 from gaitway_sim2real.onboard.interface import Signals
 from gaitway_sim2real.onboard.realtime import Stopwatch, realtime
 from gaitway_sim2real.onboard.runner import ThreadExecutor, run_realtime
-from gaitway_sim2real.onboard.safety import SafetyLimits
+from gaitway_sim2real.onboard.safety import CHECKS, SafetyLimits
 from sim2real.onboard_robots import PointRobot, WavePolicy
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
@@ -137,7 +137,11 @@ class Watcher:
     """The controller's side of a guardian."""
 
     def __init__(self) -> None:
-        self.latched, self.alive, self.armed, self.beats = False, True, False, 0
+        self.latched, self.armed, self.beats = False, False, 0
+
+    @property
+    def trouble(self) -> str | None:
+        return None
 
     def arm(self) -> None:
         self.armed = True
@@ -162,13 +166,39 @@ def test_what_the_guardian_has_taken_is_not_taken_back(contract: Contract) -> No
     assert guardian.beats > 100 and not any(stiff[-100:])
 
 
-def test_without_its_guardian_the_robot_is_lowered(contract: Contract) -> None:
-    guardian: Any = Watcher()
+class Mortal(Watcher):
+    """A guardian that dies in ``mode``, and an operator who goes on pressing start."""
+
+    def __init__(self, mode: Mode):
+        super().__init__()
+        self.mode, self.controller, self.dead, self.polls = mode, None, False, 0
+
+    @property
+    def trouble(self) -> str | None:
+        self.dead |= self.controller.mode is self.mode
+        return "it is gone" if self.dead else None
+
+    def poll(self, signals: Signals, now: float) -> Request | None:
+        self.polls += 1
+        return Request.START if self.polls % 20 == 0 else None
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize("mode", [Mode.PASSIVE, Mode.POLICY, Mode.DAMP])
+def test_without_its_guardian_the_robot_is_lowered_and_that_is_a_fault(contract: Contract, mode: Mode) -> None:
+    guardian: Any = Mortal(mode)
+    said: list[str] = []
     robot = play(
-        contract, WavePolicy(contract), Script(Mode.POLICY, lambda: setattr(guardian, "alive", False)), seconds=1e6,
-        guardian=guardian,
+        contract, WavePolicy(contract), guardian, guardian=guardian, say=said.append, seconds=0.1,
+        config=dataclasses.replace(QUICK, auto=False),
     )  # fmt: skip
-    assert robot.report.cause == "finished" and "the guardian process has ended" in robot.report.reason
+    report = robot.report
+    assert not report.ok and report.cause == "guardian" and "guardian" in CHECKS and "it is gone" in report.reason
+    assert sum("it is gone" in line for line in said) == 1
+    stiff = [kp.max() for _, _, kp, _ in robot.sent if kp is not None and kp.any()]
+    assert bool(stiff) is (mode is not Mode.PASSIVE)
+    assert not stiff or stiff[-1] < 0.1 * max(stiff)  # softly: the stiffness fades, the robot is not dropped
+    assert damped_for(robot) >= 0.15
 
 
 def test_a_step_that_runs_is_not_disturbed(contract: Contract) -> None:

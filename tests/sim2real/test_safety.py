@@ -232,6 +232,7 @@ def caps() -> dict[str, float]:
     return {field.name: field.metadata["cap"] for field in dataclasses.fields(SafetyLimits)}
 
 
+@pytest.mark.hostile("deployment")
 def test_no_limit_can_be_taken_away() -> None:
     """Each has a cap, itself allowed and named as looser; what lies beyond is refused, whoever asks."""
     limits = SafetyLimits(**caps())  # type: ignore[arg-type]
@@ -247,6 +248,7 @@ def test_no_limit_can_be_taken_away() -> None:
             SafetyLimits(**{name: beyond})
 
 
+@pytest.mark.hostile("deployment")
 def test_a_robot_that_fell_silent_is_not_driven_for_long_whatever_is_allowed(contract: Contract) -> None:
     """The state that stands still is half a second old at most, by its stamp and by the robot's tick."""
     limits = SafetyLimits(**caps())  # type: ignore[arg-type]

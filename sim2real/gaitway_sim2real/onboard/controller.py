@@ -155,6 +155,7 @@ class Controller:
         self._request: Request | None = None
         self._why = ""
         self._stop: tuple[str, str] | None = None
+        self._blame: tuple[str, str] | None = None
         self._newest: Signals | None = None
         start: Pose = (self.safety.default, *self.loose)
         self._start: Pose = start
@@ -180,8 +181,20 @@ class Controller:
         """Damp from the next :meth:`step` on. May be called at any time, by a signal handler too."""
         self._stop = cause, reason
 
+    def abandon(self, cause: str, reason: str, now: float) -> None:
+        """Lower the robot for a fault that leaves time for it; the end counts as failed. Only the first call counts."""
+        if self._blame is not None or self.failed:
+            return
+        self._blame = cause, reason
+        self.log.event(now, "fault", f"{cause}: {reason}")
+        self._say(f"{cause}: {reason}")
+        if self.ended:
+            (self.cause, self.reason), self.failed = self._blame, True
+
     def end(self, cause: str, reason: str, now: float, *, failed: bool) -> None:
         """Damp from now on, for this reason. Only the first call counts."""
+        if self._blame is not None and not failed:
+            (cause, reason), failed = self._blame, True
         if not self.ended:
             self._enter(Mode.DAMP, now)
             self.cause, self.reason, self.failed = cause, reason, failed
@@ -224,7 +237,7 @@ class Controller:
         done = now - self.since + 1e-9
         if self.mode is Mode.INIT:
             self._enter(Mode.PASSIVE, now)
-        if self._request is Request.LOWER and not self._ending:
+        if (self._blame is not None or self._request is Request.LOWER) and not self._ending:
             self._lower(now, self._why)
         elif self.mode is Mode.PASSIVE and start:
             self._sent = (np.array(signals.joint_pos, float), *self.loose)

@@ -3,7 +3,8 @@
 It is started before the first command, holds a publisher of its own and the bytes of one damping command, and waits.
 The controller tells it by a heartbeat in shared memory that it lives, and by a pipe, which the system closes whatever
 kills the controller, when it does not. Once the guardian has acted it says so in the same memory, and the controller
-must not drive the robot any more, should it come back.
+must not drive the robot any more, should it come back. The guardian's own heartbeat tells the controller that it is
+still watched over: without a guardian the robot is lowered.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ READY_WITHIN = 15.0
 """Interpreter and DDS have to start first [s]."""
 PRIORITY = 60
 """Above the controller's, so that one that spins cannot keep it from running."""
-HEARTBEAT, ARMED, LATCHED = 0, 1, 2  # doubles in the shared memory: a time, and two flags
+ABSENCE = 1.0
+"""Without a sign of life, before the guardian counts as hung [s]: it looks every 10 ms, on however busy a machine."""
+HEARTBEAT, ARMED, LATCHED, WATCHED = 0, 1, 2, 3  # doubles in the shared memory: a time, two flags, a time
 SHARED = 64
 
 
@@ -67,7 +70,7 @@ class Guardian:
         }  # fmt: skip
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(memory)],
+                [sys.executable, "-P", "-m", __name__, str(memory)],  # -P: no module of the current folder
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(memory,), start_new_session=True,
             )  # fmt: skip
         finally:
@@ -103,6 +106,7 @@ class Guardian:
     def arm(self) -> None:
         """From now on, silence means trouble."""
         self.beat()
+        self._shared[WATCHED] = time.monotonic()
         self._shared[ARMED] = 1.0
 
     def disarm(self) -> None:
@@ -117,8 +121,13 @@ class Guardian:
         return self._shared[LATCHED] != 0.0
 
     @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
+    def trouble(self) -> str | None:
+        """Why it would not damp the robot, or None. Takes microseconds."""
+        if (code := self._process.poll()) is not None:
+            return f"the guardian process has ended with code {code}"
+        if time.monotonic() - self._shared[WATCHED] > ABSENCE and not self.latched:
+            return f"the guardian process has stood still for {ABSENCE:g} s"
+        return None
 
     def close(self) -> None:
         """Disarm it and let it go."""
@@ -127,8 +136,11 @@ class Guardian:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.stdout.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(SECONDS + 5.0)
+        except subprocess.TimeoutExpired:  # it hangs, and would damp the next controller's robot on waking up
+            self._process.kill()
+            self._process.wait()
 
 
 def watch(
@@ -146,6 +158,7 @@ def watch(
         return bool(shared[ARMED]) and time.monotonic() - shared[HEARTBEAT] > silence
 
     while True:
+        shared[WATCHED] = time.monotonic()
         dead = gone()
         if dead and not shared[ARMED]:
             return

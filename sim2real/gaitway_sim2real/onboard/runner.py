@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from .commands import CommandSource
-from .controller import Controller, ControllerConfig, Mode, Request
+from .controller import Controller, ControllerConfig, Request
 from .estimation.estimator import Estimator
 from .executor import Decision, Policy, decide
 from .flight.log import FlightLog
@@ -28,8 +28,6 @@ from .realtime import PRIORITY, Stopwatch, prioritise, realtime
 
 if TYPE_CHECKING:
     from gaitway_tasks.robots.hardware import Hardware
-
-LOOK_AFTER_GUARDIAN = 0.1  # [s]
 
 
 class Operator(Protocol):
@@ -82,6 +80,7 @@ def run_realtime(
             finally:
                 damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
                 if guardian is not None:
+                    loop.watched(guardian, robot.clock())
                     guardian.disarm()
                 timing = loop.watch.timing(notes)
     return report(controller, loop.schedule.overruns, timing)
@@ -98,7 +97,6 @@ class _Loop:
         self.robot, self.controller, self.guardian, self.operators = robot, controller, guardian, operators
         self.watch = Stopwatch(robot.period)
         self.schedule = Schedule(controller, robot.period, robot.clock())
-        self.looked = robot.clock()
 
     def run(self) -> None:
         robot, controller, watch = self.robot, self.controller, self.watch
@@ -119,15 +117,17 @@ class _Loop:
 
     def guarded(self, guardian: Guardian, now: float) -> bool:
         """Show a sign of life; False if the guardian has taken the robot away, as late as it can be asked."""
-        if now - self.looked > LOOK_AFTER_GUARDIAN:
-            self.looked = now
-            if not guardian.alive and self.controller.mode not in (Mode.SETTLE, Mode.LOWER, Mode.DAMP):
-                self.controller.request(Request.LOWER, "the guardian process has ended: nobody would damp the robot")
+        self.watched(guardian, now)
         if guardian.latched:
             self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)
             return False
         guardian.beat()
         return True
+
+    def watched(self, guardian: Guardian, now: float) -> None:
+        """Lower a robot that would not be damped any more if this process died."""
+        if (trouble := guardian.trouble) is not None:
+            self.controller.abandon("guardian", f"{trouble}: nothing would damp the robot if this one ended", now)
 
 
 class ThreadExecutor:

@@ -133,7 +133,7 @@ class Fault:
 CHECKS = (
     "second_writer", "checksum", "state_age", "frozen_tick", "imu", "not_finite", "tilt", "joint_limit",
     "joint_velocity", "temperature", "battery", "motor_lost", "not_ready", "policy_output", "policy_overrun",
-    "loop_overrun", "hung", "exception", "damping",
+    "loop_overrun", "hung", "guardian", "exception", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
 ALWAYS_FATAL = ("second_writer",)

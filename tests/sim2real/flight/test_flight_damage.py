@@ -116,6 +116,17 @@ def test_a_full_disk_ends_the_flight_and_not_the_controller(tmp_path: Path, capf
     assert len(read_flight(tmp_path / "a.mcap").state) > 100
 
 
+@pytest.mark.hostile("untrusted files")
+def test_the_recorder_runs_no_module_of_the_current_folder(
+    hostile_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hostile_folder)
+    log = open_flight("a.mcap", JOINTS, {}, realtime=True)
+    fly(log, 10)
+    log.close()
+    assert log.trouble is None and not (hostile_folder / "ran").exists()
+
+
 def test_every_cut_is_read_or_refused_in_one_sentence(tmp_path: Path) -> None:
     log = open_flight(tmp_path / "a.mcap", JOINTS, {"robot": "x"}, realtime=False)
     fly(log, 600)

@@ -56,7 +56,7 @@ class RecorderProcess:
             "parent": os.getpid(),
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],  # -P: no module of the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[self._ring.descriptor],
