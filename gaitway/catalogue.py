@@ -159,5 +159,17 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
 """What each command of ``gaitway`` needs."""
 
 
+CORE = ("numpy", "omegaconf", "onnxruntime", "yaml", "rich")
+"""Modules that ``pip install gaitway`` brings."""
+
+
+def entry_with(module: str) -> Entry | None:
+    """The smallest part of Gaitway that needs ``module``."""
+    entries = (*WORLDS.values(), *AGENTS.values(), *(entry for entries in COMMANDS.values() for entry in entries))
+    return min(
+        (entry for entry in entries if module in entry.modules), key=lambda entry: len(entry.extras), default=None
+    )
+
+
 def install_line(extras: tuple[str, ...]) -> str:
     return f"pip install 'gaitway[{','.join(extras)}]'"

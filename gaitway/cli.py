@@ -1,66 +1,44 @@
 """The ``gaitway`` command.
 
 Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
-is wrong; 130 and 143 stopped by Ctrl-C and SIGTERM.
+is wrong; 70 a bug, with its traceback; 130 and 143 stopped by Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import traceback
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import __version__
-from .commands import (
-    bench,
-    chat,
-    compare,
-    deploy,
-    diagnose,
-    doctor,
-    evaluate,
-    export,
-    identify,
-    import_isaaclab,
-    list_,
-    play,
-    record,
-    rehearse,
-    replay,
-    report,
-    run,
-    train,
-    twin,
-    validate,
-)
-from .errors import UserError
-from .files import DISK_ERRORS, disk_error
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+# Everything else is imported within main(), so that Ctrl-C is answered from the first moment on.
 
 COMMANDS = (
-    list_,
-    train,
-    bench,
-    compare,
-    evaluate,
-    chat,
-    report,
-    play,
-    validate,
-    export,
-    import_isaaclab,
-    record,
-    diagnose,
-    run,
-    deploy,
-    twin,
-    rehearse,
-    replay,
-    identify,
-    doctor,
+    "list_",
+    "train",
+    "bench",
+    "compare",
+    "evaluate",
+    "chat",
+    "report",
+    "play",
+    "validate",
+    "export",
+    "import_isaaclab",
+    "record",
+    "diagnose",
+    "run",
+    "deploy",
+    "twin",
+    "rehearse",
+    "replay",
+    "identify",
+    "doctor",
 )
+"""Modules of :mod:`gaitway.commands`, in the order of the help."""
 
 DESCRIPTION = """\
 Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
@@ -86,18 +64,27 @@ Games and classic control, and how agents compare on them:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gaitway", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    from importlib import import_module
+
+    from . import __version__
+    from .commands.common import Parser
+
+    parser = Parser(prog="gaitway", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"gaitway {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
+    for name in COMMANDS:
+        module = import_module(f".commands.{name}", __package__)
         module.add_parser(commands).set_defaults(run=module.run)
     return parser
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Arguments of one command. ``key=value`` may stand anywhere among the options, which argparse alone cannot do."""
+    from .errors import UserError
+
+    for word in sys.argv[1:] if argv is None else argv:
+        if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in word):  # Python's signs of bytes that are none
+            raise UserError(f"{word!a}: an argument must be text in UTF-8, without NUL")
     parser = build_parser()
     args, rest = parser.parse_known_args(argv)
     if hasattr(args, "settings"):
@@ -110,44 +97,33 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = parse(argv)
     try:
-        return int(args.run(args))
+        from .terminal import guarded
+
+        with guarded():
+            return _run(argv)
     except KeyboardInterrupt:
         print("gaitway: interrupted", file=sys.stderr)
         return 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        args = parse(argv)
+        return int(args.run(args))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to report, to nobody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: there is no one to tell
         return 0
     except Exception as error:
-        code = _exit_code(error)
-        if code is None or os.environ.get("GAITWAY_DEBUG"):
+        from .outcome import BUG, outcome
+
+        code, message = outcome(error)
+        if code == BUG or os.environ.get("GAITWAY_DEBUG"):
+            import traceback
+
             traceback.print_exc()
-        if code is None:
-            print("gaitway: this is a bug, or a case nobody thought of; please report the lines above", file=sys.stderr)
-            return 70
-        print(f"gaitway: {_message(error)}", file=sys.stderr)
+        print(f"gaitway: {message}", file=sys.stderr)
         return code
-
-
-def _exit_code(error: Exception) -> int | None:
-    """2 for what the user can mend, 1 for work that failed, None for what nobody foresaw.
-
-    Every package has its own ``ValueError`` subclasses for bad input, and the lower floors know nothing of this one:
-    they are recognised by where they are defined.
-    """
-    own = type(error).__module__.partition(".")[0].startswith("gaitway")
-    if isinstance(error, UserError) or (own and isinstance(error, ValueError)):
-        return 2
-    if isinstance(error, OSError) and (error.filename is not None or error.errno in DISK_ERRORS):
-        return 2
-    return 1 if own and isinstance(error, RuntimeError) else None
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
-        return str(disk_error(Path(error.filename or "a file"), error))
-    return str(error)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("tasks", help="names of tasks, separated by commas")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all runs")
     parser.add_argument("--agent", default="ppo", help="names of agents, separated by commas (default ppo)")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (default 1)")
+    parser.add_argument("--seeds", type=common.count, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
+    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="runs at a time (default 1)")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="default runs/bench")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
     return parser
@@ -39,9 +39,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     from ..bench import matrix, run_matrix
 
-    for name in ("seeds", "jobs"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
     tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
     _check(tasks, agents, args.settings)
     jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings)

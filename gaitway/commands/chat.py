@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..catalogue import WORLDS
-from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\
@@ -29,21 +28,19 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "chat", "talk with a language model", DESCRIPTION)
     parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
     parser.add_argument("--system", metavar="TEXT", help="system prompt (default: that of the run's task)")
-    parser.add_argument("--temperature", type=float, default=0.0, help="0, the default, takes the likeliest token")
     parser.add_argument(
-        "--max-tokens", type=int, metavar="N", help="length of an answer (default: that of the run's task)"
+        "--temperature", type=common.number(0.0, 1e6), default=0.0, help="0, the default, takes the likeliest token"
+    )
+    parser.add_argument(
+        "--max-tokens", type=common.count, metavar="N", help="length of an answer (default: that of the run's task)"
     )
     parser.add_argument("--alone", action="store_true", help="answer every message as if it were the first")
-    parser.add_argument("--seed", type=int, default=0, help="seed of what is drawn (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="seed of what is drawn (default 0)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     common.require("chat", WORLDS["language"])
-    if not 0.0 <= args.temperature < float("inf"):
-        raise UserError(f"--temperature {args.temperature}: must not be negative")
-    if args.max_tokens is not None and args.max_tokens < 1:
-        raise UserError(f"--max-tokens {args.max_tokens}: must be at least 1")
     from ..language.talk import Talk
 
     talk = Talk(

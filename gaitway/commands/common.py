@@ -3,21 +3,85 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import UserError
 
 
+class Parser(argparse.ArgumentParser):
+    """Mistakes are one sentence, as everywhere. Numbers are finite, and a file or folder has a name."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+        for kind, convert in ((int, whole()), (float, number()), (Path, path)):
+            self.register("type", kind, convert)
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
 def parser(commands: Any, name: str, summary: str, description: str) -> argparse.ArgumentParser:
     """A sub-command whose ``--help`` keeps the line breaks of ``description``."""
-    sub: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    sub: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
     return sub
+
+
+def whole(low: int = -(2**63), high: int = 2**63 - 1) -> Callable[[str], int]:
+    """The type of an option that is a whole number from ``low`` to ``high``."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a whole number") from None
+        if not low <= value <= high:
+            bounds = f"at least {low}" if value < low else f"at most {high:,}"
+            raise argparse.ArgumentTypeError(f"{_short(text)}: must be {bounds}")
+        return value
+
+    return convert
+
+
+def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[str], float]:
+    """The type of an option that is a finite number from ``low`` to ``high``, without ``low`` itself if ``above``."""
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a number") from None
+        if not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a finite number")
+        if value < low or (above and value == low):
+            raise argparse.ArgumentTypeError(f"{_short(text)}: must be {'above' if above else 'at least'} {low:g}")
+        if value > high:
+            raise argparse.ArgumentTypeError(f"{_short(text)}: must be at most {high:,g}")
+        return value
+
+    return convert
+
+
+def path(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected the name of a file or folder, found none")
+    return Path(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+seed = whole(0, 2**31 - 1)  # what every simulator and library takes
+count = whole(1, 10**9)
+port = whole(1, 65535)
+domain = whole(0, 230)  # of DDS: the ports of later ones lie beyond those of UDP
+seconds = number(0.0, 1e6, above=True)
+"""Types of options."""
 
 
 def require(what: str, entry: Entry) -> None:

@@ -62,7 +62,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="HOW",
         help="none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
     )
-    parser.add_argument("--reps", type=int, default=DEFAULTS["reps"], help="bootstrap resamples (default 2000)")
+    parser.add_argument("--reps", type=common.count, default=DEFAULTS["reps"], help="resamples (default 2000)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page")
     parser.add_argument(
         "--out",
@@ -72,7 +72,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--baseline", type=Path, metavar="DIR", help="runs to hold the others against")
     parser.add_argument(
-        "--min-prob-improvement", type=float, metavar="P", help="bound of the gate, from 0 to 1, for example 0.05"
+        "--min-prob-improvement",
+        type=common.number(0.0, 1.0),
+        metavar="P",
+        help="bound of the gate, from 0 to 1, for example 0.05",
     )
     return parser
 
@@ -81,15 +84,13 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     if args.html or args.out:
         common.require("writing figures", COMPARE)
-    from rich.console import Console
-
     from ..compare.gate import judge
     from ..compare.text import show
+    from ..terminal import console
 
     comparison = _comparison(args)
     gate = judge(comparison, args.min_prob_improvement) if args.min_prob_improvement is not None else None
-    console = Console()
-    show(comparison, console if console.is_terminal else Console(width=WIDTH))
+    show(comparison, console() if sys.stdout.isatty() else console(width=WIDTH))
     for text in comparison.warnings:
         print(f"gaitway: warning: {text}", file=sys.stderr)
     if args.html or args.out:
@@ -102,12 +103,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     bound = args.min_prob_improvement
-    if bound is not None and not 0.0 <= bound <= 1.0:
-        raise UserError(f"--min-prob-improvement {bound}: a probability lies between 0 and 1")
     if bound is not None and args.baseline is None:
         raise UserError("--min-prob-improvement needs runs to improve upon: name them with --baseline")
-    if args.reps < 1:
-        raise UserError(f"--reps {args.reps}: at least one resample is needed")
     if args.html is not None and args.html.is_dir():
         raise UserError(f"--html {args.html} is a folder: name a file such as {args.html / 'compare.html'}")
 

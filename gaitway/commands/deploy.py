@@ -52,17 +52,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--robot", required=True, metavar="NAME", help="unitree-go2, unitree-h1, unitree-g1, ... or ros2"
     )
     parser.add_argument("--interface", required=True, metavar="NAME", help="network interface that faces the robot; lo")
-    parser.add_argument("--domain", type=int, default=0, help="DDS domain (default 0; 'gaitway twin' is on 1)")
+    parser.add_argument(
+        "--domain", type=common.domain, default=0, help="DDS domain (default 0; 'gaitway twin' is on 1)"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
     parser.add_argument(
         "--command", dest="velocity", metavar="SOURCE|VX,VY,YAW", help="where velocity commands come from"
     )
     parser.add_argument("--gamepad", type=Path, metavar="DEVICE", help="of --command gamepad (default the first)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="of policy (default: until the operator ends it)")
     parser.add_argument(
-        "--excite", type=float, metavar="S", help="move a hung robot for identification, without a bundle"
+        "--seconds", type=common.seconds, metavar="S", help="of policy (default: until the operator ends it)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of --excite (default 0)")
+    parser.add_argument(
+        "--excite", type=common.seconds, metavar="S", help="move a hung robot for identification, without a bundle"
+    )
+    parser.add_argument("--seed", type=common.seed, default=0, help="of --excite (default 0)")
     parser.add_argument("--log", type=Path, metavar="FILE.mcap", help="record the flight")
     parser.add_argument(
         "--limit",
@@ -93,10 +97,6 @@ def run(args: argparse.Namespace) -> int:
     common.require("driving a robot", DEPLOY)
     if (args.bundle is None) == (args.excite is None):
         raise UserError("give a bundle, or --excite without one")
-    for name in ("seconds", "excite"):
-        value = getattr(args, name)
-        if value is not None and not 0.0 < value < float("inf"):
-            raise UserError(f"--{name} {value}: give a length above zero")
     if args.excite is not None and (args.velocity is not None or args.seconds is not None):
         raise UserError("--excite has its own motion and length: leave --command and --seconds out")
     from gaitway_sim2real.onboard.controller import ControllerConfig

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..catalogue import VLLM, WORLDS
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:
@@ -37,11 +36,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--task", help="language task or file of texts (default: the one that the run learnt)")
     parser.add_argument(
-        "--samples", type=int, default=0, metavar="N", help="sampled answers to each problem (default 0)"
+        "--samples",
+        type=common.whole(0, 10**9),
+        default=0,
+        metavar="N",
+        help="sampled answers to each problem (default 0)",
     )
-    parser.add_argument("--problems", type=int, metavar="N", help="problems to answer (default: all that are held out)")
+    parser.add_argument("--problems", type=common.count, help="how many to answer (default: all that are held out)")
     parser.add_argument("--rollout", choices=("transformers", "vllm"), default="transformers", help="who samples")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the samples (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="seed of the samples (default 0)")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of page and numbers (default evaluations/ in the run)"
     )
@@ -50,9 +53,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
-    for name, least in (("samples", 0), ("problems", 1)):
-        if (value := getattr(args, name)) is not None and value < least:
-            raise UserError(f"--{name} {value}: must be at least {least}")
     from ..language.exam import examine_judge, hold_exam, is_reward_model
 
     if is_reward_model(args.source):
@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(evaluation: Evaluation) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from ..language.pages import shown
+    from ..terminal import console
 
     table = Table(title_justify="left", header_style="bold")
     table.add_column(f"{evaluation.task}, {len(evaluation.problems)} problems", no_wrap=True)
@@ -87,4 +87,4 @@ def _print(evaluation: Evaluation) -> None:
         table.add_row(name, shown(name, measure))
     for name, measure in evaluation.levels.items():
         table.add_row(f"greedy accuracy, level {name}", measure.percent())
-    Console().print(table)
+    console().print(table)

@@ -53,15 +53,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     parser.add_argument("--network", choices=("mlp", "lstm"), help="also train an actuator network; needs torch")
-    parser.add_argument("--seed", type=int, default=0, help="of the rough search (default 0)")
-    parser.add_argument("--threads", type=int, default=0, help="of the physics (default: all cores)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="of the rough search (default 0)")
+    parser.add_argument("--threads", type=common.whole(0, 4096), default=0, help="of the physics (default: all cores)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     common.require("identify", IDENTIFY if args.network is None else IDENTIFY_NETWORK)
-    if args.threads < 0 or args.seed < 0:
-        raise UserError("--threads and --seed: give numbers that are not negative")
     from gaitway_sim2real.identify.drive_log import read_drive_logs
     from gaitway_sim2real.identify.identify import UnexplainedError, identify
     from gaitway_sim2real.identify.report import render_page

@@ -63,10 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(run: ImportedRun) -> None:
     """What was found, term by term, and what a reader must know before trusting a verdict."""
-    from rich.console import Console
     from rich.table import Table
 
-    console, task = Console(soft_wrap=True, highlight=False, markup=False), run.task
+    from ..terminal import console
+
+    shown, task = console(soft_wrap=True), run.task
     trained = f", {run.iteration} iterations" if run.iteration is not None else ""
     for name, value in (
         ("task", f"{task.name}, {1 / task.timing.step_dt:g} Hz"),
@@ -74,19 +75,19 @@ def _show(run: ImportedRun) -> None:
         ("robot", f"{task.robot.name}, {task.robot.num_joints} joints"),
         ("joint order", f"{run.joint_order}: {', '.join(task.robot.joint_names)}"),
     ):
-        console.print(f"{name:12}{value}")
+        shown.print(f"{name:12}{value}")
     table = Table(box=None, pad_edge=False)
     for column, justify in (("observation term", "left"), ("numbers", "right"), ("function", "left")):
         table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for name, width in run.observation.widths.items():
         table.add_row(name, str(width), run.observation.functions[name])
     table.add_row("total", str(sum(run.observation.widths.values())), "")
-    console.print(table)
+    shown.print(table)
     for note in run.notes:
-        console.print(f"approximated: {note}")
+        shown.print(f"approximated: {note}")
     if run.estimated:
         what = {"root_lin_vel_b": "its base velocity", "height_scan": "the heights around it"}
-        console.print(
+        shown.print(
             f"not measured: the policy reads {' and '.join(what[name] for name in run.estimated)}, which no robot "
             f"measures; validate feeds the simulation's own, a robot needs an estimator"
         )

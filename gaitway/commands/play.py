@@ -33,8 +33,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "play", "watch and steer a policy in a browser", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write a film instead of serving a page")
-    parser.add_argument("--seconds", type=float, help="length (default 20 for a film, endless in the browser)")
-    parser.add_argument("--port", type=int, default=8080, help="port of the page (default 8080)")
+    parser.add_argument("--seconds", type=common.seconds, help="length (default 20 for a film, endless in the browser)")
+    parser.add_argument("--port", type=common.port, default=8080, help="port of the page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
     return parser
@@ -47,8 +47,6 @@ def run(args: argparse.Namespace) -> int:
         common.require("playing a run", WORLDS["mujoco"])
         if args.model is not None:
             raise UserError("--model is for bundles: export the run first, then play the bundle")
-    if args.seconds is not None and not 0.0 < args.seconds < float("inf"):
-        raise UserError(f"--seconds {args.seconds}: give a length above zero")
     if kind == "run" and _is_game(args.source):
         return _film_game(args)
     if args.video is not None:

@@ -29,18 +29,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "record", "write what a policy sees and does to a file", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="file to write")
-    parser.add_argument("--seconds", type=float, default=10.0, help="length (default 10)")
-    parser.add_argument("--envs", type=int, default=8, help="robots at once (default 8)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of commands, resets and noise (default 0)")
+    parser.add_argument("--seconds", type=common.number(0.4, 600.0), default=10.0, help="length (default 10)")
+    parser.add_argument("--envs", type=common.whole(1, 4096), default=8, help="robots at once (default 8)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="seed of commands, resets and noise (default 0)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     kind = common.run_or_bundle(args.source)
-    if not 0.4 <= args.seconds <= 600.0:
-        raise UserError(f"--seconds {args.seconds}: give 0.4 to 600")
-    if not 1 <= args.envs <= 4096:
-        raise UserError(f"--envs {args.envs}: give 1 to 4096")
     if args.out.suffix != ".npz":
         raise UserError(f"--out {args.out}: a recording is an .npz file")
     from ..files import make_folder

@@ -43,10 +43,19 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "rehearse", "try a deployment on the robot's digital twin", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
     parser.add_argument("--robot", required=True, metavar="NAME", help="hardware, such as unitree-go2")
-    parser.add_argument("--minutes", type=float, default=10.0, help="length of the nominal walk (default 10)")
-    parser.add_argument("--loss", type=float, default=0.01, help="share of messages lost, each way (default 0.01)")
-    parser.add_argument("--jitter", type=float, default=0.005, help="how late they may be [s] (default 0.005)")
-    parser.add_argument("--seed", type=int, default=0, help="of loss and jitter (default 0)")
+    parser.add_argument(
+        "--minutes",
+        type=common.number(0.0, 1440.0, above=True),
+        default=10.0,
+        help="length of the nominal walk (default 10)",
+    )
+    parser.add_argument(
+        "--loss", type=common.number(0.0, 1.0), default=0.01, help="share of messages lost, each way (default 0.01)"
+    )
+    parser.add_argument(
+        "--jitter", type=common.number(0.0, 1.0), default=0.005, help="how late they may be [s] (default 0.005)"
+    )
+    parser.add_argument("--seed", type=common.seed, default=0, help="of loss and jitter (default 0)")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot, for the twin")
     parser.add_argument("--quick", action="store_true", help="one minute and a part of the trials: for a first look")
     parser.add_argument(
@@ -55,8 +64,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         default=True,
         help="also with processes over DDS on the loopback interface (default)",
     )
-    parser.add_argument("--domain", type=int, metavar="N", help="DDS domain of the processes (default: a free one)")
-    parser.add_argument("--jobs", type=int, default=0, help="processes at the same time (default: one per core)")
+    parser.add_argument(
+        "--domain", type=common.domain, metavar="N", help="DDS domain of the processes (default: a free one)"
+    )
+    parser.add_argument(
+        "--jobs", type=common.whole(0, 4096), default=0, help="processes at the same time (default: one per core)"
+    )
     parser.add_argument(
         "--report", type=Path, metavar="DIR", help="folder of the report (default rehearsal/ beside the bundle)"
     )

@@ -41,9 +41,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--report", type=Path, metavar="DIR", help="write an HTML page there")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the motion; needs no display")
     parser.add_argument("--viewer", action="store_true", help="play it in a web browser")
-    parser.add_argument("--port", type=int, default=8080, help="port of the viewer's page (default 8080)")
+    parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
-    parser.add_argument("--seconds", type=float, help="how long to serve the viewer (default: until Ctrl-C)")
+    parser.add_argument("--seconds", type=common.seconds, help="how long to serve the viewer (default: until Ctrl-C)")
     parser.add_argument("--recover", type=Path, metavar="OUT.mcap", help="write what can be read as a finished file")
     return parser
 
@@ -113,8 +113,8 @@ def _check(args: argparse.Namespace) -> None:
         from gaitway_sim2real.twin_video import check_video_path
 
         check_video_path(args.video)
-    if args.seconds is not None and not (args.viewer and 0.0 < args.seconds < float("inf")):
-        raise UserError(f"--seconds {args.seconds}: a length above zero, with --viewer")
+    if args.seconds is not None and not args.viewer:
+        raise UserError(f"--seconds {args.seconds}: how long to serve the viewer; add --viewer")
     if args.viewer:
         from ..viewer import check_port
 

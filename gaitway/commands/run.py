@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("bundle", type=Path, metavar="BUNDLE|LEAPP", help="bundle or LEAPP package")
     parser.add_argument("--robot", metavar="NAME", help="robot of a LEAPP package that does not say which")
     parser.add_argument("--world", default="twin", choices=sorted(WORLDS), help="what to move (default twin)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of the policy's part (default 20)")
+    parser.add_argument("--seconds", type=common.seconds, default=20.0, help="length of the policy's part (default 20)")
     parser.add_argument(
         "--command", dest="velocity", metavar="VX,VY,YAW", help="command, or a script 't:vx,vy,yaw;...'"
     )

@@ -86,9 +86,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="params.yaml of 'gaitway identify': learn on that very robot instead of on its kind",
     )
-    parser.add_argument("--seed", type=int, help="seed of everything random (default 0)")
+    parser.add_argument("--seed", type=common.seed, help="seed of everything random (default 0)")
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help="one run after another for each of N seeds, from --seed on"
+        "--seeds", type=common.count, metavar="N", help="one run after another for each of N seeds, from --seed on"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default runs/TASK/TIME-seedK)")
     parser.add_argument(
@@ -121,8 +121,6 @@ def run(args: argparse.Namespace) -> int:
             return _run_one(args)
     if args.distributed:
         raise UserError("--seeds with --distributed: start one run for each seed")
-    if args.seeds < 1:
-        raise UserError(f"--seeds {args.seeds}: must be at least 1")
     first, out = args.seed or 0, args.out
     for seed in range(first, first + args.seeds):
         args.seed, args.out = seed, None if out is None else out / f"seed{seed}"

@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("robot", metavar="ROBOT", help="unitree-go2, unitree-h1, unitree-g1, ... or ros2")
     parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
     parser.add_argument("--interface", default="lo", help="network interface (default lo)")
-    parser.add_argument("--domain", type=int, default=1, help="DDS domain (default 1; real robots are on 0)")
+    parser.add_argument("--domain", type=common.domain, default=1, help="DDS domain (default 1; real robots are on 0)")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     base = parser.add_mutually_exclusive_group()
     base.add_argument("--hung", action="store_true", default=None, help="on a stand, feet in the air")
@@ -55,18 +55,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--fault", action="append", default=[], metavar="TIME:NAME[:JOINT]", help="provoke a fault [s after the start]"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (default 0)")
-    parser.add_argument("--seconds", type=float, help="how long to serve (default: until Ctrl-C)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="of everything random (default 0)")
+    parser.add_argument("--seconds", type=common.seconds, help="how long to serve (default: until Ctrl-C)")
     parser.add_argument("--viewer", action="store_true", help="show it in a web browser, with buttons for faults")
-    parser.add_argument("--port", type=int, default=8080, help="port of the viewer's page (default 8080)")
+    parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     common.require("a twin on the wire", WIRE_TWIN)
-    if args.seconds is not None and not 0.0 < args.seconds < float("inf"):
-        raise UserError(f"--seconds {args.seconds}: give a length above zero")
     faults = [_fault(text) for text in args.fault]
     if args.viewer:
         common.require("the viewer", PLAY)

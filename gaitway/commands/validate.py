@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--report", type=Path, metavar="DIR", help="folder of the report (default validation/ beside the bundle)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the scenarios (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="seed of the scenarios (default 0)")
     parser.add_argument("--no-video", action="store_true", help="leave the video out of the report")
     return parser
 
@@ -72,7 +72,9 @@ def _show(done: int, total: int, title: str) -> None:
     """One line that is overwritten on a terminal; a line per scenario elsewhere."""
     text = f"[{min(done + 1, total)}/{total}] {title}"
     if sys.stdout.isatty():
-        print(f"\r\x1b[2K{text}", end="\n" if title == "Done" else "", flush=True)
+        from ..terminal import overwrite
+
+        overwrite(text, last=title == "Done")
     else:
         print(text, flush=True)
 

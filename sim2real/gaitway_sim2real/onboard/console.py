@@ -9,6 +9,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TextIO
 
+from gaitway_files.visible import visible
+
 REFRESH = 0.2  # [s]
 
 
@@ -45,9 +47,9 @@ class Console:
                 text = self._texts.get_nowait()
             except Empty:
                 break
-            self._write(("\r\033[K" if self._live else "") + text + "\n")
+            self._write(("\r\033[K" if self._live else "") + visible(text) + "\n")
         if self._live:
-            self._write("\r\033[K" + self.line())
+            self._write("\r\033[K" + visible(self.line()))
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

@@ -1,0 +1,106 @@
+"""How a command ended that raised: is it a message to the user, or a bug?
+
+A value error of ours is a message if its class is one of ours, or if a ``raise`` statement in our own code made it: who
+writes one has a wrong input in mind. An error that an operation or a library raised was foreseen by no one and keeps
+its traceback.
+"""
+
+from __future__ import annotations
+
+import opcode
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from .catalogue import CORE, entry_with, install_line
+from .files import DISK_ERRORS, disk_error
+
+NOT_DONE, WRONG_INPUT, BUG = 1, 2, 70
+_RAISE = opcode.opmap["RAISE_VARARGS"]
+
+
+def outcome(error: Exception) -> tuple[int, str]:
+    """Exit code and message; of a bug the message says what to do with the traceback above it."""
+    for judge in (_missing_package, _disk, _unreadable, _memory, _depth, _ours):
+        if (found := judge(error)) is not None:
+            return found
+    return BUG, "this is a bug: please report the lines above, and the command that led to them"
+
+
+def _ours(error: Exception) -> tuple[int, str] | None:
+    own = _is_ours(type(error).__module__)
+    if isinstance(error, ValueError) and (own or _raised_by_us(error.__traceback__)):
+        return WRONG_INPUT, str(error)
+    return (NOT_DONE, str(error)) if own and isinstance(error, RuntimeError) else None
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0].startswith("gaitway")
+
+
+def _raised_by_us(trace: TracebackType | None) -> bool:
+    """Does the traceback end in a ``raise`` statement of our own packages?"""
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    ours = _is_ours(trace.tb_frame.f_globals.get("__name__", ""))
+    return ours and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+
+
+def _missing_package(error: Exception) -> tuple[int, str] | None:
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    if package in CORE:
+        return WRONG_INPUT, f"{package} is missing, and nothing works without it: pip install gaitway"
+    entry = entry_with(package)
+    return entry and (WRONG_INPUT, f"{package} is needed and not installed here: {install_line(entry.extras)}")
+
+
+def _disk(error: Exception) -> tuple[int, str] | None:
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in DISK_ERRORS:
+        return WRONG_INPUT, str(disk_error(Path(_name_of(error) or "a file"), error))
+    if error.filename is not None:
+        return WRONG_INPUT, f"{_name_of(error)}: {error.strerror or error}"
+    return None
+
+
+def _name_of(error: OSError) -> str | None:
+    return None if error.filename is None else str(error.filename)
+
+
+def _unreadable(error: Exception) -> tuple[int, str] | None:
+    """Bytes that are no text, in a file that should be."""
+    if not isinstance(error, UnicodeDecodeError):
+        return None
+    opened = (frame.f_locals.get("self") for frame in _frames(error.__traceback__))
+    path = next((str(value) for value in opened if isinstance(value, Path)), "a file that should hold text")
+    return WRONG_INPUT, f"{path} is not text in UTF-8: {error.reason} at byte {error.start}"
+
+
+def _memory(error: Exception) -> tuple[int, str] | None:
+    said = str(error)
+    torch = isinstance(error, RuntimeError) and (
+        "allocate memory" in said or type(error).__name__ == "OutOfMemoryError"
+    )
+    if not (torch or isinstance(error, MemoryError)):
+        return None
+    why = said.partition("\n")[0].rpartition("] ")[2].rstrip(". ")
+    return NOT_DONE, f"out of memory{f' ({why})' if why else ''}: make the task, the model or the batch smaller"
+
+
+def _depth(error: Exception) -> tuple[int, str] | None:
+    """Only a reader of files runs out of depth by what it reads."""
+    readers = {"json", "yaml", "omegaconf"}
+    if not isinstance(error, RecursionError):
+        return None
+    modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame in _frames(error.__traceback__)}
+    return (WRONG_INPUT, "a file or setting is nested too deeply to be read") if modules & readers else None
+
+
+def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
+    return (frame for frame, _ in traceback.walk_tb(trace))

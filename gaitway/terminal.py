@@ -1,0 +1,74 @@
+"""What reaches a terminal: text is shown, and only the code that draws there may send commands to it.
+
+Names of tasks, runs and robots, values and messages come from files of others. Nothing of the 400 places that print
+them needs to know: within :func:`guarded` the two streams write control characters out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+DRAWERS = ("rich", "tqdm", "logging", "gaitway.terminal", "gaitway_sim2real.onboard.console")
+"""Modules that colour text and move the cursor. Those of Gaitway make what they show visible themselves."""
+
+
+class Shown:
+    """A text stream whose text cannot command the terminal, unless one of :data:`DRAWERS` writes it."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        module = sys._getframe(1).f_globals.get("__name__", "")
+        drawn = any(module == name or module.startswith(f"{name}.") for name in DRAWERS)
+        self._stream.write(text if drawn else visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Within the block the standard streams show control characters, and what their encoding lacks, as escapes."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a C locale has no "°"
+    sys.stdout, sys.stderr = (stream and Shown(stream) for stream in before)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def overwrite(text: str, *, last: bool = False) -> None:
+    """Put ``text`` in the place of the line that the cursor is on."""
+    sys.stdout.write(f"\r\x1b[2K{visible(text)}" + ("\n" if last else ""))
+    sys.stdout.flush()
+
+
+def console(**options: Any) -> Console:
+    """Rich's console, in whose tables names stay what they are: no markup, no control characters."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Plain(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    return Plain(**{"markup": False, "emoji": False, "highlight": False} | options)
