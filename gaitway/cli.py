@@ -91,7 +91,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         args.settings += [word for word in rest if not word.startswith("-")]
         rest = [word for word in rest if word.startswith("-")]
     if rest:
-        parser.error(f"unrecognised arguments: {' '.join(rest)}; see gaitway {args.command} --help")
+        raise UserError(f"unrecognised arguments: {' '.join(rest)}; see gaitway {args.command} --help")
     return args
 
 

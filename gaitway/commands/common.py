@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import UserError
 
+GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
+
 
 class Parser(argparse.ArgumentParser):
     """Mistakes are one sentence, as everywhere. Numbers are finite, and a file or folder has a name."""
@@ -22,7 +24,9 @@ class Parser(argparse.ArgumentParser):
             self.register("type", kind, convert)
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+        option, _, rest = message.removeprefix("argument ").partition(": ")
+        join = " " if rest.startswith(GIVEN) else ": " if rest else ""
+        raise UserError(f"{option}{join}{rest.removeprefix(GIVEN)}; see {self.prog} --help")
 
 
 def parser(commands: Any, name: str, summary: str, description: str) -> argparse.ArgumentParser:
@@ -38,10 +42,10 @@ def whole(low: int = -(2**63), high: int = 2**63 - 1) -> Callable[[str], int]:
         try:
             value = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a whole number") from None
+            raise argparse.ArgumentTypeError(f"{_given(text)}: expected a whole number") from None
         if not low <= value <= high:
             bounds = f"at least {low}" if value < low else f"at most {high:,}"
-            raise argparse.ArgumentTypeError(f"{_short(text)}: must be {bounds}")
+            raise argparse.ArgumentTypeError(f"{_given(text)}: must be {bounds}")
         return value
 
     return convert
@@ -54,13 +58,13 @@ def number(low: float = -math.inf, high: float = math.inf, *, above: bool = Fals
         try:
             value = float(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a number") from None
+            raise argparse.ArgumentTypeError(f"{_given(text)}: expected a number") from None
         if not math.isfinite(value):
-            raise argparse.ArgumentTypeError(f"{_short(text)}: expected a finite number")
+            raise argparse.ArgumentTypeError(f"{_given(text)}: expected a finite number")
         if value < low or (above and value == low):
-            raise argparse.ArgumentTypeError(f"{_short(text)}: must be {'above' if above else 'at least'} {low:g}")
+            raise argparse.ArgumentTypeError(f"{_given(text)}: must be {'above' if above else 'at least'} {low:g}")
         if value > high:
-            raise argparse.ArgumentTypeError(f"{_short(text)}: must be at most {high:,g}")
+            raise argparse.ArgumentTypeError(f"{_given(text)}: must be at most {high:,g}")
         return value
 
     return convert
@@ -72,8 +76,8 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}..."
+def _given(text: str) -> str:
+    return GIVEN + (text if len(text) <= 40 else f"{text[:40]}...")
 
 
 seed = whole(0, 2**31 - 1)  # what every simulator and library takes

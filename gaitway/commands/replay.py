@@ -114,7 +114,7 @@ def _check(args: argparse.Namespace) -> None:
 
         check_video_path(args.video)
     if args.seconds is not None and not args.viewer:
-        raise UserError(f"--seconds {args.seconds}: how long to serve the viewer; add --viewer")
+        raise UserError(f"--seconds {args.seconds}: a length goes with --viewer")
     if args.viewer:
         from ..viewer import check_port
 

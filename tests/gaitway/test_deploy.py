@@ -44,7 +44,7 @@ def refused(capsys: Any, *words: str) -> str:
     [
         ([*GO2], "give a bundle, or --excite without one"),
         (["b", "--excite", "30", *GO2], "give a bundle, or --excite without one"),
-        (["b", "--seconds", "0", *GO2], "--seconds 0.0: give a length above zero"),
+        (["b", "--seconds", "0", *GO2], "--seconds 0: must be above 0"),
         (["--excite", "30", "--command", "0.5,0,0", *GO2], "--excite has its own motion"),
         (["b", "--limit", "max_tild=1", *GO2], "write NAME=VALUE with one of max_state_age"),
         (

@@ -30,7 +30,7 @@ def test_faults_are_read():
         (["unitree-go2", "--quirk", "dead_motor=knee"], "FL_calf_joint"),
         (["unitree-go2", "--fault", "3:earthquake"], "no fault 'earthquake'"),
         (["unitree-go2", "--fault", "3:fall", "--hung"], "cannot fall"),
-        (["unitree-go2", "--seconds", "-1"], "above zero"),
+        (["unitree-go2", "--seconds", "-1"], "--seconds -1: must be above 0"),
         (["unitree-go2", "--interface", "wire7"], "no network interface 'wire7'"),
         (["unitree-go2", "--model", "nothing.xml"], "no MJCF file"),
     ],

@@ -167,7 +167,7 @@ def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, ours):
         (["--min-prob-improvement", "0.05"], "name them with --baseline"),
         (
             ["--baseline", "OLD", "--min-prob-improvement", "5"],
-            "--min-prob-improvement 5.0: a probability lies between",
+            "--min-prob-improvement 5: must be at most 1",
         ),
         (
             ["--baseline", "OLD", "--min-prob-improvement", "0.05", "--label", "ppo=x", "--where", "seed=99"],
@@ -175,7 +175,7 @@ def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, ours):
         ),
         (["--baseline", "NONE", "--min-prob-improvement", "0.05"], "no file or folder"),
         (["--baseline", "OLD", "--min-prob-improvement", "0.05", "--group", "seed"], "no new run has a counterpart"),
-        (["--reps", "0"], "--reps 0: at least one"),
+        (["--reps", "0"], "--reps 0: must be at least 1"),
         (["--metric", "learn/nothing"], "metrics.jsonl has no learn/nothing"),
         (["--normalize", "atari-human"], "hopper is none of the 57 games"),
         (["--html", "OLD"], "is a folder: name a file"),
