@@ -1,0 +1,141 @@
+"""What ``torch.save`` wrote, checked before torch reads it: nothing compressed, every byte there, no code, no claims.
+
+``torch.load(weights_only=True)`` runs no code, but takes the lengths that a file claims for granted.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from .archives import open_zip, read_member
+from .reading import GIB, MIB, FileError, one_line, open_regular, size
+
+CHECKPOINT_BYTES = 1024 * GIB
+"""Most of a checkpoint; a language model of 70 billion parameters with its optimiser has 840 GB."""
+MEMBERS = 200_000
+"""Most tensors."""
+DESCRIPTION_BYTES = 256 * MIB
+"""Most of the pickle that says which tensors there are."""
+
+ITEM_BYTES = {
+    "DoubleStorage": 8, "FloatStorage": 4, "HalfStorage": 2, "BFloat16Storage": 2, "LongStorage": 8, "IntStorage": 4,
+    "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1, "UntypedStorage": 1,
+    "ComplexFloatStorage": 8, "ComplexDoubleStorage": 16,
+}  # fmt: skip
+_ODD = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error,
+    RecursionError, MemoryError, AssertionError, NotImplementedError,
+)  # fmt: skip
+
+
+def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
+    """The tensors and plain values that ``torch.save`` wrote to a file, on ``device``. Raises :class:`FileError`."""
+    import torch
+
+    check_checkpoint(path)
+    try:
+        return torch.load(path, map_location=device, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # torch raises what its unpickler meets
+        raise FileError(path, f"is not a checkpoint of tensors: {one_line(error)}") from None
+
+
+def check_checkpoint(path: str | Path) -> None:
+    """Raise :class:`FileError` unless every tensor that the file names is in it, whole, as its checksums say."""
+    with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
+        if file.read(4) != b"PK\3\4":
+            raise FileError(path, "is damaged, or no checkpoint as torch.save has written them since 1.6")
+        with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
+            sizes = {info.filename: info for info in archive.infolist()}
+            _check_places(sizes, path)
+            if (bad := archive.testzip()) is not None:
+                raise FileError(path, f"is damaged: {bad[:60]} does not match its checksum")
+            described = [name for name in sizes if name.count("/") == 1 and name.endswith("/data.pkl")]
+            if len(described) != 1:
+                raise FileError(path, "has no data.pkl: torch.save did not write it")
+            info = sizes[described[0]]
+            if info.file_size > DESCRIPTION_BYTES:
+                raise FileError(path, f"has a data.pkl of {size(info.file_size)}; at most {size(DESCRIPTION_BYTES)}")
+            content = read_member(archive, info, path)
+        folder = described[0].removesuffix("data.pkl")
+        _Inert(content, path, {name.removeprefix(folder): info.file_size for name, info in sizes.items()}).check()
+
+
+def _check_places(infos: dict[str, zipfile.ZipInfo], path: str | Path) -> None:
+    """Members may not share bytes."""
+    end = 0
+    for info in sorted(infos.values(), key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            raise FileError(path, f"is damaged: its member {info.filename[:60]!r} overlaps another")
+        end = info.header_offset + 30 + info.compress_size
+
+
+class _Thing:
+    """What a pickle would build, left unbuilt. Calling it, setting it up and filling it do nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __call__(self, *_: Any, **__: Any) -> _Thing:
+        return _Thing()
+
+    def __setstate__(self, _: Any) -> None: ...
+
+    def __setitem__(self, _: Any, __: Any) -> None: ...
+
+    def append(self, _: Any) -> None: ...
+
+    def extend(self, _: Any) -> None: ...
+
+    def add(self, _: Any) -> None: ...
+
+
+class _Storage(_Thing):
+    """The class of a storage, by its name."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+class _Inert(pickle._Unpickler):  # the one in C trusts the file with its memory
+    """Goes through a pickle without building any of its objects, and checks each tensor that it names."""
+
+    def __init__(self, content: bytes, path: str | Path, sizes: dict[str, int]):
+        super().__init__(io.BytesIO(content))
+        self.path, self.sizes = path, sizes
+
+    def check(self) -> None:
+        try:
+            self.load()
+        except FileError:
+            raise
+        except _ODD as error:
+            raise FileError(self.path, f"is damaged: its data.pkl cannot be read ({one_line(error)})") from None
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith("torch") and name in ITEM_BYTES:
+            return _Storage(name)
+        if (module, name) in (("builtins", "bytearray"), ("__builtin__", "bytearray")):
+            raise FileError(self.path, "holds a bytearray; tensors and plain values are read")
+        return _Thing
+
+    def get_extension(self, code: int) -> None:
+        raise FileError(self.path, f"asks for the pickle extension {code}; tensors and plain values are read")
+
+    def persistent_load(self, pid: Any) -> type[_Thing]:
+        kind, storage, key, _, count = pid
+        if kind != "storage" or not isinstance(storage, _Storage) or not isinstance(key, str | int):
+            raise FileError(self.path, "names a tensor in a way that torch.save does not")
+        claimed = ITEM_BYTES[storage.name] * count if isinstance(count, int) else math.nan
+        if (there := self.sizes.get(f"data/{key}")) is None or claimed != there:
+            raise FileError(
+                self.path, f"claims a tensor of {size(claimed)} under data/{key}, and holds "
+                f"{'none' if there is None else size(there)}"
+            )  # fmt: skip
+        return _Thing
