@@ -6,7 +6,7 @@ arm64. In force afterwards:
 - system calls by an allow-list (seccomp): no network, no new processes, no writing, no change to a file, no signal to
   another process. Only memory, threads, time, random numbers, reading files and the three standard streams are left.
 - file access by an allow-list (Landlock, where the kernel has it): Python's own folders and the working folder.
-- limits of processor time, memory and open files.
+- limits of processor time, memory and open files; and it ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -173,9 +173,18 @@ def restrict_files(readable: list[str]) -> bool:
     return True
 
 
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when the one that started it dies, or now if it is dead already."""
+    death_signal, kill = 1, 9
+    _libc.prctl(death_signal, kill, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def main() -> None:
     """Confine this process as the first argument says, report on the file the second names, and run ``program.py``."""
     options, report = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
+    end_with(options["parent"])
     sys.path[:] = [*[path for path in sys.path if path != os.path.dirname(__file__)], *options["packages"]]
     sys.argv = ["program.py"]
     with open("program.py", encoding="utf-8") as file:

@@ -6,8 +6,11 @@ import json
 import os
 import re
 import secrets
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from .answers import ANSWER, END_ANSWER
@@ -49,17 +52,22 @@ def code(
     tests: Sequence[Sequence[Test]],
     cpu: float = 5.0,
     memory: int = 1 << 29,
+    batch: float = 300.0,
     **columns: Any,
 ) -> list[float]:
     """The share of the row's ``tests`` that the program in each completion passes, 0 without a program.
 
-    ``cpu`` [s] and ``memory`` [bytes] limit one program, or one test of what it prints. Statements run beside the
-    program in its interpreter, so one that is written to deceive them can; of what it reads and prints it cannot.
+    ``cpu`` [s] and ``memory`` [bytes] limit one program, or one test of what it prints; one that sleeps is ended and
+    passes no further test. All programs together take at most ``batch`` [s], of which each has an equal share, and what
+    the ones before it left of theirs: endless ones cannot take the time of others. Statements run beside the program in
+    its interpreter, so one that is written to deceive them can; of what it reads and prints it cannot.
     """
     limits = Limits(cpu=cpu, wall=3.0 * cpu, memory=memory)
     programs = [find_program(completion) for completion in completions]
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda program, of: _share_passed(program, of, limits), programs, tests))
+    workers = len(os.sched_getaffinity(0))
+    budget = _Budget(batch, sum(program is not None for program in programs), workers)
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda program, of: _share_passed(program, of, limits, budget), programs, tests))
 
 
 def find_program(completion: str) -> str | None:
@@ -74,27 +82,51 @@ def find_program(completion: str) -> str | None:
     return found if found.strip() and len(found) <= MAX_PROGRAM_CHARS else None
 
 
-def _share_passed(program: str | None, tests: Sequence[Test], limits: Limits) -> float:
+class _Budget:
+    """Time of a batch, shared out to its programs as they begin."""
+
+    def __init__(self, seconds: float, programs: int, workers: int):
+        self._end, self._waiting, self._workers = time.monotonic() + seconds, programs, workers
+        self._lock = threading.Lock()
+
+    def begin(self) -> float:
+        """When the program that begins now has to be done, by the monotonic clock."""
+        with self._lock:
+            now = time.monotonic()
+            share = (self._end - now) * min(1.0, self._workers / self._waiting)
+            self._waiting -= 1
+            return now + share
+
+
+def _share_passed(program: str | None, tests: Sequence[Test], limits: Limits, budget: _Budget) -> float:
     if not tests:
         raise ValueError("a row has no tests: a program can only be judged by some")
     if program is None:
         return 0.0
+    end = budget.begin()
+    passed = 0
     statements = [test for test in tests if isinstance(test, str)]
-    passed = _statements_passed(program, statements, limits) if statements else 0
-    passed += sum(_prints(program, test, limits) for test in tests if not isinstance(test, str))
+    for test in ([statements] if statements else []) + [test for test in tests if not isinstance(test, str)]:
+        left = end - time.monotonic()
+        if left <= 0.0:
+            break
+        now, asleep = _passed(program, test, replace(limits, wall=min(limits.wall, left)))
+        passed += now
+        if asleep:
+            break
     return passed / len(tests)
 
 
-def _statements_passed(program: str, tests: Sequence[str], limits: Limits) -> int:
+def _passed(program: str, test: Sequence[str] | Mapping[str, str], limits: Limits) -> tuple[int, bool]:
+    """How many statements hold, or 1 if what is printed is right; and whether the program fell asleep."""
+    if isinstance(test, Mapping):
+        outcome = run_python(program, stdin=test["input"], limits=limits)
+        right = outcome.ended == "finished" and _lines(outcome.stdout) == _lines(test["output"])
+        return int(right), outcome.ended == "asleep"
     key = secrets.token_hex(16)
-    outcome = run_python(_DRIVER.format(program=program), stdin=json.dumps([key, tests]), limits=limits)
+    outcome = run_python(_DRIVER.format(program=program), stdin=json.dumps([key, test]), limits=limits)
     said = set(outcome.stdout.splitlines())
-    return sum(f"{key} {number}" in said for number in range(len(tests)))
-
-
-def _prints(program: str, test: Mapping[str, str], limits: Limits) -> bool:
-    outcome = run_python(program, stdin=test["input"], limits=limits)
-    return outcome.ended == "finished" and _lines(outcome.stdout) == _lines(test["output"])
+    return sum(f"{key} {number}" in said for number in range(len(test))), outcome.ended == "asleep"
 
 
 def _lines(text: str) -> list[str]:

@@ -30,6 +30,9 @@ _SYSTEM = (
     "/dev/null",
 )
 
+_LOOK = 0.1
+"""Time between two looks at what a program does [s]."""
+
 
 class SandboxError(RuntimeError):
     """Programs cannot be confined on this machine, so none is run."""
@@ -43,13 +46,15 @@ class Limits:
     """Processor time [s], rounded up to whole seconds."""
     wall: float = 15.0
     """Time until it is stopped whatever it does [s]."""
+    asleep: float = 2.0
+    """Time in all that it may wait, when there is nothing to wait for [s]."""
     memory: int = 1 << 29
     """Address space [bytes]; the interpreter itself takes some 30 MB of it."""
     output: int = 1 << 16
     """What it may say on each of its two streams [bytes]; more ends it."""
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "wall", "memory", "output"):
+        for name in ("cpu", "wall", "asleep", "memory", "output"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} {getattr(self, name)}: must be positive")
 
@@ -61,7 +66,7 @@ class Outcome:
     stdout: str
     stderr: str
     ended: str
-    """"finished", "failed" (an exception or an exit code), "time", "memory" or "output"."""
+    """"finished", "failed" (an exception or an exit code), "time", "asleep", "memory" or "output"."""
 
 
 def run_python(program: str, *, stdin: str = "", limits: Limits | None = None) -> Outcome:
@@ -82,6 +87,7 @@ def confinement() -> str:
 
 def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
     options = {
+        "parent": os.getpid(),
         "cpu": max(1, int(-(-limits.cpu // 1))),
         "memory": int(limits.memory),
         "packages": sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
@@ -108,6 +114,8 @@ def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
         finally:
             _kill(process)
             report = _drain(reading)
+    if not report and stopped in ("time", "asleep"):
+        return Outcome("", "", "time"), report  # the machine was too busy to start it
     if report.startswith("error ") or not report:
         said = streams[1].decode("utf-8", "replace").strip().splitlines()
         raise SandboxError(
@@ -118,8 +126,9 @@ def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
 
 
 def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> tuple[list[bytes], str]:
-    """Feed a program and hear it out: its two streams, and "time" or "output" if that was too much."""
+    """Feed a program and hear it out: its two streams, and "time", "asleep" or "output" if that was too much."""
     deadline = time.monotonic() + limits.wall
+    sleeper = _Sleeper(process.pid)
     streams = [b"", b""]
     with selectors.DefaultSelector() as selector:
         assert process.stdin and process.stdout and process.stderr
@@ -131,7 +140,9 @@ def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> 
             left = deadline - time.monotonic()
             if left <= 0:
                 return streams, "time"
-            for key, _ in selector.select(left):
+            if sleeper.slept() > limits.asleep:
+                return streams, "asleep"
+            for key, _ in selector.select(min(left, _LOOK)):
                 if key.fileobj is process.stdin:
                     said = _feed(process, said)
                     if not said:
@@ -144,11 +155,44 @@ def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> 
                     return streams, "output"
                 if not chunk:
                     selector.unregister(key.fileobj)
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+    while process.poll() is None:  # it has closed its streams
+        if time.monotonic() > deadline:
             return streams, "time"
+        if sleeper.slept() > limits.asleep:
+            return streams, "asleep"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LOOK)
     return streams, ""
+
+
+class _Sleeper:
+    """Adds up how long all threads of a process wait.
+
+    By looking now and then, so that on a busy machine one that waits for a processor counts as awake.
+    """
+
+    def __init__(self, pid: int):
+        self._threads = f"/proc/{pid}/task"
+        self._looked, self._slept = time.monotonic(), 0.0
+
+    def slept(self) -> float:
+        """Seconds so far."""
+        now = time.monotonic()
+        passed = now - self._looked
+        if passed >= _LOOK / 2:
+            self._looked = now
+            self._slept += min(passed, 2 * _LOOK) if self._asleep() else 0.0
+        return self._slept
+
+    def _asleep(self) -> bool:
+        try:
+            states = [
+                Path(self._threads, thread, "stat").read_bytes().rpartition(b") ")[2][:1]
+                for thread in os.listdir(self._threads)
+            ]
+        except OSError:
+            return False
+        return all(state == b"S" for state in states)
 
 
 def _feed(process: subprocess.Popen[bytes], said: bytes) -> bytes:

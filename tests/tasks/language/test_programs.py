@@ -1,5 +1,7 @@
 """Rewards for programs."""
 
+import time
+
 import pytest
 from gaitway_tasks.language.programs import code, find_program
 from hypothesis import given
@@ -43,6 +45,22 @@ def test_what_programs_read_and_print():
 def test_an_endless_program_costs_what_it_may_and_others_are_judged():
     texts = [f"```python\n{text}\n```" for text in ("while True: pass", "x = 1", "x = 'a' * 10 ** 10")]
     assert code([""] * 3, texts, tests=[["x"]] * 3, cpu=1.0) == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.hostile("durability")
+@pytest.mark.parametrize("endless", ["import time; time.sleep(600)", "while True: pass"])
+def test_a_batch_ends_in_its_time_and_the_others_are_judged(endless):
+    texts = [f"```python\n{text}\n```" for text in [endless] * 4 + ["x = 1", "x = 2"]]
+    begin = time.monotonic()
+    assert code([""] * 6, texts, tests=[["x", "x == 1"]] * 6, batch=3.0) == [0.0] * 4 + [1.0, 1.0]
+    assert time.monotonic() - begin < 5.0
+
+
+def test_a_program_that_sleeps_passes_no_further_test():
+    tests = [{"input": "1", "output": "1"}] * 3
+    begin = time.monotonic()
+    assert judge("import time\nprint(input())\ntime.sleep(60)", tests) == 0.0
+    assert time.monotonic() - begin < 5.0  # and not once for each test
 
 
 def test_columns_that_it_does_not_know_are_let_pass():

@@ -1,6 +1,8 @@
 """What a program in the sandbox can do, and what it cannot."""
 
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from gaitway_tasks.language import confine, sandbox
 from gaitway_tasks.language.sandbox import Limits, SandboxError, confinement, run_python
 
-QUICK = Limits(cpu=1.0, wall=3.0, memory=1 << 28)
+QUICK = Limits(cpu=1.0, wall=3.0, asleep=0.6, memory=1 << 28)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,12 @@ def test_files_of_the_user_cannot_be_read(tmp_path):
     [
         ("while True: pass", "time"),
         ("9 ** 9 ** 9", "time"),
-        ("import time; time.sleep(60)", "time"),
+        ("import time; time.sleep(60)", "asleep"),
+        ("import select; select.select([], [], [], 60)", "asleep"),
+        ("import os; r, w = os.pipe(); os.read(r, 1)", "asleep"),
+        ("import threading as t; x = t.Lock(); x.acquire(); t.Thread(target=x.acquire).start()", "asleep"),
+        ("import os, time; os.close(1); os.close(2); time.sleep(60)", "asleep"),
+        ("import time\nwhile True: time.sleep(0.01)", "asleep"),
         ("import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass", "time"),
         ("x = 'a' * 10 ** 10", "memory"),
         ("x = [0]\nwhile True: x += x", "memory"),
@@ -130,9 +137,38 @@ def test_every_program_ends(program, ended):
     assert len(outcome.stdout) <= QUICK.output and time.monotonic() - begin < QUICK.wall + 2.0
 
 
+PARENT = """
+from gaitway_tasks.language import sandbox
+sandbox.run_python("import time; time.sleep(600)", limits=sandbox.Limits(asleep=600, wall=600))
+"""
+
+
+def test_a_program_ends_with_the_process_that_started_it():
+    with subprocess.Popen([sys.executable, "-c", PARENT]) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        _wait(lambda: children.read_text().split())
+        child = int(children.read_text().split()[0])
+        _wait(lambda: "Seccomp:\t2" in Path(f"/proc/{child}/status").read_text())
+        parent.kill()
+    _wait(lambda: not Path(f"/proc/{child}").exists())
+
+
+def _wait(until, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_waiting_for_input_is_no_sleep():
+    program = "import sys; print(sum(map(int, sys.stdin)))"
+    outcome = run_python(program, stdin="1\n" * 200_000, limits=QUICK)
+    assert (outcome.ended, outcome.stdout) == ("finished", "200000\n")
+
+
 def test_a_crowd_of_threads_ends():
     program = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()"
-    assert run_python(program, limits=QUICK).ended in ("time", "failed")
+    assert run_python(program, limits=QUICK).ended in ("time", "asleep", "failed")
 
 
 def test_input_that_nobody_reads_blocks_nothing():
