@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import RunError
 from .files import make_folder
+from .progress import Counter
 from .runs import RunFolder
 from .train import load_trainer
 
@@ -40,7 +41,7 @@ def film_game(folder: Path, out: Path, seconds: float) -> str:
     with whole_file(out) as partial, torch.no_grad():
         writer = imageio_ffmpeg.write_frames(str(partial), (width, height), fps=fps, macro_block_size=2, quality=8)
         writer.send(None)
-        for _ in range(max(1, round(seconds * fps))):
+        for _ in Counter("film", "frames").each(range(max(1, round(seconds * fps)))):
             writer.send(np.ascontiguousarray(picture(observation)[:height, :width]))
             action, memory = trainer.predict(observation | memory)
             observation, _, terminated, truncated, info = env.step(action)

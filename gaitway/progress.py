@@ -1,15 +1,19 @@
-"""Live progress of a training: a bar and a table on a terminal, a plain line now and then elsewhere."""
+"""Progress of a training or a film: live on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
+
+from .terminal import overwrite
 
 if TYPE_CHECKING:
     from .config import TrainConfig
 
 LINE_INTERVAL_S = 10.0
+DRAW_INTERVAL_S = 0.2  # between the states of a line on a terminal
 SMOOTHING = 0.9  # weight of the past in the numbers shown
 
 
@@ -59,7 +63,7 @@ class Summary:
     """Smoothed numbers of the latest iterations."""
 
     def __init__(self, config: TrainConfig, steps: int):
-        self.config, self.steps = config, steps
+        self.config, self.steps, self.start = config, steps, time.monotonic()
         self.values: dict[str, float] = {}
         self.speed = 0.0
 
@@ -116,8 +120,11 @@ class Summary:
         """The parts of the reward of texts, which say more than their sum."""
         return [] if self.config.language is None else [(name, f"{v:.3f}") for name, v in self.rewards().items()]
 
-    def eta_s(self) -> float:
-        return (self.config.total_steps - self.steps) / max(self.speed, 1e-9)
+    def clock(self, *, last: bool = False) -> str:
+        """The time that is left; at the end, the time that the training took since it began or was continued."""
+        if last:
+            return f"took {_clock(time.monotonic() - self.start)}"
+        return f"{_clock((self.config.total_steps - self.steps) / max(self.speed, 1e-9))} left"
 
 
 class Lines(Progress):
@@ -136,7 +143,7 @@ class Lines(Progress):
         facts = "  ".join(f"{name} {value}" for name, value in [*summary.parts(), *summary.facts().items()][:3])
         print(
             f"{steps:>11,} / {summary.config.total_steps:,} steps  {summary.speed:>7,.0f} steps/s ({shares})  "
-            f"{facts}  {_clock(summary.eta_s())} left",
+            f"{facts}  {summary.clock(last=last)}",
             flush=True,
         )
 
@@ -176,7 +183,7 @@ class Live(Progress):
 
         summary = self.summary
         summary.add(steps, metrics)
-        self.bar.update(self.row, completed=steps, clock=f"{_clock(summary.eta_s())} left")
+        self.bar.update(self.row, completed=steps, clock=summary.clock(last=last))
         left = Table.grid(padding=(0, 2))
         left.add_row("steps", f"{steps:,} of {summary.config.total_steps:,}")
         left.add_row("speed", f"{summary.speed:,.0f} steps/s")
@@ -195,7 +202,34 @@ class Live(Progress):
         self.live.update(Group(self.bar, columns))
 
 
+class Counter:
+    """Says how far a job of a known length is, and how long it will take.
+
+    On a terminal one line is rewritten and goes when the job is done; elsewhere there is a line every ten seconds.
+    """
+
+    def __init__(self, what: str, unit: str):
+        self.what, self.unit = what, unit
+
+    def each(self, parts: range) -> Iterator[int]:
+        """``parts``, one after the other."""
+        live, start = sys.stdout.isatty(), time.monotonic()
+        last = 0.0 if live else start
+        try:
+            for done, part in enumerate(parts):
+                now = time.monotonic()
+                if now - last >= (DRAW_INTERVAL_S if live else LINE_INTERVAL_S):
+                    last = now
+                    left = f", {_clock((now - start) / done * (len(parts) - done))} left" if done else ""
+                    text = f"{self.what}: {done:,} of {len(parts):,} {self.unit}{left}"
+                    overwrite(text) if live else print(text, flush=True)
+                yield part
+        finally:
+            if live:
+                overwrite("")
+
+
 def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(min(seconds, 359_999)), 60)
+    minutes, seconds = divmod(int(min(max(seconds, 0.0), 359_999)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -7,6 +7,7 @@ them needs to know: within :func:`guarded` the two streams write control charact
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,15 @@ def guarded() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        _hand_over()
+
+
+def _hand_over() -> None:
+    """Write what is still in the buffer now: a reader that left, as ``head`` does, would be an error at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overwrite(text: str, *, last: bool = False) -> None:
@@ -70,5 +80,8 @@ def console(**options: Any) -> Console:
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+        def on_broken_pipe(self) -> None:
+            raise  # called where it is caught; rich would exit with 1, and the command line has its own answer
 
     return Plain(**{"markup": False, "emoji": False, "highlight": False} | options)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__, provenance
 from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
+from ..tables import make_table, show_table
 from . import common
 
 if TYPE_CHECKING:
@@ -54,17 +55,17 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rich.console import Console
+    from ..terminal import console as make_console
 
-    console = Console()
-    console.print(_machine())
-    console.print(_packages())
-    console.print(_abilities())
+    console = make_console(markup=True)
+    show_table(console, _machine())
+    show_table(console, _packages())
+    show_table(console, _abilities())
     return 0 if not any(entry.missing() for entry in COMMANDS["train"]) else 1
 
 
 def _machine() -> Table:
-    table = _table("machine", "")
+    table = make_table("machine", "")
     info = provenance.machine()
     table.add_row("Gaitway", f"{__version__}, Python {platform.python_version()}")
     table.add_row("system", f"{info['system']}, {info['architecture']}")
@@ -78,7 +79,7 @@ def _machine() -> Table:
 
 
 def _packages() -> Table:
-    table = _table("package", "version", "comes with")
+    table = make_table("package", "version", "comes with")
     for extra, names in EXTRAS.items():
         for name in names:
             source = "pip install gaitway" if extra == "core" else install_line((extra,))
@@ -90,7 +91,7 @@ def _packages() -> Table:
 
 
 def _abilities() -> Table:
-    table = _table("what", "works here")
+    table = make_table("what", "works here")
     for name, entry in WORLDS.items():
         table.add_row(f"world {name}", _state((entry,)))
     for name, entry in AGENTS.items():
@@ -145,12 +146,3 @@ def _rendering() -> str:
         if done.returncode == 0:
             return f"works, with {backend}"
     return "no OpenGL: install libegl1 and a Mesa driver (Debian: apt install libegl1 libgl1-mesa-dri)"
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0)
-    return table

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..catalogue import AGENTS, WORLDS, Entry, install_line
+from ..tables import make_table, show_table
 from . import common
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rich.console import Console
+    from ..terminal import console as make_console
 
     tables = {"tasks": _tasks, "robots": _robots, "worlds": _worlds, "agents": _agents}
-    console = Console()
+    console = make_console()
     for kind in [args.kind] if args.kind else KINDS:
-        console.print(tables[kind]())
+        show_table(console, tables[kind]())
     return 0
 
 
@@ -44,7 +45,7 @@ def _tasks() -> Table:
     from gaitway_tasks.language.tasks import language_task_names, summary
     from gaitway_tasks.registry import SUMMARIES, presets, task_names
 
-    table = _table("task", "presets", "what is learnt")
+    table = make_table("task", "presets", "what is learnt")
     for name in task_names():
         table.add_row(name, ", ".join(presets(name)), SUMMARIES[name])
     for name in language_task_names():
@@ -66,7 +67,7 @@ def _tasks() -> Table:
 def _robots() -> Table:
     from gaitway_tasks.robots import ROBOTS
 
-    table = _table("robot", "joints", "feet", "actuator", "deploy --robot")
+    table = make_table("robot", "joints", "feet", "actuator", "deploy --robot")
     for name, robot in ROBOTS.items():
         drives = [
             f"{group}: {type(law).__name__} kp {law.stiffness:g}, kd {law.damping:g}, {law.effort_limit:g} N m"
@@ -86,19 +87,8 @@ def _agents() -> Table:
 
 
 def _entries(kind: str, entries: dict[str, Entry]) -> Table:
-    from rich.markup import escape
-
-    table = _table(kind, "what it is", "here")
+    table = make_table(kind, "what it is", "here")
     for name, entry in entries.items():
         trouble = install_line(entry.extras) if entry.missing() else entry.trouble()
-        table.add_row(name, entry.summary, "ready" if trouble is None else escape(trouble.partition(";")[0]))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title_justify="left", header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0)
+        table.add_row(name, entry.summary, "ready" if trouble is None else trouble.partition(";")[0])
     return table

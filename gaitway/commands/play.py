@@ -95,12 +95,13 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
     from gaitway_sim2real.twin_video import check_video_path, film
 
     from ..files import make_folder
+    from ..progress import Counter
 
     check_video_path(out)
     make_folder(out.absolute().parent)
     source = follow(tour(walker, seconds))  # type: ignore[arg-type]  # of a contract it reads command_ranges alone
     qpos, commands, velocities = [], [], []
-    for step in range(round(seconds / walker.control_dt)):
+    for step in Counter("walk", "steps").each(range(round(seconds / walker.control_dt))):
         command = np.array(source(step * walker.control_dt))
         walker.step(command)
         qpos.append(walker.qpos.copy())
@@ -115,6 +116,7 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
         labels,
         out,
         control_dt=walker.control_dt,
+        frames=Counter("film", "frames").each,
     )
     print(f"video: {out}")
     return 0

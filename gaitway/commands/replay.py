@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.replay.summary import summarise, text
 
     from ..files import make_folder, write_text_atomically
+    from ..progress import Counter
 
     flight = read_flight(args.flight)
     summary = summarise(flight)
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     motion = look(flight, hung=args.hung) if drawn else None
     if args.video is not None and motion is not None:
         make_folder(args.video.absolute().parent)
-        film(flight, motion, args.video)
+        film(flight, motion, args.video, frames=Counter("film", "frames").each)
         print(f"video: {args.video}")
     if args.report is not None:
         import os

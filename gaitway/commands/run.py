@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.twin import run_bundle
 
     from ..files import make_folder
+    from ..progress import Counter
 
     if args.log is not None:
         common.require("recording a flight", FLIGHT)
@@ -69,5 +70,6 @@ def run(args: argparse.Namespace) -> int:
         video=args.video,
         log=args.log,
         realtime=args.realtime,
+        frames=Counter("film", "frames").each,
     )
     return report.exit_code

@@ -52,13 +52,15 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.validate import validate_bundle
 
     from ..files import make_folder
+    from ..progress import Counter
 
     report = args.report or bundle.resolve().parent / "validation"
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
-        bundle, model=args.model, seed=args.seed, report_dir=report, progress=_show, video=not args.no_video
-    )
+        bundle, model=args.model, seed=args.seed, report_dir=report, progress=_show, video=not args.no_video,
+        frames=Counter("film", "frames").each,
+    )  # fmt: skip
     if args.model is None:
         verdict.save(bundle / "validation.json")
     if args.json is not None:

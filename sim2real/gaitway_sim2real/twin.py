@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -195,11 +195,12 @@ def run_bundle(
     log: str | Path | None = None,
     realtime: bool = False,
     echo: Callable[[str], None] = print,
+    frames: Callable[[range], Iterable[int]] = iter,
 ) -> TwinReport:
     """Walk the twin of ``bundle`` for ``seconds`` of policy, printing a line per second and a summary.
 
     ``command`` defaults to a tour of the trained commands; ``video`` (.mp4) and ``log``, a flight (.mcap), are written
-    when named.
+    when named. ``frames`` goes through the frames of the video, as ``iter`` does, and may say how far it is.
     """
     if not 0.0 < seconds < float("inf"):
         raise BundleError(f"seconds = {seconds}: a run needs a length above zero")
@@ -247,7 +248,7 @@ def run_bundle(
         poses, commands, velocities, labels = zip(*film, strict=True)
         twin_video.film(
             twin.plant, np.array(poses), np.array(commands), np.array(velocities), list(labels), Path(video),
-            control_dt=contract.control_dt,
+            control_dt=contract.control_dt, frames=frames,
         )  # fmt: skip
         echo(f"video: {video}")
     return result

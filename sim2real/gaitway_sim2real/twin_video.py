@@ -11,7 +11,7 @@ from gaitway_files.writing import whole_file
 
 from .onboard.interface import Array
 from .validate.plant import Plant
-from .validate.video import BLUE, ORANGE, SIZE, Camera, RenderingError, overlay
+from .validate.video import BLUE, ORANGE, SIZE, Camera, Frames, RenderingError, overlay
 
 FPS = 25
 
@@ -27,7 +27,15 @@ def check_video_path(out: Path) -> None:
 
 
 def film(
-    plant: Plant, qpos: Array, command: Array, velocity: Array, labels: list[str], out: Path, *, control_dt: float
+    plant: Plant,
+    qpos: Array,
+    command: Array,
+    velocity: Array,
+    labels: list[str],
+    out: Path,
+    *,
+    control_dt: float,
+    frames: Frames = iter,
 ) -> None:
     """Write ``out`` (mp4). One row per control period: qpos (T, nq), command and measured velocity (T, 3).
 
@@ -44,7 +52,7 @@ def film(
                 str(partial), SIZE, fps=1.0 / (stride * control_dt), codec="libx264", macro_block_size=2
             )
             writer.send(None)
-            for now in range(0, len(qpos), stride):
+            for now in frames(range(0, len(qpos), stride)):
                 base = qpos[now, plant.base_qpos : plant.base_qpos + 3]
                 around = qpos[max(0, now - 12) : now + 13, plant.base_qpos : plant.base_qpos + 2].mean(0)
                 recent = velocity[max(0, now - 10) : now + 1].mean(0)

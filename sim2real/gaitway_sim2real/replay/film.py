@@ -11,6 +11,7 @@ import numpy as np
 from .. import twin_video
 from ..digital_twin.body import Body
 from ..onboard.flight.reading import Flight
+from ..validate.video import Frames
 from .compare import EVERY
 from .motion import Motion, make_body
 from .summary import command_of_states, spans
@@ -37,7 +38,7 @@ def labels(flight: Flight, motion: Motion) -> list[str]:
     return [str(label) for label in found]
 
 
-def film(flight: Flight, motion: Motion, out: Path) -> None:
+def film(flight: Flight, motion: Motion, out: Path, *, frames: Frames = iter) -> None:
     """Write ``out`` (.mp4), in real time: gaps in the recording are not cut."""
     body = make_body(flight, visual=True)
     even = np.arange(motion.time[0], motion.time[-1] + 0.5 * EVERY, EVERY)
@@ -52,4 +53,5 @@ def film(flight: Flight, motion: Motion, out: Path) -> None:
         [mode[row] for row in rows],
         out,
         control_dt=EVERY,
+        frames=frames,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,14 +38,16 @@ def validate_bundle(
     report_dir: Path | None = None,
     progress: Progress | None = None,
     video: bool = True,
+    frames: Callable[[range], Iterable[int]] = iter,
     scenarios: Sequence[Scenario] = SUITE,
     threads: int = 0,
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
 
     ``model`` is another MJCF of the same robot. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
-    ``video``, ``validation.mp4``. ``threads`` 0 uses all cores; results do not depend on it. Raises a
-    ``ValueError`` subclass before anything is written if bundle or model cannot be used.
+    ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
+    ``threads`` 0 uses all cores; results do not depend on it. Raises a ``ValueError`` subclass before anything is
+    written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
     contract = OnboardPolicy(bundle).contract  # as on a robot: files verified, golden.npz replayed
@@ -88,7 +90,7 @@ def validate_bundle(
         if progress:
             progress(len(scenarios), len(scenarios), "Report")
         evidence.showcase = run_showcase(plants.get(0.0), contract, policy)
-        write_report(verdict, evidence, contract, bundle, path, report_dir, video=video)
+        write_report(verdict, evidence, contract, bundle, path, report_dir, video=video, frames=frames)
     if progress:
         progress(len(scenarios), len(scenarios), "Done")
     return verdict
@@ -154,7 +156,15 @@ def software(contract: Contract) -> dict[str, str]:
 
 
 def write_report(
-    verdict: Verdict, evidence: Evidence, contract: Contract, bundle: Path, model: Path, folder: Path, *, video: bool
+    verdict: Verdict,
+    evidence: Evidence,
+    contract: Contract,
+    bundle: Path,
+    model: Path,
+    folder: Path,
+    *,
+    video: bool,
+    frames: Callable[[range], Iterable[int]] = iter,
 ) -> None:
     """``validation.json``, the video if it can be rendered, and the page that shows both."""
     from .report import render_page
@@ -163,7 +173,10 @@ def write_report(
     clip, why = None, "not asked for"
     if video and evidence.showcase is not None:
         try:
-            clip = render_episode(evidence.showcase, contract, model, bundle / "robot.xml", folder / "validation.mp4")
+            clip = render_episode(
+                evidence.showcase, contract, model, bundle / "robot.xml", folder / "validation.mp4",
+                frames=frames,
+            )  # fmt: skip
         except RenderingError as error:
             why = str(error)
     verdict.save(folder / "validation.json")

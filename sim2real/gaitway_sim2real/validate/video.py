@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from .showcase import Showcase, run_showcase
 SIZE = (848, 480)
 FPS = 25
 BLUE, ORANGE, INK = (38, 110, 196), (226, 119, 28), (28, 32, 38)
+Frames = Callable[[range], Iterable[int]]
+"""Goes through the numbers of the frames, as ``iter`` does, and may say how far it is."""
 COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw", "rad/s"))
 
 
@@ -48,6 +51,7 @@ def render_episode(
     *,
     size: tuple[int, int] = SIZE,
     seconds: float | None = None,
+    frames: Frames = iter,
 ) -> Path:
     """Film a recorded episode of robot 0 to ``out``; nothing is left behind when it fails."""
     plant = build_plant(contract, model, reference, visual=True)
@@ -69,7 +73,7 @@ def render_episode(
                 output_params=["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"],
             )  # fmt: skip
             writer.send(None)
-            for t in range(0, steps, stride):
+            for t in frames(range(0, steps, stride)):
                 writer.send(_frame(camera, plant, showcase, t))
             writer.close()
     except ImportError as error:

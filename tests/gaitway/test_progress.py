@@ -1,0 +1,104 @@
+"""What is said while something takes its time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gaitway_sim2real.twin import MujocoTwin
+from gaitway_sim2real.twin_video import film
+from gaitway_sim2real.validate.video import RenderingError
+from sim2real.stand_bundle import make_stand_bundle
+
+from gaitway import progress
+from gaitway.config import TrainConfig, resolve
+from gaitway.progress import Counter, Lines, Live, Summary
+
+
+@pytest.fixture(scope="module")
+def config() -> TrainConfig:
+    return resolve("cartpole", overrides=["total_steps=100000"])
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds on a clock that stands still unless it is moved."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_the_last_line_says_what_it_took(config, clock, capsys):
+    lines = Lines(config, 0)
+    metrics = {"time/total": 1.0}
+    lines.show(50_000, metrics)
+    clock[0] += 62.0
+    lines.show(130_000, metrics, last=True)  # whole rollouts: a training ends beyond the steps that were asked for
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("0:01 left")
+    assert last.endswith("took 1:02")
+
+
+def test_no_time_is_left_beyond_the_end(config):
+    summary = Summary(config, 0)
+    summary.add(130_000, {"time/total": 1.0})
+    assert summary.clock() == "0:00 left"
+
+
+def test_the_bar_of_a_terminal_says_the_same(config, clock):
+    live = Live(config, 0)
+    live.show(50_000, {"time/total": 1.0})
+    assert live.bar.tasks[0].fields["clock"] == "0:01 left"
+    clock[0] += 62.0
+    live.show(130_000, {"time/total": 1.0}, last=True)
+    assert live.bar.tasks[0].fields["clock"] == "took 1:02"
+
+
+def steps(clock: list[float], seconds: float, number: int) -> list[int]:
+    done = []
+    for frame in Counter("film", "frames").each(range(0, 2 * number, 2)):
+        done.append(frame)
+        clock[0] += seconds
+    return done
+
+
+def test_a_film_has_a_line_every_ten_seconds_in_a_log(clock, capsys):
+    assert steps(clock, 1.0, 25) == list(range(0, 50, 2))
+    assert capsys.readouterr().out.splitlines() == [
+        "film: 10 of 25 frames, 0:15 left",
+        "film: 20 of 25 frames, 0:05 left",
+    ]
+    steps(clock, 0.1, 25)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_film_rewrites_its_line_on_a_terminal(clock, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    steps(clock, 0.5, 3)
+    shown = capsys.readouterr().out
+    assert shown.split("\r\x1b[2K") == [
+        "",
+        "film: 0 of 3 frames",
+        "film: 1 of 3 frames, 0:01 left",
+        "film: 2 of 3 frames, 0:00 left",
+        "",
+    ]
+
+
+def test_every_frame_of_a_film_is_counted(tmp_path: Path):
+    plant, seen = MujocoTwin(make_stand_bundle(tmp_path / "bundle"), visual=True).plant, []
+
+    def each(frames: range) -> Iterator[int]:
+        for frame in frames:
+            seen.append(frame)
+            yield frame
+
+    poses, still = np.tile(plant.model.qpos0, (6, 1)), np.zeros((6, 3))
+    try:
+        film(plant, poses, still, still, ["policy"] * 6, tmp_path / "x.mp4", control_dt=0.02, frames=each)
+    except RenderingError:
+        pytest.skip("this machine has no OpenGL")
+    assert seen == [0, 2, 4]
