@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.children import ending_with_us
 from gaitway_files.writing import open_to_append
 
 from .interrupt import StopRequest, stop_requests
@@ -107,10 +108,10 @@ def _start(job: Job) -> subprocess.Popen[bytes]:
     job.attempts += 1
     job.folder.parent.mkdir(parents=True, exist_ok=True)
     with open_to_append(job.log) as output:
+        command = [sys.executable, "-P", "-m", "gaitway", *job.command()]
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "gaitway", *job.command()], stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
+            ending_with_us(command, signal.SIGTERM), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
 
 
 def _ended(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[tuple[Job, int]]:

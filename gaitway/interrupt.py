@@ -1,4 +1,4 @@
-"""Stop at a good moment: Ctrl-C and SIGTERM set a flag that the training loop looks at between iterations."""
+"""Stop at a good moment: a training looks between iterations whether Ctrl-C or SIGTERM came; others undo and end."""
 
 from __future__ import annotations
 
@@ -37,3 +37,18 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Within the block SIGTERM is an exception, so that what must be undone is undone: the exit code is 143."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, previous)
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

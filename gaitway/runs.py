@@ -146,8 +146,11 @@ class RunFolder:
             found = parse_rows(path, "steps")
             if found.damaged:
                 aside = path.with_name(f"{name}.damaged")
-                with open(aside, "ab") as file:
-                    file.writelines(line + b"\n" for line in found.damaged.values())
+                try:
+                    with open_to_append(aside) as file:
+                        file.writelines(line + b"\n" for line in found.damaged.values())
+                except OSError as error:
+                    raise disk_error(aside, error) from None
                 warnings.warn(
                     f"{path} was damaged: {found.damage}; the other rows are kept, what was there is in {aside}",
                     RunWarning,

@@ -77,6 +77,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..interrupt import ended_in_order
+
+    with ended_in_order():  # workers, the twin and a deployment are ended too
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     common.require("rehearse", REHEARSE)
     if args.dds:
         common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -17,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from gaitway_files.children import end_with_parent
 from torch import Tensor
 
 from .shared_weights import SharedWeights
@@ -54,7 +56,7 @@ class AsynchronousWorld:
         self.staleness = staleness
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(make, theirs, threads), name="sampler")
+        self._process = context.Process(target=_serve, args=(make, theirs, threads, os.getpid()), name="sampler")
         self._process.start()
         theirs.close()
         self.close = weakref.finalize(self, _end, self._connection, self._process)
@@ -172,11 +174,12 @@ def _end(connection: Connection, process: Any) -> None:
         process.join()
 
 
-def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int) -> None:
-    """Answer questions in order until the other end is closed."""
+def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int, learner: int) -> None:
+    """Answer questions in order until the other end is closed or the process ``learner`` ends."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what an interrupted training still needs
     signal.signal(signal.SIGTERM, _leave)
+    end_with_parent(learner, signal.SIGTERM)
     # Its own thread sends, because a pipe holds less than a rollout and the next one is to begin.
     with ThreadPoolExecutor(1) as sender:
         try:

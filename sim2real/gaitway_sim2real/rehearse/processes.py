@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.children import ending_with_us
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..onboard.wire.bus import Bus
@@ -122,7 +123,11 @@ class _Play:
     def process(self, name: str, command: Sequence[str]) -> Iterator[None]:
         with open(self.folder / f"{name}.txt", "wb") as output:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                ending_with_us(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
             self.running[name] = process
             try:

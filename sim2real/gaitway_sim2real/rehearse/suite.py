@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.children import worker_pool
 from gaitway_files.writing import write_text
 from gaitway_tasks.robots.hardware import Hardware
 
@@ -170,14 +170,10 @@ def _run(
         for number, (call, args, keys) in enumerate(calls):
             yield number, call(*args, **keys)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_pool(jobs) as pool:
         futures = {pool.submit(call, *args, **keys): number for number, (call, args, keys) in enumerate(calls)}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            for future in futures:
-                future.cancel()
+        for future in as_completed(futures):
+            yield futures[future], future.result()
 
 
 def save(rehearsal: Rehearsal, path: Path) -> Path:
