@@ -109,7 +109,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
+        os.environ["PYTHONSAFEPATH"] = "1"  # no Python that we start looks for modules in the current folder
         args = parse(argv)
+        if modules := getattr(args, "trust", ()):
+            from gaitway_files.trust import trust
+
+            trust(*modules)
         return int(args.run(args))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: there is no one to tell

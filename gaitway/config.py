@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
+from gaitway_files.trust import TrustError, import_trusted, trust
+from gaitway_gymnasium import GymTask
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_language.options import LanguageOptions
 from gaitway_mujoco.options import PhysicsOptions
@@ -28,6 +30,7 @@ from .tree import KIND, from_tree, join, to_tree, unknown_key
 from .worlds import WORLDS_OF, AnyTask, find_task, usual_agent, world_of
 
 CONFIG_FILE = "config.yaml"
+INTERPOLATION = "${"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,26 +243,40 @@ def _identified(config: TrainConfig, path: Path) -> TrainConfig:
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:
     """``base`` changed by a YAML file and by ``key=value`` settings."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
     tree = to_tree(base)
     layers = ([_read(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
     if not layers:
         return base
-    try:
-        for layer in layers:
-            changes = OmegaConf.to_container(OmegaConf.create(layer), resolve=True)
-            tree = _apply(tree, changes, "", _keys(tree))
-    except OmegaConfBaseException as error:
-        raise ConfigError(str(error).splitlines()[0]) from None
+    trust(*_modules_of(tree))  # the base's own were checked when it was read
+    trust_settings(overrides)
+    for layer in layers:
+        tree = _apply(tree, layer, "", _keys(tree))
     return config_from_tree(tree)
+
+
+def trust_settings(overrides: Sequence[str]) -> None:
+    """Let configurations use the modules that ``key=value`` settings of the command line name: the user said so."""
+    trust(*_modules_of([_dotlist(text) for text in overrides]))
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:
     config = from_tree(TrainConfig, tree)
     assert isinstance(config, TrainConfig)
+    if isinstance(config.task, GymTask) and (module := config.task.env_id.rpartition(":")[0]):
+        try:
+            import_trusted(module, "task.env_id")
+        except ImportError as error:
+            raise ConfigError(f"task.env_id={config.task.env_id!r}: cannot import {module!r}: {error}") from None
     return config
+
+
+def _modules_of(tree: Any) -> Iterator[str]:
+    """Modules of the functions and environments that settings name."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        if key in ("func", "env_id") and isinstance(value, str):
+            yield value.rpartition(":")[0]
+        yield from _modules_of(value)
 
 
 def task_to_dict(task: Task) -> dict[str, Any]:
@@ -282,8 +299,14 @@ def dump(config: TrainConfig) -> str:
 
 
 def load(path: Path) -> TrainConfig:
-    """Read a ``config.yaml`` that :func:`dump` wrote."""
-    return config_from_tree(_read(path))
+    """Read a ``config.yaml`` that :func:`dump` wrote.
+
+    Raises :class:`gaitway_files.trust.TrustError` if it names functions of a module that the user did not name.
+    """
+    try:
+        return config_from_tree(_read(path))
+    except TrustError as error:
+        raise TrustError(f"{path}: {error}") from None
 
 
 def plain(config: TrainConfig) -> dict[str, Any]:
@@ -321,8 +344,11 @@ def _read(path: Path) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     try:
+        text = path.read_text("utf-8")
+        if INTERPOLATION in text:  # at which OmegaConf's reader may stumble
+            _check_plain(yaml.safe_load(text), str(path))
         # OmegaConf's reader, unlike plain YAML 1.1, takes 1e-3 for a number.
-        data = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        data = OmegaConf.to_container(OmegaConf.create(text))
     except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is not a valid configuration file: {' '.join(str(error).split())}") from None
     except OSError as error:
@@ -338,10 +364,24 @@ def _dotlist(text: str) -> Any:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise ConfigError(f"setting {text!r}: write key=value, for example num_envs=512")
+    _check_plain({key: value})
     try:
         return OmegaConf.to_container(OmegaConf.from_dotlist([text]))
     except yaml.YAMLError:
         raise ConfigError(f"{key}={value!r}: the value is not valid YAML; quote it") from None
+
+
+def _check_plain(tree: Any, file: str = "", path: str = "") -> None:
+    """Refuse what OmegaConf would fill in, from the environment for instance, and what is written back resolved."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        where = join(path, key)
+        if any(isinstance(part, str) and INTERPOLATION in part for part in (key, value)):
+            raise ConfigError(
+                (f"{file}: " if file else "")
+                + f"{where}={value!r}: {INTERPOLATION}...}} is not filled in; write the value"
+            )
+        _check_plain(value, file, where)
 
 
 def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:

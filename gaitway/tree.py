@@ -8,7 +8,6 @@ several dataclasses, ``kind`` names the one meant.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import sys
 import types
@@ -16,6 +15,8 @@ import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from gaitway_files.trust import function_named
 
 from .errors import ConfigError, nearest
 
@@ -170,27 +171,15 @@ def _function_to_text(func: Callable[..., Any]) -> str:
 def function_from(data: Any, path: str) -> Callable[..., Any]:
     """The function that ``module:function`` names; ``path`` says where that was read, for messages."""
     _expect(isinstance(data, str) and data.count(":") == 1, path, data, "a function, as module:function")
-    module, name = _module_from(data, path), data.split(":")[1]
-    func = getattr(module, name, None)
-    if not callable(func):
-        names = [n for n, f in vars(module).items() if inspect.isfunction(f) and not n.startswith("_")]
-        near = nearest(name, names)
-        raise ConfigError(
-            f"{path}={data!r}: no function {name!r} there" + (f"; did you mean {near!r}?" if near else "")
-        )
-    return func
-
-
-def _module_from(data: str, path: str) -> types.ModuleType:
-    """The module of ``module:name``: an installed one, or a file of the folder that the user is in."""
-    name = data.split(":")[0]
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # ``python -m gaitway`` has it, the command ``gaitway`` has not
+    module, name = data.split(":")
     try:
-        return importlib.import_module(name)
+        return function_named(data, path)
     except ImportError as error:
-        raise ConfigError(f"{path}={data!r}: cannot import {name!r}: {error}") from None
+        raise ConfigError(f"{path}={data!r}: cannot import {module!r}: {error}") from None
+    except LookupError as error:
+        names = [n for n, f in vars(sys.modules[module]).items() if inspect.isfunction(f) and not n.startswith("_")]
+        near = nearest(name, names)
+        raise ConfigError(f"{path}={data!r}: {error.args[0]}" + (f"; did you mean {near!r}?" if near else "")) from None
 
 
 def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gaitway_ale import AtariTask
+from gaitway_files.trust import import_trusted, trust
 from gaitway_gymnasium import GymTask
 from gaitway_tasks.language.files import is_file_name
 from gaitway_tasks.language.spec import LanguageTask
@@ -60,6 +61,7 @@ def find_task(name: str, preset: str | None = None) -> AnyTask:
     if name in language_task_names() or is_file_name(name):
         return get_language_task(name)
     if name.startswith("gym:"):
+        _import_named(name.removeprefix("gym:"))
         try:
             return gaitway_gymnasium.task_named(name)
         except ValueError as error:
@@ -72,6 +74,14 @@ def find_task(name: str, preset: str | None = None) -> AnyTask:
         with contextlib.suppress(UnknownNameError):
             return gaitway_ale.task_named(name)
     raise UnknownNameError("task", name, known)
+
+
+def _import_named(env_id: str) -> None:
+    """The module of ``module:Id``: the user has named it, so it may also lie in the folder that the user is in."""
+    if module := env_id.rpartition(":")[0]:
+        trust(module)
+        with contextlib.suppress(ImportError):  # which is said when the id is looked up
+            import_trusted(module, f"gym:{env_id}")
 
 
 def make_envs(config: TrainConfig, num_envs: int, groups: int, seed: int) -> Sequence[VectorEnv]:

@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--alone", action="store_true", help="answer every message as if it were the first")
     parser.add_argument("--seed", type=common.seed, default=0, help="seed of what is drawn (default 0)")
+    common.add_trust(parser)
     return parser
 
 

@@ -88,6 +88,17 @@ seconds = number(0.0, 1e6, above=True)
 """Types of options."""
 
 
+def add_trust(sub: argparse.ArgumentParser) -> None:
+    """``--trust``, of every command that reads a run's configuration."""
+    sub.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="let the run's configuration use functions of this module, which runs with your rights; repeatable",
+    )
+
+
 def require(what: str, entry: Entry) -> None:
     """Raise unless the modules of ``entry`` are installed; the message has the line that installs them."""
     if missing := entry.missing():

@@ -136,7 +136,7 @@ def _rendering() -> str:
     for backend in (os.environ["MUJOCO_GL"],) if "MUJOCO_GL" in os.environ else ("egl", "osmesa", "glfw"):
         try:
             done = subprocess.run(
-                [sys.executable, "-c", GL_PROBE],
+                [sys.executable, "-P", "-c", GL_PROBE],
                 env={**os.environ, "MUJOCO_GL": backend},
                 capture_output=True,
                 timeout=60,

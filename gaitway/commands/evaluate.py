@@ -48,6 +48,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of page and numbers (default evaluations/ in the run)"
     )
+    common.add_trust(parser)
     return parser
 
 

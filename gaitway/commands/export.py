@@ -54,6 +54,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="INPUT[=ESTIMATOR]",
         help="base_lin_vel or height_scan: an input that is estimated, and by what; may be given twice",
     )
+    common.add_trust(parser)
     return parser
 
 

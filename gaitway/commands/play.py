@@ -37,6 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=common.port, default=8080, help="port of the page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
+    common.add_trust(parser)
     return parser
 
 

@@ -32,6 +32,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=common.number(0.4, 600.0), default=10.0, help="length (default 10)")
     parser.add_argument("--envs", type=common.whole(1, 4096), default=8, help="robots at once (default 8)")
     parser.add_argument("--seed", type=common.seed, default=0, help="seed of commands, resets and noise (default 0)")
+    common.add_trust(parser)
     return parser
 
 

@@ -25,6 +25,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "report", "put language runs on one page", DESCRIPTION)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument("--html", type=Path, required=True, metavar="FILE", help="page to write; needs no network")
+    common.add_trust(parser)
     return parser
 
 

@@ -109,6 +109,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="RUN|URL|MODULE:FUNCTION",
         help="who says what an answer is worth, in the task's place",
     )
+    common.add_trust(parser)
     return parser
 
 
@@ -226,9 +227,10 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
 
 
 def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
-    from ..config import difference, merge
+    from ..config import difference, merge, trust_settings
     from ..worlds import find_task
 
+    trust_settings(args.settings)
     stored = folder.config()
     _check_edits(folder, stored)
     if stored.task.name != (asked_task := find_task(args.task, args.preset).name):

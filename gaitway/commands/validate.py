@@ -43,6 +43,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=common.seed, default=0, help="seed of the scenarios (default 0)")
     parser.add_argument("--no-video", action="store_true", help="leave the video out of the report")
+    common.add_trust(parser)
     return parser
 
 

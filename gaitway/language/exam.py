@@ -16,7 +16,7 @@ from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
-from ..config import merge, resolve
+from ..config import merge, resolve, trust_settings
 from ..errors import ConfigError, UserError
 from ..files import make_folder
 from ..runs import is_run
@@ -105,6 +105,7 @@ def find_language_task(name: str) -> LanguageTask:
 
 def exam_config(source: str, task: str | None, settings: Sequence[str], rollout: str) -> TrainConfig:
     """The configuration in which a model is asked: its run's own, or the usual one of ``task``."""
+    trust_settings(settings)
     if is_run(Path(source)):
         stored = language_run(Path(source)).config()
         if task is None or task == stored.task.name:

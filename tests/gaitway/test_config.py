@@ -115,7 +115,7 @@ BAD = {
     "world=gazebo": "unknown world 'gazebo'",
     "algorithm=pp": "unknown agent 'pp': did you mean 'ppo'?",
     "num_envs": "write key=value",
-    "task=${nothing}": "Interpolation key 'nothing' not found",
+    "task=${nothing}": "task='${nothing}': ${...} is not filled in",
 }
 
 
@@ -175,3 +175,27 @@ def test_functions_without_a_name_cannot_be_written():
 def test_from_tree_refuses_what_the_schema_lacks():
     with pytest.raises(ConfigError, match="name is missing"):
         from_tree(configuration.Task, {}, "task")
+
+
+@pytest.mark.hostile("untrusted files")
+@pytest.mark.parametrize(
+    "value", ["${oc.env:SECRET}", "${", "${num_envs}", "x${oc.env:SECRET}y", "\\${seed}", "[1, '${oc.env:SECRET}']"]
+)
+def test_nothing_is_filled_in(base, tmp_path, monkeypatch, value):
+    """Neither the environment nor another setting goes into a configuration, which is written back."""
+    monkeypatch.setenv("SECRET", "77")
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"# costs ${{}}\nphysics: {{x: 1}}\nagent:\n  num_steps: {value}\n")
+    refused = r"{}=.*\$\{{\.\.\.\}} is not filled in"
+    with pytest.raises(ConfigError, match=refused.format("^num_envs")):
+        merge(base, None, [f"num_envs={value}"])
+    for read in (load, lambda path: merge(base, path, [])):
+        with pytest.raises(ConfigError, match=refused.format(r"settings\.yaml: agent\.num_steps(\.1)?")):
+            read(file)
+
+
+def test_a_dollar_is_a_dollar(base, tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("# ${not.a.setting}\nnum_envs: 8192\nagent: {optimizer: {learning_rate: 1e-3}}\n")
+    found = merge(base, file, ["total_steps=2e7"])
+    assert (found.num_envs, found.agent.optimizer.learning_rate, found.total_steps) == (8192, 1e-3, 20_000_000)

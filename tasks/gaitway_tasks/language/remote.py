@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import ipaddress
 import json
-import os
-import sys
 import threading
 import time
 import urllib.error
@@ -16,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from gaitway_files.trust import function_named, trust
 
 from .spec import RewardFunction, TextReward
 
@@ -60,7 +59,7 @@ def remote_reward(
 def load_reward(where: str) -> TextReward:
     """The reward at ``http://host:port`` or ``module:function``; ``ValueError`` names what is wrong with it.
 
-    Modules are also looked for in the current folder.
+    Modules are also looked for in the current folder. The module is trusted from then on, as one that the user named.
     """
     if where.startswith(("http://", "https://")):
         if not urllib.parse.urlsplit(where).hostname:
@@ -69,17 +68,13 @@ def load_reward(where: str) -> TextReward:
     module, colon, name = where.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
         raise ValueError(f"reward {where!r}: use http://host:port or module:function")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    trust(module)
     try:
-        func = getattr(importlib.import_module(module), name)
+        return TextReward(func=function_named(where, "reward"))
     except ImportError as error:
         raise ValueError(f"reward {where!r}: {error}") from error
-    except AttributeError:
+    except LookupError:
         raise ValueError(f"reward {where!r}: {module} has no {name!r}") from None
-    if not callable(func):
-        raise ValueError(f"reward {where!r}: {name} is no function")
-    return TextReward(func=func)
 
 
 @contextmanager

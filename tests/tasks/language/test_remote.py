@@ -1,11 +1,13 @@
 """Rewards from a server and from a module: what they give, and what goes wrong."""
 
 import socket
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from gaitway_files import trust
 from gaitway_tasks.language import remote
 from gaitway_tasks.language.remote import RemoteRewardError, load_reward, remote_reward, serve_reward
 from gaitway_tasks.language.score import RewardError, score
@@ -133,11 +135,12 @@ def test_functions_by_name(tmp_path, monkeypatch):
         "def shout(prompts, completions, **c): return [9.0 for _ in prompts]\nx = 1\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(remote.sys, "path", list(remote.sys.path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(trust, "_trusted", set())
     assert load_reward("my_rewards:shout").func(["a"], ["b"]) == [9.0]
     for where, message in {
         "my_rewards:whisper": "my_rewards has no 'whisper'",
-        "my_rewards:x": "x is no function",
+        "my_rewards:x": "my_rewards:x is no term",
         "nowhere_at_all:f": "No module named 'nowhere_at_all'",
         "my_rewards": "use http://host:port or module:function",
         "my rewards:f": "use http://host:port or module:function",

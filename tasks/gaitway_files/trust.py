@@ -1,0 +1,133 @@
+"""Code that files name: only that of modules which the user of this process named is imported.
+
+A configuration says ``module:function``. Gaitway's own terms are always there; any other module runs with the rights
+of the user, who may have the file from a stranger. So a module must be named by the user: on the command line, in a
+setting or with ``--trust``, or by :func:`trust`. None is ever taken from a folder that a run or bundle brought.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.language.rewards")
+"""Where the functions of ours are that a configuration may name."""
+ARGUMENTS = ({"world"}, {"prompts", "completions"})
+"""What terms of robots and rewards of texts are called with."""
+BROUGHT = ("run.json", "contract.yaml")
+"""Files of run folders and bundles, whose modules are never imported."""
+
+_trusted: set[str] = set()
+
+
+class TrustError(ValueError):
+    """Code that a file names and that is not run, with the fix."""
+
+
+def trust(*modules: str) -> None:
+    """Let files name functions of ``modules``, and of the modules below them, from now on."""
+    _trusted.update(modules)
+
+
+def is_own(module: str) -> bool:
+    """Whether ``module`` is one of ours that has terms."""
+    return any(module == name or module.startswith(f"{name}.") for name in OWN_TERMS)
+
+
+def require_trust(module: str, where: str) -> None:
+    """Raise :class:`TrustError` unless the user named ``module``; ``where`` is what names it now, for the message."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names or top == "gaitway" or top.startswith("gaitway_"):
+        raise TrustError(
+            f"{where}: {module} has no functions that a configuration may name; use those of {OWN_TERMS[0]}"
+        )
+    if not any(module == name or module.startswith(f"{name}.") for name in _trusted):
+        raise TrustError(
+            f"{where} names code of the module {module!r}{_place(top)}, which would run with your rights: if you know "
+            f"it and want that, add --trust {top}"
+        )
+
+
+def import_trusted(module: str, where: str) -> ModuleType:
+    """The module, imported after :func:`require_trust`; it may lie in the folder that the user is in.
+
+    Raises :class:`TrustError`, and :class:`ImportError` as an import does.
+    """
+    require_trust(module, where)
+    top = module.partition(".")[0]
+    here = os.getcwd()
+    if here not in sys.path and _brought(Path(here)) is None:
+        sys.path.append(here)  # last, so that nothing there stands before an installed module
+    for place in _places(top):
+        if (folder := _brought(place)) is not None:
+            raise TrustError(f"{where}: the module {top!r} lies in {folder}, a run or bundle; move it out to use it")
+    if module not in sys.modules:
+        print(f"importing {module}{_place(top)}", file=sys.stderr)
+    return importlib.import_module(module)
+
+
+def function_named(name: str, where: str) -> Callable[..., Any]:
+    """The function of ``module:function``. Raises :class:`TrustError`, :class:`ImportError` or :class:`LookupError`."""
+    module_name, _, function = name.partition(":")
+    own = is_own(module_name)
+    module = importlib.import_module(module_name) if own else import_trusted(module_name, where)
+    found = getattr(module, function, None)
+    if found is None:
+        raise LookupError(f"no function {function!r} there")
+    if not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module)):
+        raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
+                         "(prompts, completions, ...)")  # fmt: skip
+    return found  # type: ignore[no-any-return]
+
+
+def _is_term(found: Any, module: ModuleType) -> bool:
+    """Whether a function of ours is one that tasks call, and not one of its helpers."""
+    known = found.__module__ == module.__name__ and not found.__name__.startswith("_")
+    return known and any(arguments <= set(inspect.signature(found).parameters) for arguments in ARGUMENTS)
+
+
+def _place(top: str) -> str:
+    """Where the module would come from, for messages."""
+    with _here_too():
+        places = _places(top)
+    return f" ({places[0]})" if places else " (not installed here)"
+
+
+@contextlib.contextmanager
+def _here_too() -> Iterator[None]:
+    here = os.getcwd()
+    if here in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _places(top: str) -> list[Path]:
+    """Files and folders of a module or package, which is not imported for it."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ValueError, ImportError):
+        return []
+    if spec is None:
+        return []
+    named = [spec.origin] if spec.has_location and spec.origin else []
+    return [Path(place).resolve() for place in (*named, *(spec.submodule_search_locations or ()))]
+
+
+def _brought(place: Path) -> Path | None:
+    """The run or bundle that ``place`` lies in."""
+    return next(
+        (folder for folder in (place, *place.parents) if any((folder / name).is_file() for name in BROUGHT)), None
+    )

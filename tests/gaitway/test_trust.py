@@ -1,0 +1,197 @@
+"""Code that files bring or name: it runs when the user has named it, and never otherwise."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gaitway_files import trust as trusting
+from gaitway_files.trust import TrustError, trust
+
+from gaitway import bench
+from gaitway.cli import main
+from gaitway.config import dump, load, merge, resolve
+from gaitway.errors import ConfigError
+from gaitway.runs import RunFolder
+
+pytestmark = pytest.mark.hostile("untrusted files")
+MODULE = """
+from pathlib import Path
+Path({mark!r}).touch()
+def bouncing(world, limit=1.0):
+    return world.robot.joint_vel.square().sum(1)
+twice = dict
+"""
+SMALL = ["num_envs=2", "agent.num_steps=4", "total_steps=8", "agent.optimizer.minibatches=1", "num_threads=1"]
+OWN = "{func: 'my_rewards:bouncing', weight: -1.0}"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_trusted(monkeypatch):
+    monkeypatch.setattr(trusting, "_trusted", set())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("my_rewards", "my_envs"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def mark(tmp_path, monkeypatch):
+    """A folder that the user is in, with ``my_rewards.py``, which touches the file ``mark`` when it is imported."""
+    mark, folder = tmp_path / "mark", tmp_path / "here"
+    folder.mkdir()
+    (folder / "my_rewards.py").write_text(MODULE.format(mark=str(mark)))
+    monkeypatch.chdir(folder)
+    return mark
+
+
+@pytest.fixture(scope="module")
+def config():
+    return resolve("velocity-flat-anymal-c-blind", overrides=SMALL)
+
+
+@pytest.fixture
+def run(config, tmp_path, mark):
+    """A run whose configuration names the module."""
+    run = RunFolder.create(tmp_path / "run", config)
+    text = (run.path / "config.yaml").read_text()
+    own = text.replace("gaitway_tasks.mdp.rewards:lin_vel_z_l2", "my_rewards:bouncing")
+    assert own != text
+    (run.path / "config.yaml").write_text(own)
+    return run
+
+
+COMMANDS = {
+    "export": "export {run} --out {out}",
+    "validate": "validate {run}",
+    "play": "play {run} --video {out}.mp4",
+    "record": "record {run} --out {out}.npz",
+    "evaluate": "evaluate {run}",
+    "resume": "train velocity-flat-anymal-c-blind --out {run} --resume --quiet",
+    "config": "train velocity-flat-anymal-c-blind --config {run}/config.yaml --out {out} --quiet",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_names_a_module_and_no_command_imports_it(command, run, mark, tmp_path, capsys):
+    assert main(COMMANDS[command].format(run=run.path, out=tmp_path / "out").split()) == 2
+    told = capsys.readouterr().err
+    if command != "evaluate":  # which is for runs of language models
+        assert "names code of the module 'my_rewards'" in told
+        assert str(Path.cwd() / "my_rewards.py") in told
+        assert "--trust my_rewards" in told
+    assert not mark.exists()
+
+
+def test_a_trusted_module_is_named_and_then_imported(run, mark, capsys):
+    assert main(["export", str(run.path), "--out", "bundle", "--trust", "my_rewards"]) == 2
+    told = capsys.readouterr().err
+    assert told.index(f"importing my_rewards ({Path.cwd() / 'my_rewards.py'})") < told.index("has no checkpoint yet")
+    assert mark.exists()
+
+
+def test_what_the_command_line_names_needs_no_more(tmp_path, mark):
+    """Training with a reward of one's own, and going on with the same command."""
+    words = ["train", "velocity-flat-anymal-c-blind", "--out", str(tmp_path / "run"), "--quiet", *SMALL]
+    assert main([*words, f"task.rewards.mine={OWN}"]) == 0
+    trusting._trusted.clear()
+    assert main([*words, "--resume"]) == 2
+    assert main([*words, "--resume", f"task.rewards.mine={OWN}"]) == 0
+
+
+@pytest.mark.parametrize("where", ["run", "bundle"])
+def test_a_module_inside_a_run_or_bundle_is_never_imported(where, run, mark, tmp_path, monkeypatch, capsys):
+    folder = run.path / "sub"
+    if where == "bundle":
+        folder = tmp_path / "bundle" / "sub"
+        folder.mkdir(parents=True)
+        (folder.parent / "contract.yaml").touch()
+    folder.mkdir(exist_ok=True)
+    os.replace("my_rewards.py", folder / "my_rewards.py")
+    monkeypatch.chdir(folder)
+    assert main(["export", str(run.path), "--out", "out", "--trust", "my_rewards"]) == 2
+    assert "cannot import 'my_rewards'" in capsys.readouterr().err
+    monkeypatch.syspath_prepend(folder)
+    assert main(["export", str(run.path), "--out", "out", "--trust", "my_rewards"]) == 2
+    assert f"lies in {folder.parent}, a run or bundle" in capsys.readouterr().err
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "builtins:dict",
+        "builtins:exec",
+        "os:system",
+        "subprocess:call",
+        "gaitway.runs:read_checkpoint",
+        "gaitway_evil:f",
+        "gaitway_tasks.language.remote:load_reward",
+        "gaitway_tasks.mdp.rewards:torch",
+        "gaitway_tasks.mdp.rewards:World",
+        "my_rewards:twice",
+    ],
+)
+@pytest.mark.parametrize("way", ["setting", "file"])
+def test_what_is_no_term_is_refused_plainly(config, mark, tmp_path, name, way):
+    Path("gaitway_evil.py").write_text(Path("my_rewards.py").read_text())
+    setting = f"task.rewards.mine={{func: '{name}', weight: 1.0}}"
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"task: {{rewards: {{mine: {{func: '{name}', weight: 1.0}}}}}}")
+    with pytest.raises((TrustError, ConfigError), match=f"task.rewards.mine.func.*{name.partition(':')[0]}"):
+        merge(config, *((None, [setting]) if way == "setting" else (file, [])))
+    assert mark.exists() == (way == "setting" and name == "my_rewards:twice")
+
+
+def test_an_environment_of_a_module(mark, tmp_path):
+    """Named on the command line, it is imported; named by a run, it is not."""
+    Path("my_envs.py").write_text(
+        Path("my_rewards.py").read_text()
+        + "import gymnasium\ngymnasium.register('MyCart-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    path = tmp_path / "config.yaml"
+    path.write_text(dump(resolve("gym:my_envs:MyCart-v0", overrides=SMALL)))
+    assert mark.exists()
+    mark.unlink()
+    sys.modules.pop("my_envs")
+    trusting._trusted.clear()
+    with pytest.raises(TrustError, match=r"config.yaml: task.env_id names code of the module 'my_envs'"):
+        load(path)
+    assert not mark.exists()
+    trust("my_envs")
+    assert load(path).task.env_id == "my_envs:MyCart-v0"
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """A folder of files named as modules of Python's own, of which none may run."""
+    folder, mark = tmp_path / "hostile", tmp_path / "ran"
+    folder.mkdir()
+    for name in ("json", "signal", "pickle", "argparse", "multiprocessing", "yaml", "torch"):
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'w').write({name!r})\nraise SystemExit(3)\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    return mark
+
+
+def test_a_module_in_the_current_folder_does_not_stand_before_pythons_own(hostile):
+    done = subprocess.run([sys.executable, "-m", "gaitway", "list", "worlds"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not hostile.exists()
+
+
+def test_the_processes_of_a_bench_look_for_no_modules_in_the_current_folder(hostile, tmp_path):
+    process = bench._start(bench.Job("cartpole", "no-such-agent", 0, tmp_path / "out" / "seed0"))
+    assert process.wait(60) == 2
+    assert not hostile.exists()
+
+
+def test_no_python_that_a_command_starts_looks_for_modules_in_the_current_folder(hostile, monkeypatch):
+    """Those of multiprocessing too, which are started with ``-c``."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    assert main(["list", "worlds"]) == 0
+    code = "import multiprocessing, json; print(json.dumps([1]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert json.loads(done.stdout) == [1]
+    assert not hostile.exists()
