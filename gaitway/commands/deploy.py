@@ -85,6 +85,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="go on though others could send commands, and stop at their first; see docs/deploy.md",
     )  # fmt: skip
     parser.add_argument(
+        "--robot-id", action="append", default=[], metavar="ID",
+        help="which robot is meant, where several write states: as the refusal prints it, or its address",
+    )  # fmt: skip
+    parser.add_argument(
         "--unsealed-states", action="store_true", help="believe states that carry no checksum, as of some simulators"
     )
     parser.add_argument(
@@ -143,7 +147,7 @@ def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextli
     robot = open_robot(
         args.robot, interface=args.interface, domain=args.domain, config=args.config,
         own_controller=not args.no_own_controller, silent_writers=args.silent_writers,
-        unsealed_states=args.unsealed_states, say=console.say,
+        unsealed_states=args.unsealed_states, robot_ids=args.robot_id, say=console.say,
     )  # fmt: skip
     stack.callback(robot.close)
     policy, estimator, seconds = _policy(args, robot, hardware)

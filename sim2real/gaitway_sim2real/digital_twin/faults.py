@@ -12,6 +12,8 @@ from .sensors import Reading, glitch, rotated
 
 TILT = 1.3  # [rad]
 BEYOND = 0.5  # [rad] over the end of a joint's range
+SLIPPED = 0.7  # [rad]
+RUSH = 1.5  # times the true rate, of a clock
 FAST = 2.0  # times the speed limit of the fastest motor
 HOT = 15.0  # [K] over the limit
 EMPTY = 0.02  # state of charge
@@ -25,6 +27,8 @@ class FaultError(ValueError):
 class Fault(StrEnum):
     SILENCE = "silence"  # no state comes any more
     FROZEN = "frozen"  # the same state comes again and again
+    REWIND = "rewind"  # the robot repeats its old states, as they were
+    CLOCK = "clock"  # its clock runs too fast
     CHECKSUM = "checksum"  # states come with a wrong checksum
     IMU_NAN = "imu-nan"
     IMU_ZERO = "imu-zero"  # a quaternion of zeros
@@ -32,11 +36,14 @@ class Fault(StrEnum):
     FALL = "fall"  # the robot is tipped over
     JOINT_NAN = "joint-nan"
     JOINT_RANGE = "joint-range"  # an encoder reads beyond the end of its joint
+    JOINT_JUMP = "joint-jump"  # an encoder slips, within its joint's range
     JOINT_SPEED = "joint-speed"
     TEMPERATURE = "temperature"  # of a motor
     BATTERY = "battery"  # nearly empty
     LOST = "lost"  # a motor's counter of lost frames rises with every state
     WRITER = "writer"  # somebody else offers commands
+    REPLAY = "replay"  # somebody else repeats old states, as they were
+    SECOND_ROBOT = "second-robot"  # another robot, which stands, is on the same topics
     STOP = "stop"  # the operator presses the stop buttons
 
     @property
@@ -60,11 +67,12 @@ class Injection:
 class FaultBoard:
     """Which faults are on, and what they do to a reading."""
 
-    def __init__(self, joint_high: np.ndarray, fastest: float, hottest: float):
-        """``joint_high`` [rad] (J,) ends the joints' ranges; limits of speed [rad/s] and temperature [degrees C]."""
+    def __init__(self, joint_ranges: np.ndarray, fastest: float, hottest: float):
+        """``joint_ranges`` are their ends [rad] (J, 2); limits of speed [rad/s] and temperature [degrees C]."""
         self.injections: list[Injection] = []
         self._begun: set[Injection] = set()
-        self._high, self._fastest, self._hottest = joint_high, fastest, hottest
+        self._high, self._middle = joint_ranges[:, 1], joint_ranges.mean(1)
+        self._fastest, self._hottest = fastest, hottest
         self._frozen: Reading | None = None
         self._missed = 0
 
@@ -79,6 +87,11 @@ class FaultBoard:
             else injection
             for injection in self.injections
         ]
+
+    def clock(self, now: float) -> float:
+        """What the robot's own clock says at ``now`` [s]."""
+        begun = [each.start for each in self.injections if each.fault is Fault.CLOCK and each.at(now)]
+        return now + (RUSH - 1.0) * max(0.0, now - min(begun, default=now))
 
     def starting(self, now: float) -> list[Injection]:
         """What has begun since this was last asked."""
@@ -111,6 +124,8 @@ class FaultBoard:
                 reading.joint_pos[joint] = math.nan
             case Fault.JOINT_RANGE:
                 reading.joint_pos[joint] = self._high[joint] + BEYOND
+            case Fault.JOINT_JUMP:
+                reading.joint_pos[joint] += SLIPPED if reading.joint_pos[joint] < self._middle[joint] else -SLIPPED
             case Fault.JOINT_SPEED:
                 reading.joint_vel[joint] = FAST * self._fastest
             case Fault.TEMPERATURE:

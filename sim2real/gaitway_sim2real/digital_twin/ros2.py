@@ -37,8 +37,8 @@ class Ros2Side:
         self._kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
         self.command_topic = ros_topic(config.command, self._kind, depth=QUEUE)
         self._commands = bus.subscriber(self.command_topic)
-        self._joints_out = bus.publisher(ros_topic(config.joint_states, JOINT_STATE))
-        self._imu_out = bus.publisher(ros_topic(config.imu, IMU))
+        self._out = [ros_topic(config.joint_states, JOINT_STATE), ros_topic(config.imu, IMU)]
+        self._sends = self.double(obeys=False)
         self._order = np.argsort(config.joints)
         self._names = [config.joints[i] for i in self._order]
         self._kp, self._kd = (
@@ -68,7 +68,7 @@ class Ros2Side:
         )
         gyro, accelerometer = self._into_sensor @ reading.gyro, self._into_sensor @ reading.accelerometer
         imu = encode_imu(stamp, quat, gyro, accelerometer)
-        return [(self._joints_out.send, joints), (self._imu_out.send, imu)]
+        return list(zip(self._sends, (joints, imu), strict=True))
 
     def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
         pass
@@ -111,3 +111,8 @@ class Ros2Side:
 
     def intrude(self) -> None:
         self.bus.publisher(self.command_topic)
+
+    def double(self, obeys: bool) -> list[Send]:
+        if obeys:
+            self.bus.subscriber(self.command_topic)
+        return [self.bus.publisher(topic).send for topic in self._out]

@@ -56,3 +56,7 @@ class Side(Protocol):
     def intrude(self) -> None:
         """Become a second writer of commands, one that sends nothing."""
         ...
+
+    def double(self, obeys: bool) -> list[Send]:
+        """Become a second writer of states, that of each message of :meth:`state`; and a reader of commands."""
+        ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from .unitree import UnitreeSide
 TIMESTEP = 0.002  # [s]
 EPSILON = 1e-9  # [s], rounding of deadlines
 SERVICE_PERIOD = 0.01  # [s] between two looks for requests
+PAST = 2.0  # [s] of states that can be repeated
+OTHER_CLOCK = 5000  # [ms] by which the clock of a second robot is ahead
 TIP_TORQUE = 2.5  # of a tipped robot, by its weight and the height of its base
 
 
@@ -110,7 +113,7 @@ class Twin:
             else Ros2Side(bus, ros2)
         )
         self.faults = FaultBoard(
-            self.body.limits[:, 1], max(hardware.velocity_limit.values()), hardware.max_motor_temperature
+            self.body.limits, max(hardware.velocity_limit.values()), hardware.max_motor_temperature
         )
         self.commands: deque[Received] = deque(maxlen=round(record / hardware.command_period))
         """What the robot accepted, oldest first."""
@@ -126,6 +129,8 @@ class Twin:
         self._next_state = self._next_service = self._start
         self._reading = self.sensors.read(0, self.side.period)
         self._told: Reading | None = None
+        self._past: deque[list[bytes]] = deque(maxlen=round(PAST / self.side.period))
+        self._doubles: dict[Fault, list[Send]] = {}
         self._tipping = False
         self._remote, self._let_go = Remote(), math.inf
 
@@ -185,6 +190,8 @@ class Twin:
         for injection in faults.starting(now):
             if injection.fault is Fault.WRITER:
                 self.side.intrude()
+            elif injection.fault in (Fault.REPLAY, Fault.SECOND_ROBOT):
+                self._doubles[injection.fault] = self.side.double(obeys=injection.fault is Fault.SECOND_ROBOT)
             elif injection.fault is Fault.FALL:
                 self._tipping = True
         if now >= self._let_go:
@@ -192,11 +199,30 @@ class Twin:
         if faults.active(Fault.STOP, now):
             remote = Remote(remote.left, remote.right, remote.buttons | frozenset(STOP_BUTTONS))
         self.side.remote = remote
-        reading = faults.spoil(self.sensors.read(round(1000.0 * now) & 0xFFFFFFFF, period), now)
+        clock = faults.clock(now)
+        reading = faults.spoil(self.sensors.read(round(1000.0 * clock) & 0xFFFFFFFF, period), now)
         if not faults.active(Fault.SILENCE, now):
-            frames = self.side.state(now, reading, intact=not faults.active(Fault.CHECKSUM, now))
+            frames = self.side.state(clock, reading, intact=not faults.active(Fault.CHECKSUM, now))
+            self._past.append([payload for _, payload in frames])
+            if faults.active(Fault.REWIND, now):
+                frames = [(send, old) for (send, _), old in zip(frames, self._past[0], strict=True)]
             self._states.send(now, (frames, reading))
+            self._double(now, reading)
         self._reading = reading
+
+    def _double(self, now: float, reading: Reading) -> None:
+        """Send what others say in this robot's place."""
+        for fault, sends in self._doubles.items():
+            if not self.faults.active(fault, now):
+                continue
+            if fault is Fault.REPLAY:
+                payloads = self._past[0]
+            else:
+                other = replace(reading, joint_pos=self.body.default_pos, joint_vel=np.zeros_like(reading.joint_vel),
+                                tick=(reading.tick + OTHER_CLOCK) & 0xFFFFFFFF)  # fmt: skip
+                payloads = [payload for _, payload in self.side.state(now + OTHER_CLOCK / 1000, other, intact=True)]
+            for send, payload in zip(sends, payloads, strict=True):
+                send(payload)
 
     def _deliver(self, now: float) -> None:
         for due, (frames, reading) in self._states.arrivals(now):
@@ -227,6 +253,7 @@ class Twin:
         """Provoke a fault ``after`` seconds from now, for ``duration`` [s]; ``joint`` is the one that has it.
 
         A tipped robot is let go once it lies on its side, and a second writer stays: their duration means nothing.
+        So do a second robot and a program that repeats states, but they fall silent.
         """
         if fault not in list(Fault):
             raise FaultError(f"there is no fault {fault!r}; there are {', '.join(Fault)}")

@@ -51,7 +51,8 @@ class UnitreeSide:
         self.faults = frozenset(Fault) if self._go else frozenset(Fault) - {Fault.LOST}
         self.command_topic = Topic(COMMAND, command.name, depth=QUEUE)
         self._commands = bus.subscriber(self.command_topic)
-        self._states = bus.publisher(Topic(STATE, state.name))
+        self._state_topic = Topic(STATE, state.name)
+        self._states = bus.publisher(self._state_topic)
         self._command, self._state = layout_of(command).new(), layout_of(state).new()
         self._slots = slots_of(hardware)
         known = set(foot_names) >= set(hardware.feet)
@@ -141,6 +142,11 @@ class UnitreeSide:
 
     def intrude(self) -> None:
         self.bus.publisher(self.command_topic)
+
+    def double(self, obeys: bool) -> list[Send]:
+        if obeys:
+            self.bus.subscriber(self.command_topic)
+        return [self.bus.publisher(self._state_topic).send]
 
     def _remote_bytes(self) -> np.ndarray:
         (left_x, left_y), (right_x, right_y) = self.remote.left, self.remote.right

@@ -97,6 +97,7 @@ def drive(
     :class:`gaitway_sim2real.onboard.guardian.GuardianError` if the guardian does not start.
     """
     frame = robot.damping_frame()
+    robot.check_alone()  # before the guardian is there to be seen
     guardian = None
     if frame is None:
         say("no guardian: no message damps this robot, so nothing does if this process is killed")

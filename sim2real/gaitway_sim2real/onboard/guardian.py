@@ -187,7 +187,7 @@ def main() -> None:
     task = json.loads(sys.stdin.readline())
     from .wire.dds import DdsBus
 
-    bus = DdsBus(task["interface"], task["domain"])
+    bus = DdsBus(task["interface"], task["domain"], drives=True)
     publisher = bus.publisher(Topic(task["topic"], task["type"], reliable=task["reliable"]))
     payload = bytes.fromhex(task["payload"])
     prioritise(PRIORITY)

@@ -18,7 +18,13 @@ class Health:
     """What a robot says of itself beside its motion. None, or empty, is what its wire does not tell."""
 
     tick: int | None = None
-    """The robot's own counter; one that stands still means that an old state is being repeated."""
+    """The robot's own clock, as it counts; one that stands still means that an old state is being repeated."""
+    imu_tick: int | None = None
+    """The same of the IMU, where it has a message of its own."""
+    tick_rate: float | None = None
+    """How often that clock ticks [1/s], where it is known."""
+    behind: float = 0.0
+    """How much older than a state before it a state was at most, by that clock [s]; such a state is not used."""
     corrupt: int = 0
     """States dropped since the start because their checksum was wrong."""
     motor_temperature: Array | None = None
@@ -29,6 +35,10 @@ class Health:
     """State of charge, of 1."""
     other_writers: tuple[str, ...] = ()
     """Who else writes commands to this robot, now; :func:`RobotInterface.read` need not look every time."""
+    source: str = ""
+    """Who writes the states, where the wire tells it."""
+    other_sources: tuple[str, ...] = ()
+    """Who else writes states of this robot, now or since it was connected; what they write is not used."""
     remote: Remote | None = None
 
 
@@ -111,6 +121,10 @@ class HardwareInterface(RobotInterface, Protocol):
 
     def connect(self, timeout: float = 3.0) -> None:
         """Wait for the first states and check who is there; raises :class:`DeployError` with what is missing."""
+        ...
+
+    def check_alone(self) -> None:
+        """Raise :class:`DeployError` if another program drives this robot; sends nothing, and nobody notices."""
         ...
 
     def take_over(self) -> None:

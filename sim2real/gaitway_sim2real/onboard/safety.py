@@ -21,6 +21,19 @@ STANDING_REACH = 0.4
 """Position error at which standing uses the whole effort limit [rad]."""
 
 
+JUMP = 0.1
+"""How far a joint may seem to have moved between two states [rad] beyond what its limit of speed allows in the time
+between them: noise and resolution of encoders, and the millisecond to which that time is known."""
+CLOCK_WINDOW = 2.0
+"""Time over which the robot's clock is compared with this computer's [s]."""
+CLOCK_ERROR = 0.1
+"""Share of that window by which they may disagree, besides ``max_state_age``. Quartz is off by 0.0001; a state may come
+late, and a simulator run slowly."""
+REORDER = 0.05
+"""How much older than one before it a state may be [s], as a network may reorder them. It is never used; one that is
+older still is no accident of the network."""
+
+
 class LimitError(ValueError):
     """A safety limit that does not exist or makes no sense."""
 
@@ -131,12 +144,12 @@ class Fault:
 
 
 CHECKS = (
-    "second_writer", "checksum", "state_age", "frozen_tick", "imu", "not_finite", "tilt", "joint_limit",
-    "joint_velocity", "temperature", "battery", "motor_lost", "not_ready", "policy_output", "policy_overrun",
-    "loop_overrun", "hung", "guardian", "exception", "damping",
+    "second_writer", "second_state_writer", "checksum", "tick_back", "state_age", "frozen_tick", "clock", "imu",
+    "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
+    "not_ready", "policy_output", "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
-ALWAYS_FATAL = ("second_writer",)
+ALWAYS_FATAL = ("second_writer", "second_state_writer", "tick_back")
 """Faults that waiting does not cure."""
 
 
@@ -171,8 +184,9 @@ class SafetyFilter:
         self.clamp = Clamp(self.effort_limit, low, high)
         self._lowest, self._highest = low - limits.joint_pos_margin, high + limits.joint_pos_margin
         self._corrupt, self._lost = _Leaky(limits.max_corrupt), _Leaky(limits.max_lost)
-        self._tick: int | None = None
-        self._tick_time = -math.inf
+        self._clock, self._imu_clock = _Clock(limits.max_state_age), _Clock(limits.max_state_age)
+        self._slack = self.max_vel * limits.max_state_age + JUMP
+        self._seen: tuple[float, int, Array] | None = None
 
     def fault(self, signals: Signals, now: float) -> Fault | None:
         """Why the robot must not be driven on these signals, or None."""
@@ -181,30 +195,35 @@ class SafetyFilter:
             return fault
         if not now - signals.stamp <= self.limits.max_state_age:
             return Fault("state_age", f"the newest signals are {now - signals.stamp:.3f} s old")
-        fault = self._frozen(health, now) or self._motion(signals)
+        fault = self._clocks(signals, now) or self._motion(signals) or self._jump(signals)
         if fault is None and health is not None:
             fault = self._motors(health, now)
         return fault
 
     def _writers(self, health: Health) -> Fault | None:
-        if not health.other_writers:
-            return None
-        return Fault("second_writer", f"someone else commands this robot: {', '.join(health.other_writers)}")
+        if health.other_writers:
+            return Fault("second_writer", f"someone else commands this robot: {', '.join(health.other_writers)}")
+        if health.other_sources:
+            robot, others = health.source or "this robot", " and ".join(health.other_sources)
+            return Fault("second_state_writer", f"states come from {robot}, and also from {others}")
+        if health.behind > REORDER:
+            return Fault("tick_back", f"the robot's clock went back by {health.behind:.3f} s: it started anew, or old "
+                                      "states are being repeated")  # fmt: skip
+        return None
 
     def _checksums(self, health: Health, now: float) -> Fault | None:
         if self._corrupt.count(health.corrupt, now):
             return None
         return Fault("checksum", f"{health.corrupt} states so far had a wrong checksum, many of them just now")
 
-    def _frozen(self, health: Health | None, now: float) -> Fault | None:
-        """Old states repeated as new ones; zero is what robots say that do not count."""
-        tick = health.tick if health is not None else None
-        if not tick or tick != self._tick:
-            self._tick, self._tick_time = tick, now
-        elif now - self._tick_time > self.limits.max_state_age:
-            return Fault("frozen_tick", f"states arrive, but the robot's tick has stood at {tick} for "
-                                        f"{now - self._tick_time:.3f} s")  # fmt: skip
-        return None
+    def _clocks(self, signals: Signals, now: float) -> Fault | None:
+        """Whether the robot's clocks go on, and as fast as ours."""
+        health = signals.health
+        if health is None:
+            return None
+        return self._clock.fault(health.tick, health.tick_rate, signals.stamp, now) or self._imu_clock.fault(
+            health.imu_tick, health.tick_rate, signals.stamp, now
+        )
 
     def _motion(self, signals: Signals) -> Fault | None:
         w, x, y, z = (float(value) for value in signals.imu_quat_wxyz)
@@ -241,6 +260,27 @@ class SafetyFilter:
         worst = int((speed - self.max_vel).argmax())
         name, limit = self.joint_names[worst], self.max_vel[worst]
         return Fault("joint_velocity", f"{name} turns at {speed[worst]:.1f} rad/s (limit {limit:g})")
+
+    def _jump(self, signals: Signals) -> Fault | None:
+        """A joint that cannot have gone so far since the last state: by the robot's clock, or as long as it may be."""
+        pos, health = signals.joint_pos, signals.health
+        tick, rate = (health.tick, health.tick_rate) if health is not None else (None, None)
+        before, self._seen = self._seen, (signals.stamp, tick or 0, pos)
+        if before is None or before[0] == signals.stamp:
+            return None
+        moved = np.abs(pos - before[2])
+        if moved.max() <= JUMP:
+            return None
+        if rate and tick and before[1]:
+            passed, slack = (tick - before[1]) / rate, JUMP
+        else:
+            passed, slack = signals.stamp - before[0], self._slack
+        allowed = self.max_vel * max(0.0, passed) + slack
+        if (moved <= allowed).all():
+            return None
+        worst = int((moved - allowed).argmax())
+        name, text = self.joint_names[worst], f"{1e3 * passed:.0f} ms later: it can move {allowed[worst]:.2f} rad"
+        return Fault("joint_jump", f"{name} jumped by {moved[worst]:.2f} rad from one state to the next, {text}")
 
     def _motors(self, health: Health, now: float) -> Fault | None:
         temperature = health.motor_temperature
@@ -282,6 +322,40 @@ class SafetyFilter:
         step = self.limits.max_target_rate * self.period
         limited = np.clip(targets, previous - step, previous + step)
         return limited, bool((limited != targets).any())
+
+
+class _Clock:
+    """A clock of the robot's, beside ours: it must go on, and neither jump nor run at another rate."""
+
+    def __init__(self, max_still: float):
+        """``max_still`` is how long it may stand still [s]."""
+        self.max_still = max_still
+        self._tick: int | None = None
+        self._time = -math.inf
+        self._begun: tuple[int, float] | None = None
+
+    def fault(self, tick: int | None, rate: float | None, stamp: float, now: float) -> Fault | None:
+        """``tick`` of the newest state, which came at ``stamp``; None, and zero until it counts, say nothing."""
+        if tick is None or not (tick or self._tick):
+            return None
+        if tick == self._tick:
+            if now - self._time <= self.max_still:
+                return None
+            return Fault("frozen_tick", f"states arrive, but the robot's tick has stood at {tick} for "
+                                        f"{now - self._time:.3f} s")  # fmt: skip
+        self._tick, self._time = tick, now
+        if rate is None:
+            return None
+        if self._begun is None or not tick - self._begun[0] >= 0:  # at the start, and where 32 bits begin anew
+            self._begun = tick, stamp
+            return None
+        theirs, ours = (tick - self._begun[0]) / rate, stamp - self._begun[1]
+        if abs(theirs - ours) > CLOCK_ERROR * CLOCK_WINDOW + self.max_still:
+            self._begun = tick, stamp
+            return Fault("clock", f"the robot's clock went on by {theirs:.3f} s while {ours:.3f} s passed here")
+        if ours > CLOCK_WINDOW:
+            self._begun = tick, stamp
+        return None
 
 
 class _Leaky:

@@ -2,6 +2,7 @@
 
 It trusts nobody: what a frame asks of a motor is computed from the bytes on the wire, in double precision, with the
 newest state that was on the wire before it. Frames are float32, so the inequality is that of the numbers a drive gets.
+The robot is who sent the first state; what others say is no state of it.
 """
 
 from __future__ import annotations
@@ -58,16 +59,31 @@ class Audit:
         self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
         self._pending: deque[tuple[float, bytes]] = deque()
         self._answered: tuple[Array, Array] | None = None
+        self._robot: int | None = None
+        self.commanders: set[int] = set()
+        """Writers of the commands that were heard, by their handles."""
         self.frames: list[Frame] = []
         self.states = 0
 
     def collect(self, deadline: float = np.inf) -> None:
         """Take in what is new on the wire; may be attached to a :class:`MemoryBus`."""
-        self._pending.extend(self._states.take_all())
-        for time, payload in self._commands.take_all():
+        for time, payload, writer in self._states.take_from():
+            if self._robot is None:
+                self._robot = writer
+            if writer == self._robot:
+                self._pending.append((time, payload))
+        for time, payload, writer in self._commands.take_from():
+            self.commanders.add(writer)
             while self._pending and self._pending[0][0] <= time:
                 self._take_state(self._pending.popleft()[1])
             self.frames.append(self._judge(time, payload))
+
+    def clear(self) -> None:
+        """Forget what was heard; the next state is that of the robot from then on."""
+        self.frames.clear()
+        self.commanders.clear()
+        self._pending.clear()
+        self._robot = self._answered = None
 
     def _take_state(self, payload: bytes) -> None:
         """A state that the robot's driver can have used: whole, and with its checksum."""

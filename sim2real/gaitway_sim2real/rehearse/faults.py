@@ -15,7 +15,9 @@ from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
 from ..onboard.commands import follow, tour
 from ..onboard.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
-from ..onboard.interface import Array
+from ..onboard.interface import Array, DeployError
+from ..onboard.transports.unitree import UnitreeRobot
+from .newcomer import Newcomer
 from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Check, Trial
 
@@ -37,7 +39,8 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, and the like."""
+    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, and the like. Without
+    any, the controller must not be disturbed."""
     provoke: Callable[[Stage], object]
     within: float = 0.1
     """How soon it must be detected [s]."""
@@ -68,6 +71,17 @@ def _hang(stage: Stage) -> None:
     stage.executor.hung = True
 
 
+def _second_deploy(stage: Stage) -> Newcomer:
+    def drive(bus: Newcomer) -> None:
+        robot = UnitreeRobot(stage.hardware, bus)
+        robot.connect()
+        robot.take_over()
+
+    newcomer = Newcomer(stage.bus, drive)
+    stage.bus.attach(newcomer.look)
+    return newcomer
+
+
 def _spoil(stage: Stage) -> None:
     stage.policy.twist = lambda targets: np.full(len(targets), np.nan)
 
@@ -75,6 +89,10 @@ def _spoil(stage: Stage) -> None:
 TROUBLES = (
     _wire(Fault.SILENCE, "No state comes any more, as when a cable is pulled.", "state_age"),
     _wire(Fault.FROZEN, "States keep coming, always the same one.", "frozen_tick"),
+    _wire(Fault.REWIND, "The robot repeats its states of two seconds ago.", "tick_back"),
+    _wire(Fault.REPLAY, "A second program repeats the robot's old states, seals and all.", "second_state_writer"),
+    _wire(Fault.SECOND_ROBOT, "Another robot comes onto the same topics, and stands.", "second_state_writer"),
+    _wire(Fault.CLOCK, "The robot's clock runs half as fast again.", "clock", within=0.6),
     _wire(Fault.CHECKSUM, "States come with a wrong checksum.", "checksum", "state_age"),
     _wire(Fault.IMU_NAN, "The IMU says NaN.", "imu"),
     _wire(Fault.IMU_ZERO, "The IMU's quaternion is all zero.", "imu"),
@@ -82,11 +100,18 @@ TROUBLES = (
     _wire(Fault.FALL, "The robot is tipped over.", "tilt", "joint_velocity", "joint_limit", within=1.0),
     _wire(Fault.JOINT_NAN, "An encoder says NaN.", "not_finite"),
     _wire(Fault.JOINT_RANGE, "An encoder reads beyond the end of its joint.", "joint_limit"),
+    _wire(Fault.JOINT_JUMP, "An encoder slips, within its joint's range.", "joint_jump"),
     _wire(Fault.JOINT_SPEED, "A joint seems to turn faster than its motor can.", "joint_velocity"),
     _wire(Fault.TEMPERATURE, "A motor is too hot.", "temperature"),
     _wire(Fault.BATTERY, "The battery is nearly empty.", "battery"),
     _wire(Fault.LOST, "A motor counts lost messages with every state.", "motor_lost"),
     _wire(Fault.WRITER, "A second program offers commands.", "second_writer", within=0.6),
+    Trouble(
+        name="second-deploy",
+        about="A second deployment, on another computer, wants to drive the robot.",
+        causes=(),
+        provoke=_second_deploy,
+    ),
     _wire(Fault.STOP, "The operator presses the stop buttons of the transmitter.", OPERATOR_STOP),
     Trouble(
         name="stall",
@@ -143,6 +168,10 @@ def rehearse_fault(
     contract = stage.policy.contract
     script = follow(tour(contract, 2.0 * LONG))
     performance = stage.perform(script, LONG, config=CONFIG, on_start=cue.meet)
+    if isinstance(cue.provoked, Newcomer):
+        cue.provoked.leave()
+    if not trouble.causes:
+        return _judge_undisturbed(trouble, mode, cue.provoked, performance)
     return _judge(trouble, mode, cue.time, performance, contract)
 
 
@@ -152,6 +181,8 @@ class _Cue:
     def __init__(self, stage: Stage, trouble: Trouble, mode: Mode):
         self.stage, self.trouble, self.mode = stage, trouble, mode
         self.time = math.nan
+        self.provoked: object = None
+        """What the trouble says of itself."""
         self._controller: Controller | None = None
 
     def meet(self, controller: Controller) -> None:
@@ -163,7 +194,27 @@ class _Cue:
             return
         if now - controller.since >= AFTER[self.mode]:
             self.time = now
-            self.trouble.provoke(self.stage)
+            self.provoked = self.trouble.provoke(self.stage)
+
+
+def _judge_undisturbed(trouble: Trouble, mode: Mode, newcomer: object, performance: Performance) -> Trial:
+    """The newcomer is refused before it says anything, and the first goes on to its end."""
+    report, audit = performance.report, performance.audit
+    error = newcomer.error if isinstance(newcomer, Newcomer) else None
+    return Trial(
+        group=FAULTS,
+        name=trouble.name,
+        mode=mode.value,
+        about=trouble.about,
+        outcome=f"{performance.outcome}; the second: {error or 'was not refused'}",
+        checks=(
+            Check(title="newcomer refused", value=float(isinstance(error, DeployError)), limit=1, at_least=True),
+            Check(title="writers of commands", value=len(audit.commanders), limit=1),
+            Check(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
+            Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+            Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        ),
+    )
 
 
 def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performance, contract: Contract) -> Trial:

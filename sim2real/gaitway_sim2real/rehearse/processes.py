@@ -44,6 +44,8 @@ class Ending:
     """None lets it come to its end."""
     exit_codes: tuple[int, ...]
     """Those that are right; a process that was killed has the signal's, negative."""
+    newcomer: bool = False
+    """Whether a second deployment is tried before the signal; it must exit with 2, and the first not notice."""
 
 
 ENDINGS = (
@@ -52,6 +54,13 @@ ENDINGS = (
         about="Nothing happens; the robot is lowered when the time is up.",
         signal=None,
         exit_codes=(0,),
+    ),
+    Ending(
+        name="second deployment",
+        about="A second deployment is refused while the first goes on, until SIGTERM.",
+        signal=signal.SIGTERM,
+        exit_codes=(0, 143),
+        newcomer=True,
     ),
     Ending(
         name="SIGTERM",
@@ -107,7 +116,7 @@ def rehearse_processes(
             deploy += ["--seconds", str(length), *(word for limit in PATIENT for word in ("--limit", limit)), *options]
             play = _Play(audit, bus, Path(folder))
             with play.process("twin", twin), play.process("deploy", deploy):
-                yield play.perform(ending)
+                yield play.perform(ending, play.process("second", deploy) if ending.newcomer else None)
 
 
 class _Play:
@@ -117,7 +126,7 @@ class _Play:
         self.audit, self.bus, self.folder = audit, bus, folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         audit.collect()
-        audit.frames.clear()
+        audit.clear()
 
     @contextlib.contextmanager
     def process(self, name: str, command: Sequence[str]) -> Iterator[None]:
@@ -142,11 +151,13 @@ class _Play:
                     process.kill()
                     process.wait()
 
-    def perform(self, ending: Ending) -> Trial:
+    def perform(self, ending: Ending, newcomer: contextlib.AbstractContextManager[None] | None = None) -> Trial:
+        """``newcomer`` starts the second deployment."""
         deploy = self.running["deploy"]
         if not self._listen(START, self._walks):
             return self._trial(ending, "the policy never came to drive the robot: " + self._last_words(), (), {})
         self._listen(1.0)
+        refused = () if newcomer is None else self._try(newcomer)
         done = self.bus.clock()
         if ending.signal is None:
             self._listen(START, lambda: deploy.poll() is not None)
@@ -157,7 +168,22 @@ class _Play:
                 os.kill(deploy.pid, signal.SIGCONT)
             self._listen(10.0, lambda: deploy.poll() is not None)
         self._listen(0.3)
-        return self._judge(ending, done, deploy.poll())
+        return self._judge(ending, done, deploy.poll(), refused)
+
+    def _try(self, newcomer: contextlib.AbstractContextManager[None]) -> tuple[Check, ...]:
+        """Let a second deployment come, and be turned away."""
+        with newcomer:
+            second = self.running["second"]
+            self._listen(START, lambda: second.poll() is not None)
+            code = second.poll()
+        begun = self.bus.clock()
+        self._listen(1.0)
+        went_on = sum(frame.stiff for frame in self.audit.frames if frame.time >= begun)
+        return (
+            Check(title="second refused with exit code 2", value=float(code == 2), limit=1, at_least=True),
+            Check(title="writers of commands", value=len(self.audit.commanders), limit=1),
+            Check(title="frames of the first in the next second", value=went_on, limit=100, at_least=True),
+        )
 
     def _walks(self) -> bool:
         """Whether frames with stiffness have come for three seconds, or nothing will come any more."""
@@ -174,7 +200,7 @@ class _Play:
                 return True
         return False
 
-    def _judge(self, ending: Ending, done: float, code: int | None) -> Trial:
+    def _judge(self, ending: Ending, done: float, code: int | None, more: tuple[Check, ...]) -> Trial:
         frames = self.audit.frames
         stiff = [frame.time for frame in frames if frame.stiff]
         last = stiff[-1] if stiff else done
@@ -195,7 +221,7 @@ class _Play:
         if ending.signal is not None:
             begun = (damping[0] if damping else np.inf) - done
             checks.append(Check(title="damping after the signal", value=begun, limit=REACTION, unit="s"))
-        return self._trial(ending, self._last_words(), tuple(checks), _timing(frames, last))
+        return self._trial(ending, self._last_words(), (*more, *checks), _timing(frames, last))
 
     def _trial(self, ending: Ending, outcome: str, checks: tuple[Check, ...], facts: dict[str, float]) -> Trial:
         failed = (Check(title="policy in control", value=0, limit=1, at_least=True),)

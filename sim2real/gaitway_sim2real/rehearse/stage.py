@@ -101,7 +101,7 @@ class Stage:
     ):
         """``model`` is another MJCF of the robot."""
         self.bundle, self.hardware = Path(bundle), hardware
-        self.bus = MemoryBus("controller")
+        self.bus = MemoryBus("controller", drives=True)
         self.twin = Twin(
             ROBOTS[hardware.robot],
             self.bus.join("robot"),

@@ -44,12 +44,15 @@ SIGNS = {
     Fault.FROZEN: lambda signals, robot: (
         robot.clock() - signals.stamp < 0.003 and robot.clock() - 1e-3 * signals.health.tick > 0.015
     ),
+    Fault.REWIND: lambda signals, robot: signals.health.behind > 0.05 and robot.clock() - signals.stamp > 0.015,
+    Fault.CLOCK: lambda signals, robot: 1e-3 * signals.health.tick - robot.clock() > 0.005,
     Fault.CHECKSUM: lambda signals, robot: signals.health.corrupt >= 8 and robot.clock() - signals.stamp > 0.015,
     Fault.IMU_NAN: lambda signals, robot: np.isnan(signals.imu_quat_wxyz).all() and np.isnan(signals.gyro).all(),
     Fault.IMU_ZERO: lambda signals, robot: not signals.imu_quat_wxyz.any(),
     Fault.TILT: lambda signals, robot: 2.0 * np.arcsin(signals.imu_quat_wxyz[1]) == pytest.approx(1.3, abs=0.1),
     Fault.JOINT_NAN: lambda signals, robot: np.flatnonzero(np.isnan(signals.joint_pos)).tolist() == [number(robot)],
     Fault.JOINT_RANGE: lambda signals, robot: signals.joint_pos[number(robot)] == pytest.approx(4.5379 + 0.5),
+    Fault.JOINT_JUMP: lambda signals, robot: abs(signals.joint_pos[number(robot)] - 0.8) > 0.5,
     Fault.JOINT_SPEED: lambda signals, robot: signals.joint_vel[number(robot)] == pytest.approx(60.2),
     Fault.TEMPERATURE: lambda signals, robot: (
         signals.health.motor_temperature[number(robot)] == robot.hardware.max_motor_temperature + 15.0
@@ -75,7 +78,7 @@ def test_it_begins_shows_and_ends(pair, fault):
 
 
 def test_every_fault_of_the_wire_is_tried():
-    assert set(SIGNS) | {Fault.FALL, Fault.WRITER} == set(Fault)
+    assert set(SIGNS) | {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT} == set(Fault)
 
 
 def test_faults_spoil_what_is_told_and_not_what_is(pair):
@@ -105,6 +108,22 @@ def test_a_second_writer_is_there_for_the_controller_to_see(pair):
     twin.inject(Fault.WRITER)
     assert go_on(twin, robot, 0.6).health.other_writers == ("twin",)
     assert twin.counters.accepted == len(twin.commands), "it sends nothing"
+
+
+@pytest.mark.parametrize("fault", [Fault.REPLAY, Fault.SECOND_ROBOT])
+def test_states_of_another_writer_are_there_and_not_believed(pair, fault):
+    twin, robot = pair
+    ear = robot.bus.subscriber(robot.state_topic)
+    twin.inject(fault, after=0.01, duration=0.1)
+    assert go_on(twin, robot, 0.008).health.other_sources == ()
+    ear.take_from()
+    for step in range(75):
+        signals = go_on(twin, robot, PERIOD)
+        assert signals.health.tick == pytest.approx(1e3 * twin.time, abs=1.0), "the robot's own, each time"
+        if step == 20:
+            assert len({writer for _, _, writer in ear.take_from()}) == 2, "both sent"
+    assert ["twin" in who for who in signals.health.other_sources] == [True], "and it is not forgotten"
+    assert len({writer for _, _, writer in ear.take_from()}) == 1, "it has ended"
 
 
 def test_what_cannot_be_provoked(pair):

@@ -25,7 +25,7 @@ class HandRobot:
 
     def __init__(self, hardware: Hardware, bus: MemoryBus, *, family: str | None = None):
         family = family or hardware.family
-        self.hardware, self.bus = hardware, bus.join("robot")
+        self.hardware, self.bus = hardware, bus.join("robot", address="192.168.123.161")
         self.state = layout_of(STATES[family]).new()
         self.slots = slots_of(hardware)
         self.tamper: Callable[[Message], None] = lambda state: None
@@ -68,7 +68,7 @@ class HandRobot:
                     self._respond(service, responses, decode(REQUEST, payload)["header"]["identity"])
 
     def send(self) -> None:
-        self.state["tick"] += 1
+        self.state["tick"] += 2  # milliseconds
         self.tamper(self.state)
         if self.sealed:
             seal(self.state)

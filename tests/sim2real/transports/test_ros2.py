@@ -80,11 +80,13 @@ def test_the_older_of_joints_and_imu_counts():
 def test_states_of_other_joints_on_the_same_topic_are_passed_over():
     robot, hand = pair()
     gripper = hand.bus.join("gripper").publisher(ros_topic("/joint_states", JOINT_STATE))
+    hand.bus.attach(lambda deadline: gripper.send(encode_joint_state(1, ["finger"], [0.1], [0.0])))
     robot.connect()
-    for _ in range(3):
+    robot.take_over()
+    for _ in range(300):
         hand.position = RNG.normal(size=12)
         robot.sleep_until(robot.clock() + 0.002)
-        gripper.send(encode_joint_state(1, ["finger"], [0.1], [0.0]))
+        assert robot.read().health.other_sources == ()
         np.testing.assert_array_equal(robot.read().joint_pos, hand.position[CANONICAL])
 
 

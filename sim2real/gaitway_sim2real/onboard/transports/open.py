@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gaitway_tasks.robots import ROBOTS
@@ -36,31 +36,33 @@ def open_robot(
     own_controller: bool = True,
     silent_writers: bool = False,
     unsealed_states: bool = False,
+    robot_ids: Collection[str] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> HardwareInterface:
     """The robot ``name`` on the network ``interface`` and DDS ``domain``, not yet connected; or on ``bus``, if given.
 
     ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone. ``own_controller`` is False
     only for a simulator without one to switch off, ``silent_writers`` and ``unsealed_states`` are as for
-    :class:`UnitreeRobot`; ``say`` hears what taking over does.
+    :class:`UnitreeRobot`; ``robot_ids`` say whose states are meant where several write them; ``say`` hears what taking
+    over does.
     """
     if name == ROS2:
         if config is None:
             raise DeployError("a robot on ROS 2 is described by a file: --config robot.yaml")
         from .ros2 import open_ros2
 
-        return open_ros2(config, bus or _dds(interface, domain))
+        return open_ros2(config, bus or _dds(interface, domain), robot_ids)
     hardware = hardware_of(name)
     if config is not None:
         raise DeployError(f"--config describes robots on ROS 2; {name} is known")
     where = f"interface {interface}, domain {domain}" if bus is None else "this bus"
     return UnitreeRobot(
         hardware, bus or _dds(interface, domain), where=where, own_controller=own_controller,
-        silent_writers=silent_writers, unsealed_states=unsealed_states, say=say,
+        silent_writers=silent_writers, unsealed_states=unsealed_states, robot_ids=robot_ids, say=say,
     )  # fmt: skip
 
 
 def _dds(interface: str, domain: int) -> Bus:
     from ..wire.dds import DdsBus
 
-    return DdsBus(interface, domain)
+    return DdsBus(interface, domain, drives=True)

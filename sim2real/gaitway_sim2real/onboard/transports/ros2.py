@@ -16,19 +16,22 @@ from the newest state:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
 from ..interface import Array, DeployError, Health, Signals
-from ..wire.bus import Bus, Publisher, Subscriber, Topic
+from ..wire.bus import Bus, Publisher, Topic
 from ..wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
 from ..wire.idl import WireError
 from ..wire.ros import CommandFrame, ImuReading, JointReading, JointStateReader, read_imu, ros_topic
+from .order import Order
 from .ros2_config import ARRAY, EFFORT, Ros2Config, load_ros2
+from .source import Source, listeners, refuse_drivers, refuse_listeners
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks for other writers of commands."""
+"""Seconds between two looks for other writers."""
 DISCOVERY = 0.5
 """Seconds until everyone on the network knows of everyone else."""
 ENOUGH = 20
@@ -37,13 +40,15 @@ SLOW = 2.5
 """Times the period of commands: joint states that come less often are too old to compute torques from."""
 OLD = 0.03
 """Age of a joint state [s] from which no torque is computed: what opposed a velocity then may be driving it now."""
+NANOSECONDS = 1e9
+"""Of a stamp, per second."""
 MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 
 
-def open_ros2(config: str | Path, bus: Bus) -> Ros2Robot:
+def open_ros2(config: str | Path, bus: Bus, robot_ids: Collection[str] = ()) -> Ros2Robot:
     """The robot that the file ``config`` describes, not yet connected."""
-    return Ros2Robot(load_ros2(config), bus)
+    return Ros2Robot(load_ros2(config), bus, robot_ids)
 
 
 class Ros2Robot:
@@ -53,8 +58,10 @@ class Ros2Robot:
     :attr:`Signals.stamp` is when the older of joint state and IMU arrived; the tick is the joint state's own stamp.
     """
 
-    def __init__(self, config: Ros2Config, bus: Bus):
-        self.config, self.bus, self.hardware = config, bus, config.hardware()
+    def __init__(self, config: Ros2Config, bus: Bus, robot_ids: Collection[str] = ()):
+        """``robot_ids`` say whose joint states and IMU are meant where several write them, as for
+        :class:`.source.Source`."""
+        self.config, self.bus, self.hardware, self.robot_ids = config, bus, config.hardware(), robot_ids
         self.joint_names, self.period = config.joints, 1.0 / config.rate
         kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
         self.command_topic = ros_topic(config.command, kind, depth=1)
@@ -66,8 +73,9 @@ class Ros2Robot:
         self._frame = CommandFrame(kind, config.joints, self.period)
         self._reader = JointStateReader(config.joints)
         self._rotation, self._base_of = _rotation(*config.imu_quat_wxyz), _undone_first(*config.imu_quat_wxyz)
-        self._states: Subscriber | None = None
-        self._imus: Subscriber | None = None
+        self._states: Source | None = None
+        self._imus: Source | None = None
+        self._order, self._imu_order = Order(NANOSECONDS), Order(NANOSECONDS)
         self._commands: Publisher | None = None
         self._joints: tuple[float, JointReading] | None = None
         self._imu: tuple[float, ImuReading] | None = None
@@ -75,6 +83,7 @@ class Ros2Robot:
         self._stamps: list[float] = []
         self._nonsense: str | None = None
         self._others: tuple[str, ...] = ()
+        self._sources: tuple[str, ...] = ()
         self._looked = -np.inf
 
     def clock(self) -> float:
@@ -86,13 +95,18 @@ class Ros2Robot:
     # ---- before the first command ----------------------------------------------------------------------------------
 
     def connect(self, timeout: float = 3.0) -> None:
-        self._states, self._imus = self.bus.subscriber(self.state_topic), self.bus.subscriber(self.imu_topic)
-        deadline = self.clock() + timeout
-        while self._signals is None or len(self._stamps) < ENOUGH:
+        self.bus.claim(self.command_topic)
+        self._states = Source(self.bus, self.state_topic, self.robot_ids)
+        self._imus = Source(self.bus, self.imu_topic, self.robot_ids)
+        deadline = max(self.clock() + timeout, self.bus.introduced)
+        while self._signals is None or len(self._stamps) < ENOUGH or self.clock() < self.bus.introduced:
             if self.clock() >= deadline:
-                raise DeployError(self._silence(timeout))
+                raise DeployError(self._states.absent() or self._imus.absent() or self._silence(timeout))
             self.sleep_until(min(deadline, self.clock() + self.period))
             self._take()
+        self._states.settle()
+        self._imus.settle()
+        self.check_alone()
         interval = float(np.median(np.diff(self._stamps)))
         if self.config.interface == EFFORT and interval > SLOW * self.period:
             raise DeployError(
@@ -123,17 +137,27 @@ class Ros2Robot:
             "and ROS_DOMAIN_ID, and is that the name that ros2 topic list prints?"
         )
 
+    def check_alone(self) -> None:
+        """As :meth:`HardwareInterface.check_alone`."""
+        refuse_listeners(self.bus, self.command_topic, self._both())
+        if others := refuse_drivers(self.bus, self.command_topic):
+            raise DeployError(
+                f"{', '.join(sorted({each.who for each in others}))} also writes {self.config.command}: two writers "
+                "make the joints jump between their commands: stop the other program"
+            )
+
+    def _both(self) -> list[Source]:
+        if self._states is None or self._imus is None:
+            raise DeployError("connect first")
+        return [self._states, self._imus]
+
     def take_over(self) -> None:
         if self._signals is None:
             raise DeployError("connect before taking over")
+        self.check_alone()
         commands = self.bus.publisher(self.command_topic)
         self.sleep_until(self.clock() + DISCOVERY)
-        self._look()
-        if self._others:
-            raise DeployError(
-                f"{', '.join(self._others)} also writes {self.config.command}: two writers make the joints jump "
-                "between their commands: stop the other program"
-            )
+        self.check_alone()  # since another may have begun when this did
         self._commands = commands
         self.read()
         self.damp()
@@ -141,27 +165,40 @@ class Ros2Robot:
     # ---- at the control rate ---------------------------------------------------------------------------------------
 
     def read(self) -> Signals:
-        if self._commands is not None and self.clock() - self._looked >= LOOK_EVERY:
-            self._look()
         self._take()
+        if self._commands is not None and (self.clock() - self._looked >= LOOK_EVERY or self._intruded()):
+            self._look()
         if self._signals is None:
             raise DeployError("no state has come: connect first")
-        assert self._signals.health is not None
-        self._signals.health.other_writers = self._others
+        health = self._signals.health
+        assert health is not None
+        health.other_writers = self._others
+        if self._sources:
+            health.source, health.other_sources = " and ".join(each.name for each in self._both()), self._sources
+        health.behind = max(self._order.behind, self._imu_order.behind)
         return self._signals
 
     def _take(self) -> None:
         """Take in what came; a message that is none, or of other joints, is as good as silence."""
-        assert self._states is not None and self._imus is not None
+        states, imus = self._both()
         fresh = False
-        for stamp, payload in self._states.take_all():
+        for stamp, payload, writer in states.take():
+            if (states.settled and not states.counts(writer)) or states.passes_over(writer):
+                continue
             joints = self._read_joints(payload)
-            if joints is not None:
+            if not states.settled and self._reader.missing:
+                states.pass_over(writer)
+            elif not states.counts(writer):
+                continue
+            elif joints is not None and self._order.accepts(joints.stamp):
                 self._joints, fresh = (stamp, joints), True
                 if len(self._stamps) < ENOUGH:
                     self._stamps.append(1e-9 * joints.stamp if joints.stamp else stamp)
-        if (taken := self._imus.take()) is not None and (imu := self._read_imu(taken[1])) is not None:
-            self._imu, fresh = (taken[0], imu), True
+        for stamp, payload, writer in imus.take():
+            if not imus.counts(writer) or (imu := self._read_imu(payload)) is None:
+                continue
+            if self._imu_order.accepts(imu.stamp):
+                self._imu, fresh = (stamp, imu), True
         if fresh and self._joints is not None and self._imu is not None:
             self._signals = self._merged(self._joints, self._imu)
 
@@ -205,7 +242,7 @@ class Ros2Robot:
             gyro=self._rotation @ motion.gyro,
             accelerometer=self._rotation @ motion.accelerometer,
             stamp=min(joints[0], imu[0]),
-            health=Health(tick=reading.stamp, other_writers=self._others),
+            health=Health(tick=reading.stamp, imu_tick=motion.stamp, tick_rate=NANOSECONDS),
         )
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
@@ -253,8 +290,16 @@ class Ros2Robot:
         frame = CommandFrame(FLOAT64_MULTI_ARRAY, self.joint_names, self.period)
         return bytes(frame.payload)
 
+    def _intruded(self) -> bool:
+        """Whether a message of somebody else's has come that was not yet told."""
+        return not self._sources and any(source.intruded for source in self._both())
+
     def _look(self) -> None:
-        self._others, self._looked = self.bus.other_writers(self.command_topic), self.clock()
+        sources = self._both()
+        self._others = self.bus.other_writers(self.command_topic)
+        strangers = tuple(each for source in sources for each in source.strangers())
+        self._sources = strangers + listeners(self.bus, self.command_topic, sources)
+        self._looked = self.clock()
 
     def _per_joint(self, key: str) -> Array:
         values = self.config.per_joint(key)

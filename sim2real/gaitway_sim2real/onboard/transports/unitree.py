@@ -7,26 +7,27 @@ in two preallocated payloads; see :mod:`gaitway_sim2real.onboard.wire.layouts`.
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..interface import Array, DeployError, Remote, Signals
-from ..wire.bus import Bus, Publisher, Subscriber, Topic
+from ..wire.bus import Bus, Endpoint, Publisher, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from ..wire.idl import Struct, WireError
 from ..wire.layouts import Message, layout_of
 from .motion_switcher import release
+from .order import Order
 from .remote import make_remote
-from .unitree_frames import COMMANDS, STATES, CommandFrame, StateFrame
+from .source import Source, listeners, refuse_drivers, refuse_listeners
+from .unitree_frames import COMMANDS, STATES, TICKS, WRAPS, CommandFrame, StateFrame
 
 COMMAND, STATE, BATTERY, REMOTE = "rt/lowcmd", "rt/lowstate", "rt/lf/bmsstate", "rt/wirelesscontroller"
 ENOUGH = 5
 """Good states that make a connection."""
 LOOK_EVERY = 0.5
-"""Seconds between two looks for other writers of commands: discovery is too slow for every period."""
+"""Seconds between two looks for other writers: discovery is too slow for every period."""
 DISCOVERY = 0.5
 """Seconds until everyone on the network knows of everyone else."""
 LEAVING = 1.0
@@ -34,7 +35,7 @@ LEAVING = 1.0
 LISTEN = 0.3
 """Seconds of listening to a second writer: 150 commands of one that sends at the usual rate."""
 HEARD = 256
-"""Commands that are remembered by their checksums, so that one's own are told from others'."""
+"""Commands that may come between two looks at who sends them, one's own among them."""
 REMOTE_AGE = 0.5
 """A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
 
@@ -51,36 +52,38 @@ class UnitreeRobot:
         own_controller: bool = True,
         silent_writers: bool = False,
         unsealed_states: bool = False,
+        robot_ids: Collection[str] = (),
         say: Callable[[str], None] = lambda text: None,
     ):
         """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release.
 
         ``silent_writers`` lets others be there who could write commands, as long as they do not: the robot's own
         controller may stay on the network when it is switched off. ``unsealed_states`` believes states that have zero
-        in place of a checksum, as those of some simulators; one that has a checksum must still be right. ``say`` gets a
-        line for each step of :meth:`take_over` that a person should know of.
+        in place of a checksum, as those of some simulators; one that has a checksum must still be right. ``robot_ids``
+        say which robot is meant where several write states, as for :class:`.source.Source`. ``say`` gets a line for each step of :meth:`take_over` that a person should know of.
         """
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
         self.hardware, self.bus, self.where = hardware, bus, where
         self.own_controller, self.silent_writers, self.say = own_controller, silent_writers, say
-        self.unsealed_states = unsealed_states
+        self.unsealed_states, self.robot_ids = unsealed_states, robot_ids
         self.joint_names, self.period = hardware.joint_names, hardware.command_period
         self.command_topic = Topic(COMMAND, COMMANDS[hardware.family].name)
         self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
         self._damping = np.array([hardware.damping[name] for name in self.joint_names])
         self._state, self._command = StateFrame(hardware), CommandFrame(hardware)
         self._commands: Publisher | None = None
-        self._states: Subscriber | None = None
+        self._source: Source | None = None
+        self._order = Order(TICKS, WRAPS)
         self._battery: Subscriber | None = None
         self._remote_topic: Subscriber | None = None
         self._signals: Signals | None = None
         self._seen = self._corrupt = self._unsealed = self._foreign = 0
         self._others: tuple[str, ...] = ()
+        self._sources: tuple[str, ...] = ()
         self._looked = -np.inf
-        self._tolerated: frozenset[str] = frozenset()
         self._heard: Subscriber | None = None
-        self._sent: deque[bytes] = deque(maxlen=HEARD)
+        self._silent: frozenset[int] = frozenset()  # those whose first command will end this
         self._charge: float | None = None
         self._remote, self._remote_stamp = Remote(), -np.inf
 
@@ -93,18 +96,21 @@ class UnitreeRobot:
     # ---- before the first command ----------------------------------------------------------------------------------
 
     def connect(self, timeout: float = 3.0) -> None:
-        self._states = self.bus.subscriber(self.state_topic)
+        self.bus.claim(self.command_topic)
+        source = self._source = Source(self.bus, self.state_topic, self.robot_ids)
         if self.hardware.family == "unitree_hg":
             self._battery = self.bus.subscriber(Topic(BATTERY, HG_BMS_STATE.name, reliable=False))
         else:
             self._remote_topic = self.bus.subscriber(Topic(REMOTE, WIRELESS_CONTROLLER.name, reliable=False))
-        deadline = self.clock() + timeout
-        while self._seen < ENOUGH:
+        deadline = max(self.clock() + timeout, self.bus.introduced)
+        while self._seen < ENOUGH or self.clock() < self.bus.introduced:
             if self.clock() >= deadline:
-                raise DeployError(self._silence(timeout))
+                raise DeployError(source.absent() or self._silence(timeout))
             self.sleep_until(min(deadline, self.clock() + self.period))
             self._take()
+        source.settle()
         self._check_machine()
+        self.check_alone()
 
     def _silence(self, timeout: float) -> str:
         """Why there is no state, as far as it can be told."""
@@ -161,29 +167,45 @@ class UnitreeRobot:
                 "says, so it is not driven"
             )
 
+    def check_alone(self) -> None:
+        """As :meth:`HardwareInterface.check_alone`. What writes commands beside the states may be the robot's own
+        controller, which is switched off and judged in :meth:`take_over`."""
+        if self._source is None:
+            raise DeployError("connect first")
+        refuse_listeners(self.bus, self.command_topic, [self._source])
+        others, robot = refuse_drivers(self.bus, self.command_topic), self._source.about
+        if self.own_controller and robot is not None:
+            others = [each for each in others if each.id != robot.id and not each.address == robot.address != ""]
+        if others:
+            self._judge(others)
+
     def take_over(self) -> None:
         if self._signals is None:
             raise DeployError("connect before taking over")
+        self.check_alone()
         commands = self.bus.publisher(self.command_topic)
         self.sleep_until(self.clock() + DISCOVERY)  # so that damping is heard at once when nobody else holds the robot
+        self.check_alone()  # since another may have begun when this did
         if self.own_controller:
             release(self.bus, self.hardware, say=self.say)
-        self._look()
         deadline = self.clock() + LEAVING
-        while self._others and self.clock() < deadline:
+        while (others := refuse_drivers(self.bus, self.command_topic)) and self.clock() < deadline:
             self.sleep_until(self.clock() + self.period)
-            self._look()
-        if self._others:
-            self._judge_others()
+        if others:
+            self._judge(others)
+            who = ", ".join(sorted({each.who for each in others}))
+            self.say(f"{who} could send commands and is silent: its first command will end this")
+            self._silent = frozenset(each.handle for each in others)
         self._commands = commands
         self.damp()
 
-    def _judge_others(self) -> None:
-        """Listen to who else writes commands: refuse, or remember whom to listen to from now on."""
-        who = ", ".join(self._others)
-        self._heard = self.bus.subscriber(dataclasses.replace(self.command_topic, reliable=False, depth=HEARD))
+    def _judge(self, others: Sequence[Endpoint]) -> None:
+        """Listen to who else writes commands, and refuse; unless all are silent, and may be."""
+        who = ", ".join(sorted({each.who for each in others}))
+        if self._heard is None:
+            self._heard = self.bus.subscriber(dataclasses.replace(self.command_topic, reliable=False, depth=HEARD))
         self.sleep_until(self.clock() + LISTEN)
-        if self._heard.take_all():
+        if self._spoke({each.handle for each in others}):
             raise DeployError(
                 f"{who} sends commands on {COMMAND}: with two writers the motors jump between their commands: stop "
                 "the other program"
@@ -193,31 +215,39 @@ class UnitreeRobot:
                 f"{who} could send commands on {COMMAND}, though it is silent: stop the other program; if it is the "
                 "robot's own controller, switched off, --silent-writers goes on and stops at its first command"
             )
-        self.say(f"{who} could send commands and is silent: its first command will end this")
-        self._tolerated, self._others = frozenset(self._others), ()
+
+    def _spoke(self, writers: Collection[int]) -> bool:
+        """Whether one of these has sent a command since the last call."""
+        return self._heard is not None and any(writer in writers for _, _, writer in self._heard.take_from())
 
     # ---- at the control rate ---------------------------------------------------------------------------------------
 
     def read(self) -> Signals:
         now = self.clock()
-        if self._heard is not None and any(payload[-4:] not in self._sent for _, payload in self._heard.take_all()):
-            self._tolerated, self._looked = frozenset(), -np.inf
-        if self._commands is not None and now - self._looked >= LOOK_EVERY:
-            self._look()
+        if self._silent and self._spoke(self._silent):
+            self._silent, self._looked = frozenset(), -np.inf
         self._take()
-        if self._signals is None:
+        if self._commands is not None and (now - self._looked >= LOOK_EVERY or self._intruded()):
+            self._look()
+        if self._signals is None or self._source is None:
             raise DeployError("no state has come: connect first")
         health = self._signals.health
         assert health is not None
         health.corrupt, health.other_writers, health.battery = self._corrupt, self._others, self._charge
+        if self._sources:
+            health.source, health.other_sources = self._source.name, self._sources
+        health.behind = self._order.behind
         health.remote = self._remote if now - self._remote_stamp <= REMOTE_AGE else None
         return self._signals
 
     def _take(self) -> None:
-        """Load the newest good state; older ones are checked and counted."""
-        assert self._states is not None
+        """Load the newest good state of this robot; older ones are checked and counted, those of others left out."""
+        if self._source is None:
+            raise DeployError("connect first")
         newest = None
-        for stamp, payload in self._states.take_all():
+        for stamp, payload, writer in self._source.take():
+            if not self._source.counts(writer):
+                continue
             try:
                 whole, unsealed = self._state.whole(payload), self._state.unsealed
             except WireError:
@@ -225,10 +255,10 @@ class UnitreeRobot:
                 continue
             self._unsealed += unsealed
             whole |= unsealed and self.unsealed_states
-            if whole:
-                newest = stamp, payload
             self._seen += whole
             self._corrupt += not whole
+            if whole and self._order.accepts(self._state.arrived_tick):
+                newest = stamp, payload
         if newest is None:
             return
         stamp, payload = newest
@@ -249,9 +279,16 @@ class UnitreeRobot:
         elif self._battery is not None and (message := _read(self._battery, HG_BMS_STATE)):
             self._charge = int(message["soc"]) / 100.0
 
+    def _intruded(self) -> bool:
+        """Whether a state of somebody else's has come that was not yet told."""
+        return self._source is not None and self._source.intruded and not self._sources
+
     def _look(self) -> None:
-        writers = self.bus.other_writers(self.command_topic)
-        self._others, self._looked = tuple(name for name in writers if name not in self._tolerated), self.clock()
+        assert self._source is not None
+        writers = self.bus.writers(self.command_topic)
+        self._others = tuple(sorted({each.who for each in writers if each.handle not in self._silent}))
+        self._sources = self._source.strangers() + listeners(self.bus, self.command_topic, [self._source])
+        self._looked = self.clock()
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._send(targets, stiffness, damping)
@@ -266,10 +303,7 @@ class UnitreeRobot:
         self._command.fill(targets, stiffness, damping)
         if (machine := self._state.machine) is not None:
             self._command.echo_machine(machine)
-        payload = self._command.sealed()
-        if self._heard is not None:
-            self._sent.append(bytes(payload[-4:]))
-        self._commands.send(payload)
+        self._commands.send(self._command.sealed())
 
     def damping_frame(self) -> tuple[Topic, bytes]:
         frame = CommandFrame(self.hardware)

@@ -19,6 +19,8 @@ STATES: dict[str, Struct] = {"unitree_go": GO_LOW_STATE, "unitree_hg": HG_LOW_ST
 POSITION_STOP, VELOCITY_STOP = 2.146e9, 16000.0
 """Unitree's "no command", for slots that drive nothing."""
 LOW_LEVEL = 0xFF
+TICKS, WRAPS = 1000.0, 1 << 32
+"""Of a state's tick: milliseconds, as Unitree documents it, in 32 bits."""
 Slots = slice | NDArray[np.intp]
 
 
@@ -82,7 +84,7 @@ class StateFrame:
         waist = hardware.imu_joint
         self._waist = None if waist is None else hardware.joint_names.index(waist)
         self._feet = message["foot_force"] if hardware.feet else None
-        self._tick = message["tick"]
+        self._tick, self._arrived_tick = message["tick"], self._arrived["tick"]
         self._remote_bytes = b""
         self._remote: Remote | None = None
 
@@ -100,6 +102,11 @@ class StateFrame:
     def unsealed(self) -> bool:
         """Whether the payload that :meth:`whole` saw last has no checksum at all, but zero in its place."""
         return not self._arrived["crc"]
+
+    @property
+    def arrived_tick(self) -> int:
+        """Of the payload that :meth:`whole` saw last."""
+        return int(self._arrived_tick)
 
     def signals(self, stamp: float) -> Signals:
         """A copy of the state."""
@@ -120,6 +127,7 @@ class StateFrame:
             foot_force=None if self._feet is None else self._feet.astype(float),
             health=Health(
                 tick=int(self._tick),
+                tick_rate=TICKS,
                 motor_temperature=(temperature if self._go else temperature.max(1)).astype(float),
                 motor_lost=None if self._lost is None else self._lost[slots].copy(),
             ),

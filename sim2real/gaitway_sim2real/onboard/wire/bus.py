@@ -24,6 +24,24 @@ class Topic:
     """Messages that a slow reader finds when it comes back."""
 
 
+@dataclass(frozen=True)
+class Endpoint:
+    """Somebody's writer or reader of a topic."""
+
+    handle: int
+    """Of a writer: what :meth:`Subscriber.take_from` tells with each of its messages. No other writer ever has it."""
+    id: str
+    """Of the program that it belongs to, on this bus, as long as that program runs."""
+    who: str
+    """That program in words: process, host and address, as far as it tells them."""
+    type: str
+    """Of the messages."""
+    address: str = ""
+    """Of the computer; "" if it is not known, or this one."""
+    drives: bool = False
+    """Whether the program says of itself that it drives robots, as deployments and their guardians do."""
+
+
 class BusError(RuntimeError):
     """A message that the bus cannot carry, or a bus that carries none any more."""
 
@@ -43,9 +61,16 @@ class Subscriber(Protocol):
         """Every message that was not taken before, oldest first, as far as ``depth`` kept them."""
         ...
 
+    def take_from(self) -> list[tuple[float, bytes, int]]:
+        """As :meth:`take_all`, and who wrote each: the :attr:`Endpoint.handle` of its writer."""
+        ...
+
 
 class Bus(Protocol):
     """Not shared between threads, but for :meth:`clock`."""
+
+    introduced: float
+    """When everyone who was there before this bus is known to it, on its clock [s]."""
 
     def clock(self) -> float:
         """Monotonic time [s] of arrivals and deadlines."""
@@ -56,6 +81,21 @@ class Bus(Protocol):
     def publisher(self, topic: Topic) -> Publisher: ...
 
     def subscriber(self, topic: Topic) -> Subscriber: ...
+
+    def writers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        """Every writer of this topic, whatever its type, but those of this bus."""
+        ...
+
+    def readers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        """Every reader of it, likewise."""
+        ...
+
+    def claim(self, topic: Topic) -> None:
+        """Be the only bus of this computer that writes ``topic`` on this network, until it is closed.
+
+        Raises :class:`gaitway_sim2real.onboard.interface.DeployError` if another has claimed it.
+        """
+        ...
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
         """Everyone else who writes this topic, in words: host, process or id. Publishers made by this bus are not."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 from ..interface import DeployError
-from .bus import Topic
+from .bus import Endpoint, Topic
+from .claim import claim
+
+if TYPE_CHECKING:
+    from .presence import Presence
 
 LOOPBACK = "lo"
 MAX_DOMAIN = 232
 """Domains beyond have no port numbers."""
+DISCOVERY = 0.5
+"""Seconds until everyone on a network knows of everyone else: five times what it takes."""
 MAX_PROCESSES = 60
 """Buses on one loopback interface and domain that find each other."""
 
@@ -26,26 +33,29 @@ class DdsBus:
     :class:`DeployError` if there is no such interface, or no DDS on it.
     """
 
-    def __init__(self, interface: str, domain: int = 0, *, sender_times: bool = False):
+    def __init__(self, interface: str, domain: int = 0, *, sender_times: bool = False, drives: bool = False):
         """``sender_times`` stamps messages when they were sent, not when they were seen: for a listener that may be
-        late, on the computer of those it listens to."""
+        late, on the computer of those it listens to. ``drives`` tells the others of a program that drives robots."""
         try:
-            from cyclonedds.core import DDSException
+            from cyclonedds.core import DDSException, Policy, Qos
             from cyclonedds.domain import DomainParticipant
 
-            from .presence import Presence
+            from .presence import DRIVES, Presence
             from .raw import Reader, Writer
         except ImportError as error:
             raise DeployError(f"DDS needs cyclonedds ({error}): pip install 'gaitway[robot]'") from None
         self._domain = _Domain.lease(interface, domain)
         try:
-            self._participant: Any = DomainParticipant(domain)
+            qos = Qos(Policy.Userdata(DRIVES)) if drives else None
+            self._participant: Any = DomainParticipant(domain, qos=qos)
         except DDSException as error:
             self._domain.end()
             raise _unusable(interface, domain, error) from None
         self._make_reader, self._make_writer, self._sender_times = Reader, Writer, sender_times
         self.guid = str(self._participant.guid)
         """Who this bus is to the others: what another process gives to :meth:`ignore`."""
+        self.introduced = time.monotonic() + DISCOVERY
+        self._where, self._claims = f"{interface} {domain}", contextlib.ExitStack()
         self._ignored = {self.guid}
         self._presence: Presence | None = Presence(self._participant)
         self._topics: dict[str, Any] = {}
@@ -69,17 +79,26 @@ class DdsBus:
         self._endpoints.append(subscriber)
         return subscriber
 
-    def other_writers(self, topic: Topic) -> tuple[str, ...]:
-        """As :meth:`Bus.other_writers`, whatever type they write.
+    def writers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        """As :meth:`Bus.writers`, but those of a bus that :meth:`ignore` was told of.
 
         Discovery takes some 100 ms to tell of them, and up to 10 s to forget one that was killed.
         """
         return self._others().writers(topic.name, self._ignored)
 
-    def other_types(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(found for found in self._others().types(topic.name, self._ignored) if found != topic.type)
+    def readers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        return self._others().readers(topic.name, self._ignored)
 
-    def _others(self) -> Any:
+    def claim(self, topic: Topic) -> None:
+        self._claims.enter_context(claim(f"{self._where} {topic.name}", f"the robot on {topic.name}"))
+
+    def other_writers(self, topic: Topic) -> tuple[str, ...]:
+        return tuple(sorted({each.who for each in self.writers(topic)}))
+
+    def other_types(self, topic: Topic) -> tuple[str, ...]:
+        return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
+
+    def _others(self) -> Presence:
         if self._presence is None:
             raise _closed()
         return self._presence
@@ -97,6 +116,7 @@ class DdsBus:
         self._endpoints.clear()
         self._topics.clear()
         self._presence = self._participant = None
+        self._claims.close()
         self._domain.end()
 
     def _topic(self, topic: Topic) -> Any:
@@ -140,14 +160,17 @@ class _Subscriber:
     def take_all(self) -> list[tuple[float, bytes]]:
         """As :meth:`Subscriber.take_all`. DDS keeps no time of arrival, so a message came when it was first seen; with
         ``sender_times``, when it was sent."""
+        return [(stamp, payload) for stamp, payload, _ in self.take_from()]
+
+    def take_from(self) -> list[tuple[float, bytes, int]]:
         if self._reader is None:
             raise _closed()
         messages = self._reader.take()
         if self._sender_times:
             behind = time.time_ns() - time.monotonic_ns()
-            return [(1e-9 * (sent - behind), payload) for payload, sent in messages]
+            return [(1e-9 * (sent - behind), payload, writer) for payload, sent, writer in messages]
         now = time.monotonic()
-        return [(now, payload) for payload, _ in messages]
+        return [(now, payload, writer) for payload, _, writer in messages]
 
     def close(self) -> None:
         self._reader = None

@@ -1,7 +1,8 @@
-"""Who writes what on a DDS domain, from DDS's own discovery."""
+"""Who writes and reads what on a DDS domain, from DDS's own discovery."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -9,46 +10,71 @@ from cyclonedds.builtin import (
     BuiltinDataReader,
     BuiltinTopicDcpsParticipant,
     BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
 )
-from cyclonedds.core import InstanceState
+from cyclonedds.core import InstanceState, Policy
 
+from .bus import Endpoint
+
+DRIVES = b"gaitway: drives robots"
+"""User data of a participant that drives robots."""
 _BATCH = 64
+_PREFIX = 24
+"""Hexadecimal digits of a GUID that a participant shares with all that belongs to it."""
 
 
 class Presence:
     """Follows discovery: looking again costs nothing while nobody comes or goes.
 
-    Discovery tells of every writer of a topic, also of one whose type is another: which a reader would not.
+    Discovery tells of every endpoint of a topic, also of one whose type is another: which a reader would not.
     """
 
     def __init__(self, participant: Any):
+        self._participant = participant
         self._participants = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
-        self._publications = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
-        self._names: dict[str, str] = {}
-        self._writers: dict[str, tuple[str, str, str]] = {}  # topic, participant and type, by writer
+        self._told: dict[str, tuple[str, str, bool]] = {}  # in words, address and whether it drives, by participant
+        self._writers = _Endpoints(participant, BuiltinTopicDcpsPublication)
+        self._readers: _Endpoints | None = None
 
-    def writers(self, topic: str, ignored: Collection[str]) -> tuple[str, ...]:
-        """Every participant but the ignored ones that writes ``topic``: process, host and address if it tells them."""
-        self._look()
-        others = {who for name, who, _ in self._writers.values() if name == topic and who not in ignored}
-        return tuple(sorted(self._names.get(who, f"participant {who}") for who in others))
+    def writers(self, topic: str, ignored: Collection[str]) -> tuple[Endpoint, ...]:
+        """Every writer of ``topic`` but those of the ignored participants, in a fixed order."""
+        return self._of(self._writers, topic, ignored)
 
-    def types(self, topic: str, ignored: Collection[str]) -> tuple[str, ...]:
-        """The types that they write it with."""
-        self._look()
-        return tuple(sorted({t for name, who, t in self._writers.values() if name == topic and who not in ignored}))
+    def readers(self, topic: str, ignored: Collection[str]) -> tuple[Endpoint, ...]:
+        """Every reader of it, likewise."""
+        self._readers = self._readers or _Endpoints(self._participant, BuiltinTopicDcpsSubscription)
+        return self._of(self._readers, topic, ignored)
 
-    def _look(self) -> None:
+    def _of(self, endpoints: _Endpoints, topic: str, ignored: Collection[str]) -> tuple[Endpoint, ...]:
         for sample, alive in _changes(self._participants):
             if alive:
-                self._names[str(sample.key)] = _describe(sample)
+                self._told[str(sample.key)] = _describe(sample)
             else:
-                self._names.pop(str(sample.key), None)
-        for sample, alive in _changes(self._publications):
+                self._told.pop(str(sample.key), None)
+        found = []
+        for handle, (name, participant, kind) in endpoints.all().items():
+            if name == topic and participant not in ignored:
+                who, address, drives = self._told.get(participant, (f"participant {participant}", "", False))
+                number = participant.replace("-", "")[:_PREFIX]
+                found.append(Endpoint(handle, number, who, kind, address, drives))
+        return tuple(sorted(found, key=lambda each: (each.who, each.id, each.handle)))
+
+
+class _Endpoints:
+    """Topic, participant and type of each writer, or reader, by its handle."""
+
+    def __init__(self, participant: Any, kind: Any):
+        self._reader = BuiltinDataReader(participant, kind)
+        self._found: dict[int, tuple[str, str, str]] = {}
+
+    def all(self) -> dict[int, tuple[str, str, str]]:
+        for sample, alive in _changes(self._reader):
+            handle = sample.sample_info.instance_handle
             if alive:
-                self._writers[str(sample.key)] = (sample.topic_name, str(sample.participant_key), sample.type_name)
+                self._found[handle] = (sample.topic_name, str(sample.participant_key), sample.type_name)
             else:
-                self._writers.pop(str(sample.key), None)
+                self._found.pop(handle, None)
+        return self._found
 
 
 def _changes(reader: BuiltinDataReader) -> Iterator[tuple[Any, bool]]:
@@ -57,10 +83,15 @@ def _changes(reader: BuiltinDataReader) -> Iterator[tuple[Any, bool]]:
             yield sample, sample.sample_info.valid_data and sample.sample_info.instance_state == InstanceState.Alive
 
 
-def _describe(participant: Any) -> str:
+def _describe(participant: Any) -> tuple[str, str, bool]:
     told = {policy.key: policy.value for policy in participant.qos if hasattr(policy, "key")}
-    if "__Pid" not in told:
-        return f"participant {participant.key}"
+    drives = any(isinstance(policy, Policy.Userdata) and policy.data == DRIVES for policy in participant.qos)
     address = told.get("__NetworkAddresses", "localprocess")
+    if "__Pid" not in told:
+        return f"participant {participant.key}", "", drives
     where = "" if address == "localprocess" else f", {address}"
-    return f"{told.get('__ProcessName', 'process')} (pid {told['__Pid']} on {told.get('__Hostname', 'unknown')}{where})"
+    words = (
+        f"{told.get('__ProcessName', 'process')} (pid {told['__Pid']} on {told.get('__Hostname', 'unknown')}{where})"
+    )
+    found = re.match(r"udp6?/\[?([0-9A-Fa-f:.]+?)\]?:\d", address)
+    return words, found[1] if found else "", drives

@@ -38,15 +38,16 @@ class Reader:
         self._reader = DataReader(participant, dds_topic, _qos(topic))
         self._handle, self._most, self._topic = self._reader._ref, topic.depth + 1, topic
 
-    def take(self) -> list[tuple[bytes, int]]:
-        """What came since the last call, oldest first, and when it was sent, on the writer's wall clock [ns].
+    def take(self) -> list[tuple[bytes, int, int]]:
+        """What came since the last call, oldest first: payload, when it was sent on the writer's wall clock [ns], and
+        the handle of its writer.
 
         A writer that left is no message.
         """
         taken = ddspy_take(self._handle, _ANY, self._most)
         if isinstance(taken, int):
             raise BusError(f"{self._topic.name}: {DDSException(taken, 'taking messages')}")
-        return [(payload, info.source_timestamp) for payload, info in taken if info.valid_data]
+        return [(payload, info.source_timestamp, info.publication_handle) for payload, info in taken if info.valid_data]
 
 
 def _qos(topic: Topic) -> Qos:

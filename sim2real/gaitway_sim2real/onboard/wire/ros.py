@@ -34,6 +34,10 @@ def ros_topic(name: str, kind: Struct, *, reliable: bool = True, depth: int = 10
     return Topic(f"rt{name}", kind.name, reliable=reliable, depth=depth)
 
 
+LARGEST = 1 << 16
+"""Bytes of a JointState that are looked at: those of a thousand joints. Unpacking more takes longer than a period."""
+
+
 @dataclass(slots=True)
 class JointReading:
     """One JointState; arrays in the order that its reader was made for, (J,)."""
@@ -66,6 +70,7 @@ class JointStateReader:
         """The message in this order, or None if it is of other joints. Raises :class:`WireError` on nonsense."""
         data = memoryview(payload)
         if not self._known(data):
+            self._length, self.missing = 0, ()  # nothing is known if this is nonsense
             self._learn(payload)
         if self.missing:
             return None
@@ -81,24 +86,29 @@ class JointStateReader:
         return all(_uint32(data, at) == count for at, count, _ in self._counts)
 
     def _learn(self, payload: Payload) -> None:
+        if len(payload) > LARGEST:
+            raise WireError(f"JointState of {len(payload)} bytes: at most {LARGEST} are read")
         message = decode(JOINT_STATE, payload)
         data, names = memoryview(payload), message["name"]
         at = _after_string(data, 12)
         at = _aligned(at, 4) + 4
         for _ in names:
             at = _after_string(data, at)
-        self._prefix, self._length, self._counts = bytes(data[12:at]), len(data), []
+        prefix, counts = bytes(data[12:at]), []
         for key in ("position", "velocity", "effort"):
             count = len(message[key])
             if count not in ((len(names),) if key == "position" else (0, len(names))):
                 raise WireError(f"JointState has {len(names)} names and {count} numbers of {key}")
             at = _aligned(at, 4)
             start = _aligned(at + 4, 8)
-            self._counts.append((at, count, start))
+            counts.append((at, count, start))
             at = start + 8 * count if count else at + 4
+        if twice := [joint for joint in self.joints if names.count(joint) > 1]:
+            raise WireError(f"JointState names {', '.join(twice)} more than once")
         self.missing = tuple(joint for joint in self.joints if joint not in names)
         if not self.missing:
             self._index = np.array([names.index(joint) for joint in self.joints], np.intp)
+        self._prefix, self._length, self._counts = prefix, len(data), counts
 
 
 @dataclass(slots=True)
