@@ -265,17 +265,18 @@ class SafetyFilter:
         """A joint that cannot have gone so far since the last state: by the robot's clock, or as long as it may be."""
         pos, health = signals.joint_pos, signals.health
         tick, rate = (health.tick, health.tick_rate) if health is not None else (None, None)
-        before, self._seen = self._seen, (signals.stamp, tick or 0, pos)
-        if before is None or before[0] == signals.stamp:
+        before = self._seen
+        if before is not None and before[0] == signals.stamp:
+            return None
+        self._seen = signals.stamp, tick or 0, pos.copy()
+        if before is None:
             return None
         moved = np.abs(pos - before[2])
         if moved.max() <= JUMP:
             return None
-        if rate and tick and before[1]:
-            passed, slack = (tick - before[1]) / rate, JUMP
-        else:
-            passed, slack = signals.stamp - before[0], self._slack
-        allowed = self.max_vel * max(0.0, passed) + slack
+        timed = rate and tick and before[1]
+        passed = (tick - before[1]) / rate if rate and tick and timed else signals.stamp - before[0]
+        allowed = self.max_vel * max(0.0, passed) + (JUMP if timed else self._slack)
         if (moved <= allowed).all():
             return None
         worst = int((moved - allowed).argmax())

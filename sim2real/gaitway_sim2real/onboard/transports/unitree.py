@@ -60,7 +60,8 @@ class UnitreeRobot:
         ``silent_writers`` lets others be there who could write commands, as long as they do not: the robot's own
         controller may stay on the network when it is switched off. ``unsealed_states`` believes states that have zero
         in place of a checksum, as those of some simulators; one that has a checksum must still be right. ``robot_ids``
-        say which robot is meant where several write states, as for :class:`.source.Source`. ``say`` gets a line for each step of :meth:`take_over` that a person should know of.
+        say which robot is meant where several write states, as for :class:`.source.Source`. ``say`` gets a line for
+        each step of :meth:`take_over` that a person should know of.
         """
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
