@@ -17,6 +17,7 @@ from . import common
 if TYPE_CHECKING:
     from gaitway_sim2real.onboard.commands import CommandSource
     from gaitway_sim2real.onboard.controller import Controller, ControllerConfig
+    from gaitway_sim2real.onboard.flight.encoder import Encoder
     from gaitway_sim2real.onboard.interface import HardwareInterface
     from gaitway_sim2real.onboard.loop import LoopReport
 
@@ -33,7 +34,8 @@ the robot's transmitter), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). With
 
 --excite instead of a bundle moves a hung robot for 'gaitway identify'.
 
-The exit code is 0 if it ended as asked, 1 after a trip, 2 if something given is wrong: then nothing has moved.
+The exit code is 0 if it ended as asked, 1 after a trip or with a --log that does not have all of it, 2 if something
+given is wrong: then nothing has moved.
 
 examples:
   gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0
@@ -108,9 +110,10 @@ def run(args: argparse.Namespace) -> int:
 
     config = ControllerConfig(auto=args.auto, limits=parse_limits(args.limit))
     with contextlib.ExitStack() as stack:
-        report = _deploy(args, config, stack)
-    print(_summary(report, args.log))
-    return 0 if report.ok else 1
+        report, flight = _deploy(args, config, stack)
+    incomplete = flight.incomplete if flight is not None else None
+    print(_summary(report, args.log, incomplete))
+    return 0 if report.ok and incomplete is None else 1
 
 
 @dataclass
@@ -122,7 +125,10 @@ class _Panel:
     operators: list[Any] = field(default_factory=list)
 
 
-def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack) -> LoopReport:
+def _deploy(
+    args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack
+) -> tuple[LoopReport, Encoder | None]:
+    """How it went, and the flight: closed, once ``stack`` is."""
     from gaitway_sim2real.onboard.commands import Limited
     from gaitway_sim2real.onboard.console import Console
     from gaitway_sim2real.onboard.deployment import drive, survey
@@ -168,11 +174,12 @@ def _deploy(args: argparse.Namespace, config: ControllerConfig, stack: contextli
     def on_start(controller: Controller) -> None:
         console.line = lambda: _line(controller, robot)
 
-    return drive(
+    report = drive(
         robot, policy, Limited(panel.source, policy.contract), seconds, interface=args.interface, domain=args.domain,
         config=config, hardware=hardware, estimator=estimator, flight=flight, operators=operators, say=console.say,
         on_start=on_start,
     )  # fmt: skip
+    return report, flight
 
 
 def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
@@ -292,7 +299,7 @@ def _line(controller: Controller, robot: Any) -> str:
     )
 
 
-def _summary(report: LoopReport, log: Path | None) -> str:
+def _summary(report: LoopReport, log: Path | None, incomplete: str | None) -> str:
     import numpy as np
 
     words = "ENDED" if report.ok else f"TRIPPED ({report.cause})"
@@ -306,6 +313,8 @@ def _summary(report: LoopReport, log: Path | None) -> str:
     if report.timing is not None:
         lines.append(f"loop: {report.timing.summary()}; {report.overruns} late")
         lines += [f"note: {note}" for note in report.timing.notes]
+    if incomplete is not None:
+        lines.append(f"NOT ALL IS RECORDED: {incomplete}")
     if log is not None:
         lines.append(f"flight: {log} (gaitway replay {log})")
     return "\n".join(lines)

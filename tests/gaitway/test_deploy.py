@@ -8,14 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from gaitway_sim2real.onboard.loop import LoopReport
 
 from gaitway.cli import main
+from gaitway.commands import deploy
 
 pytest.importorskip("cyclonedds")
+
+from gaitway_sim2real.onboard.flight.opening import open_flight
 
 GO2 = ["--robot", "unitree-go2", "--interface", "lo"]
 PATIENT = [
@@ -71,6 +77,34 @@ def test_refused_before_anything_is_sent(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
     assert message in refused(capsys, *words, "--domain", str(dds_domain))
+
+
+@pytest.mark.hostile("durability")
+def test_a_flight_that_is_not_whole_is_exit_code_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """However well the robot was driven."""
+    well = LoopReport(
+        ok=True, cause="finished", reason="finished", policy_periods=0, overruns=0, policy_overruns=0, clamped=0,
+        compute_us=np.zeros(0),
+    )  # fmt: skip
+
+    def drive(args: Any, config: Any, stack: ExitStack) -> Any:
+        flight = open_flight(args.log, ("hip",), {"robot": "go2"}, realtime=True)
+        stack.callback(flight.close)
+        flight.event(1.0, "note", "it flies")
+        assert flight.recorder_pid is not None
+        if args.auto:
+            os.kill(flight.recorder_pid, signal.SIGKILL)
+        return well, flight
+
+    monkeypatch.setattr(deploy, "_deploy", drive)
+    words = ["deploy", "--excite", "30", *GO2, "--log"]
+    assert main([*words, str(tmp_path / "whole.mcap")]) == 0
+    assert "NOT ALL" not in capsys.readouterr().out
+    assert main([*words, str(tmp_path / "cut.mcap"), "--auto"]) == 1
+    said = capsys.readouterr().out
+    assert "ENDED: finished\nNOT ALL IS RECORDED: the recorder of flight" in said and "ended with code -9" in said
 
 
 @pytest.fixture

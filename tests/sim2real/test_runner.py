@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.onboard.controller import Controller, ControllerConfig, Mode, Request
+from gaitway_sim2real.onboard.flight.log import NoLog
 from gaitway_sim2real.onboard.interface import Signals
 from gaitway_sim2real.onboard.realtime import Stopwatch, realtime
 from gaitway_sim2real.onboard.runner import ThreadExecutor, run_realtime
@@ -164,6 +165,33 @@ def test_what_the_guardian_has_taken_is_not_taken_back(contract: Contract) -> No
     assert not robot.report.ok and robot.report.cause == "hung" and not guardian.armed
     stiff = [kp is not None and bool(kp.any()) for _, _, kp, _ in robot.sent]
     assert guardian.beats > 100 and not any(stiff[-100:])
+
+
+class LossyLog(NoLog):
+    """A flight whose recorder ends in the middle."""
+
+    def __init__(self) -> None:
+        self.frames, self.events = 0, []  # type: ignore[var-annotated]
+
+    @property
+    def incomplete(self) -> str | None:
+        return "the disk is full" if self.frames > 50 else None
+
+    def frame(self, *told: Any) -> None:
+        self.frames += 1
+
+    def event(self, time: float, kind: str, text: str) -> None:
+        self.events.append((kind, text))
+
+
+@pytest.mark.hostile("durability")
+def test_what_is_not_recorded_is_said_once_when_it_happens_and_the_robot_is_driven_on(contract: Contract) -> None:
+    log, said = LossyLog(), []  # type: ignore[var-annotated]
+    robot = play(contract, WavePolicy(contract), flight=log, say=said.append)
+    assert robot.report.ok and robot.report.cause == "finished" and log.frames > 150
+    lines = [line for line in said if "NOT ALL IS RECORDED" in line]
+    assert lines == ["NOT ALL IS RECORDED from here on: the disk is full"] and ("drop", lines[0]) in log.events
+    assert said.index(lines[0]) < said.index("policy: the policy drives")
 
 
 class Mortal(Watcher):

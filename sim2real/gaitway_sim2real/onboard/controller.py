@@ -181,13 +181,17 @@ class Controller:
         """Damp from the next :meth:`step` on. May be called at any time, by a signal handler too."""
         self._stop = cause, reason
 
+    def note(self, kind: str, text: str, now: float) -> None:
+        """Tell the operator and the flight log."""
+        self.log.event(now, kind, text)
+        self._say(text)
+
     def abandon(self, cause: str, reason: str, now: float) -> None:
         """Lower the robot for a fault that leaves time for it; the end counts as failed. Only the first call counts."""
         if self._blame is not None or self.failed:
             return
         self._blame = cause, reason
-        self.log.event(now, "fault", f"{cause}: {reason}")
-        self._say(f"{cause}: {reason}")
+        self.note("fault", f"{cause}: {reason}", now)
         if self.ended:
             (self.cause, self.reason), self.failed = self._blame, True
 

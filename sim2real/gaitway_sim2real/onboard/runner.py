@@ -97,6 +97,7 @@ class _Loop:
         self.robot, self.controller, self.guardian, self.operators = robot, controller, guardian, operators
         self.watch = Stopwatch(robot.period)
         self.schedule = Schedule(controller, robot.period, robot.clock())
+        self.recorded = True
 
     def run(self) -> None:
         robot, controller, watch = self.robot, self.controller, self.watch
@@ -112,6 +113,9 @@ class _Loop:
             if self.guardian is not None and not self.guarded(self.guardian, now):
                 command = None
             send(robot, command)
+            if self.recorded and (missing := controller.log.incomplete) is not None:
+                self.recorded = False
+                controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
             watch.end()
             robot.sleep_until(self.schedule.next(robot.clock()))
 

@@ -15,7 +15,7 @@ from . import plots
 from .compare import Comparison
 from .motion import Motion
 from .policy_check import TOLERANCE
-from .summary import Summary, command_of_states, ending
+from .summary import Summary, command_of_states, ending, incomplete
 
 DETAIL = 4.0
 """Length of the plots of single joints [s]."""
@@ -84,11 +84,8 @@ def _head(flight: Flight, summary: Summary) -> str:
     if summary.battery is not None:
         facts["battery"] = f"{100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %"
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
-    cut = (
-        "<p><b>The file was not finished, or is damaged: this is what can be read of it.</b></p>"
-        if summary.truncated
-        else ""
-    )
+    missing = incomplete(summary)
+    cut = f"<p><b>Incomplete: {escape(missing)}.</b></p>" if missing else ""
     return f"""<header class="{"fail" if tripped else "plain"}">
 <p class="kicker">Flight of {escape(summary.started)} UTC, {escape(flight.metadata.get("host", ""))}</p>
 <h1>{escape(summary.hardware or summary.robot)} <span>{escape(summary.task)}</span></h1>

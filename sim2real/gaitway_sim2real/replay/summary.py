@@ -68,6 +68,10 @@ class Summary:
     corrupt: int
     """States that the transport refused because of their checksum."""
     truncated: bool
+    trouble: str
+    """Why recording ended before the flight did."""
+    recorded: float
+    """Until when there is more than events."""
     tracking: tuple[float, float] | None
     """Mean error of linear velocity [m/s] and of yaw rate [rad/s] while the policy was in charge, by the estimate."""
     torque: Peak | None
@@ -119,6 +123,8 @@ def summarise(flight: Flight) -> Summary:
         dropped=flight.dropped,
         corrupt=int(state.corrupt[-1]) if len(state) else 0,
         truncated=flight.truncated,
+        trouble=flight.trouble,
+        recorded=flight.recorded,
         tracking=tracking(flight),
         torque=_peak(flight, "joint_torque"),
         hottest=_peak(flight, "motor_temperature"),
@@ -186,9 +192,21 @@ def text(summary: Summary, flight: Flight) -> str:
             lines.append(f"  highest {what}: {peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s")
     if summary.battery is not None:
         lines.append(f"  battery: {100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %")
-    if summary.truncated:
-        lines.append("  the file was not finished, or is damaged: this is what can be read of it")
+    if missing := incomplete(summary):
+        lines.append(f"  INCOMPLETE: {missing}")
     return "\n".join(lines)
+
+
+def incomplete(summary: Summary) -> str:
+    """What a reader must know of a file that does not have all of its flight; empty if it has."""
+    if summary.trouble:
+        return f"{summary.trouble}; it has {summary.recorded:.2f} s of {summary.seconds:.2f} s"
+    if summary.truncated:
+        return (
+            "the file was not finished, or is damaged: this is what can be read of it, "
+            f"{summary.recorded:.2f} s; how much is missing is not known"
+        )
+    return ""
 
 
 def ending(summary: Summary, flight: Flight) -> str:

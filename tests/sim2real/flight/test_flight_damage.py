@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaitway_sim2real.onboard.flight import file
 from gaitway_sim2real.onboard.flight.messages import FlightError
 from gaitway_sim2real.onboard.flight.opening import open_flight
 from gaitway_sim2real.onboard.flight.reading import read_flight, recover
 from gaitway_sim2real.onboard.flight.ring import RESERVE, Ring
+from gaitway_sim2real.replay.summary import summarise, text
 from mcap.reader import make_reader
 from mcap.writer import Writer
 
@@ -101,6 +104,34 @@ def test_a_controller_goes_on_without_its_recorder(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.hostile("durability")
+def test_a_flight_whose_recorder_was_killed_says_what_is_missing(tmp_path: Path) -> None:
+    log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
+    fly(log, 300)
+    time.sleep(1.2)  # the recorder hands on what it has every half second
+    assert log.recorder_pid is not None and log.incomplete is None
+    os.kill(log.recorder_pid, signal.SIGKILL)
+    wait_for_end(log.recorder_pid)
+    assert log.incomplete is not None and "ended with code -9" in log.incomplete
+    fly(log, 500, seed=1)
+    log.event(1300.0, "trip", "tilt: it fell")
+    log.close()
+    assert log.incomplete is not None and "ended with code -9" in log.incomplete
+    flight = read_flight(tmp_path / "a.mcap")
+    assert len(flight.state) == 300 and flight.dropped == {"state": 500, "frame": 500, "policy": 50}
+    assert flight.events[-1].text == "tilt: it fell" and len(flight.events) == 5, "events are all there"
+    assert "ended with code -9" in flight.trouble and not flight.truncated
+    said = text(summarise(flight), flight)
+    assert "not recorded: 500 of state, 500 of frame, 50 of policy" in said
+    assert "INCOMPLETE: the recorder of flight" in said and "it has 0.60 s of 65.50 s" in said
+    with open(tmp_path / "a.mcap", "rb") as stream:
+        messages = list(make_reader(stream).iter_messages())  # other programs read it
+    assert len(messages) == 300 + 300 + 30 + 2 + 5
+    recover(tmp_path / "a.mcap", tmp_path / "b.mcap")
+    assert read_flight(tmp_path / "b.mcap").trouble == flight.trouble
+
+
+@pytest.mark.hostile("durability")
 def test_a_full_disk_ends_the_flight_and_not_the_controller(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A limit on the size of the recorder's files stands for the disk's."""
     log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
@@ -113,7 +144,30 @@ def test_a_full_disk_ends_the_flight_and_not_the_controller(tmp_path: Path, capf
     assert log.trouble is not None and "cannot be written" in log.trouble
     log.close()
     assert "gaitway flight recorder: cannot write" in capfd.readouterr().err
-    assert len(read_flight(tmp_path / "a.mcap").state) > 100
+    flight = read_flight(tmp_path / "a.mcap")
+    assert len(flight.state) > 100 and flight.dropped["state"] > 100
+    assert "cannot be written any further: File too large" in flight.trouble and not flight.truncated
+
+
+@pytest.mark.hostile("durability")
+def test_a_disk_that_stays_full_leaves_a_file_that_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
+    fly(log, 300)
+    time.sleep(1.2)
+    assert log.recorder_pid is not None
+    os.kill(log.recorder_pid, signal.SIGKILL)
+    wait_for_end(log.recorder_pid)
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "finish_cut", full)
+        log.close()
+    assert log.incomplete is not None and "its end cannot be written: No space left" in log.incomplete
+    flight = read_flight(tmp_path / "a.mcap")
+    assert flight.truncated and "how much is missing is not known" in text(summarise(flight), flight)
 
 
 @pytest.mark.hostile("untrusted files")

@@ -49,7 +49,18 @@ class Sink(Protocol):
         """Process that writes the file; None if it is this one."""
         ...
 
-    def close(self) -> None: ...
+    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+        """Finish the record. ``summary`` says how much was told; ``told`` are the events, should any be missing."""
+        ...
+
+
+class Told(NamedTuple):
+    """An event as it was handed to the sink."""
+
+    log_time: int
+    sequence: int
+    payload: bytes
+    clock_zero_ns: int
 
 
 STATE, FRAME, POLICY, EVENT = 1, 2, 3, 4
@@ -69,7 +80,7 @@ class Encoder:
         self._sink, self._lock = sink, threading.Lock()
         self._zero: int | None = None
         self._last_ns = 0
-        self._events = 0
+        self._told: list[Told] = []
         self._losing = False
         self.dropped = 0
         """Records that did not find room, or could not be recorded."""
@@ -84,6 +95,15 @@ class Encoder:
     def trouble(self) -> str | None:
         """Why nothing is recorded any more, such as a full disk; None while all is well."""
         return self._sink.trouble
+
+    @property
+    def incomplete(self) -> str | None:
+        """Why not everything that was told is recorded, or None. Takes microseconds."""
+        if (trouble := self._sink.trouble) is not None:
+            return trouble
+        return (
+            f"{self.dropped} records were not stored: the disk is slow, or they made no sense" if self.dropped else None
+        )
 
     @property
     def recorder_pid(self) -> int | None:
@@ -132,7 +152,9 @@ class Encoder:
             self._event(time, kind, text)
 
     def close(self) -> None:
-        self._sink.close()
+        streams = {STATE: self._state, FRAME: self._frame, POLICY: self._policy}
+        counts = {TOPICS[channel]: stream.sequence for channel, stream in streams.items()}
+        self._sink.close({"told": json.dumps(counts | {TOPICS[EVENT]: len(self._told)})}, self._told)
 
     def _put(self, stream: _Stream, time: float, scalars: tuple, arrays: tuple, suffix: bytes = b"") -> None:
         with self._lock:
@@ -160,12 +182,13 @@ class Encoder:
         self._sink.define(stream.channel, TOPICS[stream.channel], layout.name, layout.schema, metadata)
 
     def _event(self, time: float, kind: str, text: str) -> None:
-        if not self._events:
-            metadata = {"clock_zero_ns": str(self._clock_zero(time))}
-            self._sink.define(EVENT, TOPICS[EVENT], EVENT_SCHEMA_NAME, EVENT_SCHEMA, metadata)
+        zero = self._clock_zero(time)
+        if not self._told:
+            self._sink.define(EVENT, TOPICS[EVENT], EVENT_SCHEMA_NAME, EVENT_SCHEMA, {"clock_zero_ns": str(zero)})
         log_time = self._ns(time)
-        self._sink.write(EVENT, log_time, self._events, pack_event(log_time, str(kind), str(text)), True)
-        self._events += 1
+        event = Told(log_time, len(self._told), pack_event(log_time, str(kind), str(text)), zero)
+        self._told.append(event)
+        self._sink.write(EVENT, log_time, event.sequence, event.payload, True)
 
     def _clock_zero(self, time: float) -> int:
         """Nanoseconds from the Unix epoch to zero of the robot's clock: what is told first happens now."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from mcap.data_stream import RecordBuilder
+from mcap.opcode import Opcode
+from mcap.records import Channel, DataEnd, Footer, Message, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
-from .encoder import EVENT
-from .messages import ENCODING, SCHEMA_ENCODING, FlightError
+from .encoder import EVENT, TOPICS, Told
+from .messages import ENCODING, EVENT_SCHEMA, EVENT_SCHEMA_NAME, SCHEMA_ENCODING, FlightError
 
 VERSION = "1"
 METADATA = "gaitway_flight"
@@ -22,6 +26,9 @@ CHUNK_BYTES = 256 * 1024
 PARTS = 8
 """A flight that reaches its bound loses about the oldest eighth of it."""
 MIN_BYTES = 1_000_000
+MAGIC = b"\x89MCAP0\r\n"
+OTHER_CHANNEL = 0xFFFF
+"""Of the events that :func:`finish_cut` adds: no number that the recorder gave."""
 
 
 class FlightFile:
@@ -113,13 +120,49 @@ class FlightFile:
             self._sizes.pop(0)
         self._begin()
 
-    def close(self, summary: Mapping[str, str] | None = None) -> None:
-        """Finish the file; ``summary`` is what is known only now."""
-        self._writer.add_metadata(END, {"end_ns": str(time.time_ns()), **(summary or {})})
+    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+        """Finish the file; ``summary`` is what is known only now. It has every event already."""
+        self._writer.add_metadata(END, {"end_ns": str(time.time_ns()), **summary})
         self._writer.finish()
         self._stream.flush()
         self.sync()
         self._stream.close()
+
+
+def finish_cut(path: Path, summary: Mapping[str, str], told: Sequence[Told]) -> None:
+    """Finish, in the place of its recorder, a file that it left behind: what is whole stays, and all events are added.
+
+    The last record that is not whole goes, which makes room for this on a disk that is full. Raises OSError.
+    """
+    extra = RecordBuilder()
+    if told:
+        zero = {"clock_zero_ns": str(told[0].clock_zero_ns)}
+        Schema(OTHER_CHANNEL, EVENT_SCHEMA.encode(), SCHEMA_ENCODING, EVENT_SCHEMA_NAME).write(extra)
+        Channel(OTHER_CHANNEL, TOPICS[EVENT], ENCODING, zero, OTHER_CHANNEL).write(extra)
+        for event in told:
+            Message(OTHER_CHANNEL, event.log_time, event.payload, event.log_time, event.sequence).write(extra)
+    Metadata(END, {"end_ns": str(time.time_ns()), **summary}).write(extra)
+    DataEnd(0).write(extra)
+    Footer(0, 0, 0).write(extra)
+    with open(path, "r+b") as stream:
+        whole = _whole(stream)
+        stream.truncate(whole)
+        stream.seek(whole)
+        stream.write(extra.end() + MAGIC)
+        stream.flush()
+        os.fdatasync(stream.fileno())
+
+
+def _whole(stream: IO[bytes]) -> int:
+    """Where the last record of data that is whole ends [B]."""
+    size, place = os.fstat(stream.fileno()).st_size, len(MAGIC)
+    while place + 9 <= size:
+        stream.seek(place)
+        kind, length = struct.unpack("<BQ", stream.read(9))
+        if kind == Opcode.DATA_END or place + 9 + length > size:
+            break
+        place += 9 + length
+    return place
 
 
 def check_path(path: Path) -> None:

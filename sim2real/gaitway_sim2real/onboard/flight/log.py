@@ -28,6 +28,11 @@ class FlightLog(Protocol):
         """A change of mode ("mode"), the reason of a stop ("stop", "trip"), a first clamp, a note."""
         ...
 
+    @property
+    def incomplete(self) -> str | None:
+        """Why not everything that was told is recorded, or None. Asked at every period."""
+        ...
+
     def close(self) -> None:
         """Everything is on disk when this returns."""
         ...
@@ -35,6 +40,10 @@ class FlightLog(Protocol):
 
 class NoLog:
     """Remembers nothing."""
+
+    @property
+    def incomplete(self) -> str | None:
+        return None
 
     def state(self, signals: Signals) -> None: ...
 

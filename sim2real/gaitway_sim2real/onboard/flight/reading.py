@@ -42,7 +42,7 @@ class Columns:
 
     values: dict[str, NDArray]
     lost: int
-    """Messages missing between the first and the last."""
+    """Messages that were told and are not here, from the first one on; without the oldest parts of a long flight."""
 
     def __getattr__(self, name: str) -> NDArray:
         values = self.__dict__.get("values", {})
@@ -79,6 +79,8 @@ class Flight:
     events: tuple[Event, ...]
     truncated: bool
     """The file was not finished, since its recorder was killed, or it was cut off or damaged later."""
+    trouble: str
+    """Why recording ended before the flight did, such as a full disk; empty if it did not, or it is not known."""
 
     @property
     def robot(self) -> str:
@@ -103,8 +105,14 @@ class Flight:
         return [*found, *([self.events[which].time] if self.events else [])]
 
     @property
+    def recorded(self) -> float:
+        """From the first record to the last that is no event [s]."""
+        found = [columns.time[-1] for columns in (self.state, self.frame, self.policy) if len(columns)]
+        return float(max(found, default=self.start) - self.start)
+
+    @property
     def dropped(self) -> dict[str, int]:
-        """Records that the recorder had no room for."""
+        """Records that the recorder had no room for, or that were told after its end."""
         return {"state": self.state.lost, "frame": self.frame.lost, "policy": self.policy.lost}
 
     @cached_property
@@ -175,7 +183,7 @@ def read_flight(path: str | Path) -> Flight:
     parts = [part for part in parts if part.metadata.get("id") == last.metadata["id"]] + [last]
     if not any(part.messages for part in parts):
         raise FlightError(f"{path} has no record: the flight ended before it began, or the file is cut off too early")
-    streams = {channel: _columns(channel, parts) for channel in (STATE, FRAME, POLICY)}
+    streams = {channel: _columns(channel, parts, last.told(channel)) for channel in (STATE, FRAME, POLICY)}
     return Flight(
         path=path,
         joint_names=tuple(json.loads(last.metadata["joint_names"])),
@@ -186,6 +194,7 @@ def read_flight(path: str | Path) -> Flight:
         policy=streams[POLICY],
         events=_events(parts),
         truncated=any(part.truncated for part in parts),
+        trouble=last.end.get("trouble", ""),
     )
 
 
@@ -243,6 +252,13 @@ class _Part:
         elif isinstance(record, Metadata) and record.name == END:
             self.end = record.metadata
 
+    def told(self, channel: int) -> int:
+        """Messages that the recorder was told in all, as far as the file says."""
+        try:
+            return int(json.loads(self.end["told"])[TOPICS[channel]])
+        except (KeyError, TypeError, ValueError):
+            return 0
+
     def of(self, channel: int) -> Iterator[tuple[Channel, Schema, list[Message]]]:
         """Messages of one of our channels, in blocks of one definition."""
         for number, messages in self.messages.items():
@@ -251,7 +267,7 @@ class _Part:
                 yield found, self.schemas[found.schema_id], messages
 
 
-def _columns(channel: int, parts: list[_Part]) -> Columns:
+def _columns(channel: int, parts: list[_Part], told: int) -> Columns:
     blocks: list[dict[str, NDArray]] = []
     sequences: list[int] = []
     for part in parts:
@@ -263,7 +279,7 @@ def _columns(channel: int, parts: list[_Part]) -> Columns:
         parts_of = [values.pop(name) for name in ("command_x", "command_y", "command_yaw")]
         values["command"] = np.stack(parts_of, 1)
     order = np.argsort(np.array(sequences, dtype=np.int64), kind="stable")
-    lost = max(sequences) - min(sequences) + 1 - len(sequences) if sequences else 0
+    lost = max(told, max(sequences, default=-1) + 1) - min(sequences, default=0) - len(sequences)
     return Columns({name: value[order] for name, value in values.items()}, lost)
 
 
@@ -333,4 +349,5 @@ def recover(path: str | Path, out: str | Path) -> None:
         for message in sorted(messages, key=lambda message: message.log_time):
             number = channels[message.channel_id]
             writer.add_message(number, message.log_time, message.data, message.publish_time, message.sequence)
+        writer.add_metadata(END, part.end or {"trouble": "the file was not finished"})
         writer.finish()

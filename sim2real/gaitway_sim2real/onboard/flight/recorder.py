@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import select
@@ -15,11 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from .encoder import EVENT
+from .encoder import EVENT, Told
 from .messages import FlightError, pack_event
 from .ring import Ring
 
@@ -28,7 +29,7 @@ FLUSH = 0.5  # [s] between chunks: what is lost if this process is killed too
 SYNC = 2.0  # [s] between waits for the disk: what is lost if the power goes
 START_TIMEOUT = 20.0  # [s]
 CLOSE_TIMEOUT = 60.0  # [s]
-DEFINITION = 0  # channel of definitions
+DEFINITION, SUMMARY = 0, 0xFFFF  # channels of definitions, and of what is known only at the end
 
 
 class RecorderProcess:
@@ -82,8 +83,8 @@ class RecorderProcess:
         """Why the flight is not recorded any more, or None."""
         if self._closed:
             return self._trouble
-        if self._ring.trouble:
-            return f"flight {self._path} cannot be written any further; the recorder has said why"
+        if number := self._ring.trouble:
+            return f"flight {self._path} cannot be written any further: {os.strerror(number)}"
         if (code := self._process.poll()) is not None:
             return f"the recorder of flight {self._path} has ended with code {code}"
         return None
@@ -96,11 +97,15 @@ class RecorderProcess:
     def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
         return not self._closed and self._ring.write(channel, log_time, sequence, payload, vital)
 
-    def close(self) -> None:
-        """Let the recorder finish; it does so on its own should it need longer than a minute."""
+    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+        """Let the recorder finish; it does so on its own should it need longer than a minute.
+
+        If it cannot any more, the file is finished here, and says that something is missing.
+        """
         if self._closed:
             return
         process = self._process
+        self._ring.write(SUMMARY, 0, 0, json.dumps(dict(summary)).encode(), True)
         self._ring.finish()
         assert process.stdin is not None and process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -108,9 +113,21 @@ class RecorderProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(CLOSE_TIMEOUT)
         process.stdout.close()
-        self._trouble = self.trouble if process.returncode != 0 else None
+        if process.returncode is None:
+            self._trouble = f"the recorder of flight {self._path} did not finish within {CLOSE_TIMEOUT:g} s"
+        elif process.returncode != 0:
+            self._trouble = self.trouble
+            self._finish({**summary, "trouble": str(self._trouble)}, told)
         self._closed = True
         self._ring.release()
+
+    def _finish(self, summary: Mapping[str, str], told: Sequence[Told]) -> None:
+        from .file import finish_cut
+
+        try:
+            finish_cut(self._path, summary, told)
+        except OSError as error:
+            self._trouble = f"{self._trouble}, and its end cannot be written: {error.strerror or error}"
 
 
 def _answer(stream: IO[bytes]) -> str:
@@ -136,7 +153,7 @@ def main() -> int:
     try:
         _record(ring, file, order["parent"])
     except OSError as error:
-        ring.report_trouble()
+        ring.report_trouble(error.errno or errno.EIO)
         print(f"gaitway flight recorder: cannot write {order['path']}: {error.strerror or error}", file=sys.stderr)
         _discard(ring, order["parent"])
         return 1
@@ -146,6 +163,7 @@ def main() -> int:
 def _record(ring: Ring, file: Any, parent: int) -> None:
     flushed = synced = time.monotonic()
     last_ns, sequence, count = 0, 0, 0
+    summary: dict[str, str] = {}
     over = False
     while True:
         # Asked for before the ring is emptied: what the controller wrote before its end is then in the ring.
@@ -154,6 +172,9 @@ def _record(ring: Ring, file: Any, parent: int) -> None:
             if record.channel == DEFINITION:
                 channel, topic, name, schema, metadata = json.loads(record.payload)
                 file.define(channel, topic, name, schema, metadata)
+                continue
+            if record.channel == SUMMARY:
+                summary = json.loads(record.payload)
                 continue
             file.write(record.channel, record.log_time, record.sequence, record.payload, False)
             last_ns, count = record.log_time, count + 1
@@ -171,7 +192,7 @@ def _record(ring: Ring, file: Any, parent: int) -> None:
     if not ring.closed and sequence:
         text = "the controller ended without closing its flight: killed, or crashed"
         file.write(EVENT, last_ns, sequence, pack_event(last_ns, "killed", text), True)
-    file.close({"closed": str(ring.closed).lower(), "records": str(count)})
+    file.close({"closed": str(ring.closed).lower(), "records": str(count), **summary})
 
 
 def _over(ring: Ring, parent: int) -> bool:

@@ -98,12 +98,12 @@ class Ring:
         self._words[_CLOSED] = 1
 
     @property
-    def trouble(self) -> bool:
-        """Whether the reader has said that it cannot store what it reads."""
-        return bool(self._words[_TROUBLE])
+    def trouble(self) -> int:
+        """Number of the system's error that keeps the reader from storing what it reads; 0 while there is none."""
+        return int(self._words[_TROUBLE])
 
-    def report_trouble(self) -> None:
-        self._words[_TROUBLE] = 1
+    def report_trouble(self, number: int) -> None:
+        self._words[_TROUBLE] = number
 
     def release(self) -> None:
         self._words.release()
