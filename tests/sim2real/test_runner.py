@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -16,10 +17,12 @@ import pytest
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.onboard.controller import Controller, ControllerConfig, Mode, Request
 from gaitway_sim2real.onboard.flight.log import NoLog
+from gaitway_sim2real.onboard.flight.opening import open_flight
 from gaitway_sim2real.onboard.interface import Signals
 from gaitway_sim2real.onboard.realtime import Stopwatch, realtime
 from gaitway_sim2real.onboard.runner import ThreadExecutor, run_realtime
 from gaitway_sim2real.onboard.safety import CHECKS, SafetyLimits
+from mcap.reader import make_reader
 from sim2real.onboard_robots import PointRobot, WavePolicy
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
@@ -96,6 +99,25 @@ def test_late_periods_show_in_the_report() -> None:
     watch.begin()
     timing = watch.timing(("a note",))
     assert len(timing.period_error) == 3 and timing.period_error.max() >= 0.019 and timing.notes == ("a note",)
+
+
+@pytest.mark.hostile("deployment")
+def test_a_wall_clock_that_jumps_changes_nothing(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By an hour back and forth at every look: no period is late for it, nothing spins, and the flight's times rise."""
+    looks = itertools.count()
+    true = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: true() + (next(looks) % 3 - 1) * 3_600_000_000_000)
+    monkeypatch.setattr(time, "time", lambda: time.time_ns() / 1e9)
+    flight = open_flight(tmp_path / "a.mcap", contract.joint_names, {}, realtime=True)
+    robot = play(contract, WavePolicy(contract), flight=flight)
+    flight.close()
+    assert robot.report.ok and robot.report.timing.cpu < 0.9 and flight.incomplete is None
+    with open(tmp_path / "a.mcap", "rb") as stream:
+        found = [message.log_time for _, _, message in make_reader(stream).iter_messages(topics="/frame")]
+    assert len(found) > 100 and 0.5e9 < found[-1] - found[0] < 10e9
+    assert (np.diff(found) > 0).all()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
