@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -18,7 +19,7 @@ from .files import make_folder, write_tensors_atomically
 from .interrupt import StopRequest, stop_requests
 from .progress import make_progress
 from .provenance import available_cores
-from .rows import read_rows
+from .rows import RunWarning, read_rows
 from .runs import EPISODES, RunFolder
 from .worlds import usual_agent
 
@@ -150,13 +151,15 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
                 saved = _save(run, trainer, config, iteration, wall, time.process_time() - busy, times)
         except BaseException as error:
             _mark_failed(run, error)
+            if saved is not None and not isinstance(error, TrainingFailed):
+                _say_goodbye(run, config, saved, "failed")
             raise
     finished = _is_done(trainer, config)
     if finished:
         judge.final_exam(wall)
     run.update(status="finished" if finished else "interrupted")
-    told = None if finished else stop.signal.name if stop.signal else "another process"
-    _say_goodbye(run, config, saved, told)
+    told = stop.signal.name if stop.signal else "another process"
+    _say_goodbye(run, config, saved, "" if finished else f"interrupted by {told}")
     return 0 if finished else stop.exit_code
 
 
@@ -392,47 +395,67 @@ def _save(
 
 
 class Board:
-    """TensorBoard's events: at most four rows a second, for writing one takes ten milliseconds."""
+    """TensorBoard's events: at most four rows a second, for writing one takes ten milliseconds.
+
+    They repeat ``metrics.jsonl``. If their thread fails, the training goes on without them.
+    """
 
     INTERVAL_S = 0.25
 
     def __init__(self, run: RunFolder, iteration: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        folder = run.path / "tensorboard"
-        make_folder(folder)
-        self.writer = SummaryWriter(str(folder), purge_step=iteration + 1, flush_secs=30)
+        self.folder = run.path / "tensorboard"
+        make_folder(self.folder)
+        self.writer: SummaryWriter | None = SummaryWriter(str(self.folder), purge_step=iteration + 1, flush_secs=30)
         self.written = -math.inf
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.writer.close()
+        if self.writer is not None:
+            with self._dispensable():
+                self.writer.close()
 
     def add(self, row: dict[str, Any], *, last: bool) -> None:
         now = time.monotonic()
-        if not last and now - self.written < self.INTERVAL_S:
+        if self.writer is None or (not last and now - self.written < self.INTERVAL_S):
             return
         self.written = now
-        for name, value in row.items():
-            if name != "iteration":
-                self.writer.add_scalar(name, value, row["iteration"])
+        with self._dispensable():
+            for name, value in row.items():
+                if name != "iteration":
+                    self.writer.add_scalar(name, value, row["iteration"])
+
+    @contextlib.contextmanager
+    def _dispensable(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever ended the thread is raised here
+            self.writer = None
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            warnings.warn(
+                f"{self.folder} gets no more events ({what}); the training goes on, and metrics.jsonl has all of them",
+                RunWarning,
+                stacklevel=3,
+            )
 
 
 def _mark_failed(run: RunFolder, error: BaseException) -> None:
-    # The disk that failed the run may fail its epitaph too; the first error is the one to tell.
-    with contextlib.suppress(RunError):
+    # The disk or memory that failed the run may fail its epitaph too; the first error is the one to tell.
+    with contextlib.suppress(RunError, MemoryError):
         run.update(status="failed", error=f"{type(error).__name__}: {error}")
 
 
-def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, signal_name: str | None) -> None:
+def _say_goodbye(run: RunFolder, config: TrainConfig, checkpoint: Path | None, ending: str) -> None:
+    """``ending`` is what came before the end of the training; nothing if nothing did."""
     steps, wall = run.record["steps"], run.record["wall_time_s"]
-    if signal_name is None:
+    if not ending:
         print(f"finished: {steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
     else:
         print(
-            f"interrupted by {signal_name} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "
+            f"{ending} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "
             f"continue with: gaitway train {config.task.name}{_agent_option(config)} --out {run.path} --resume"
         )
 

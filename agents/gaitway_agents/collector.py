@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from .core import distributed
+from .core.threads import result_of
 from .models.actor_critic import ActorCritic
 from .rollout import Lane, Rollout, join
 from .symmetry import Symmetry
@@ -91,14 +92,15 @@ class Collector:
         lane.decisions.append((observation, action, distribution))
         action = self.to_env(action, element)
         timing["policy"] += time.perf_counter() - start
-        env = self.envs[i]
-        if self._background is None:
+        env, background = self.envs[i], self._background
+        if background is None:
             return lambda: env.step(action)
         if isinstance(env, SplitStep):
             env.apply_action(action)
-            physics = self._background.submit(env.step_physics)
-            return lambda: (physics.result(), env.evaluate())[1]
-        return self._background.submit(env.step, action).result
+            physics = background.submit(env.step_physics)
+            return lambda: (result_of(physics, background), env.evaluate())[1]
+        whole = background.submit(env.step, action)
+        return lambda: result_of(whole, background)
 
     def canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
         """The observation as the policy sees it, and the mirror element that took it there."""

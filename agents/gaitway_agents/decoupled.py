@@ -11,6 +11,7 @@ import torch
 from gymnasium.vector import VectorEnv
 
 from .collector import Collector
+from .core.threads import result_of
 from .models.actor_critic import ActorCritic
 from .rollout import Rollout, rollout_from_state, rollout_state
 
@@ -35,7 +36,7 @@ class DecoupledCollector(Collector):
         if self._next is None:
             self._begin(steps)
         assert self._next is not None
-        rollout = self._next.result()
+        rollout = result_of(self._next, self._thread)
         self._next = None
         if not last:
             self._begin(steps + self.num_steps * self.num_envs)
@@ -47,12 +48,12 @@ class DecoupledCollector(Collector):
 
     def state_dict(self) -> dict[str, Any]:
         """Waits for the rollout under way, which is part of the state."""
-        rollout = None if self._next is None else rollout_state(self._next.result())
+        rollout = None if self._next is None else rollout_state(result_of(self._next, self._thread))
         return super().state_dict() | {"actor_generator": self.generator.get_state(), "rollout": rollout}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self._next is not None:
-            self._next.result()  # the environments are the thread's until then
+            result_of(self._next, self._thread)  # the environments are the thread's until then
         super().load_state_dict(state)
         self.generator.set_state(state["actor_generator"])
         self._next = None

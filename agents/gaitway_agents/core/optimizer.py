@@ -20,6 +20,7 @@ from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .policy import Evaluation
+from .threads import result_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,8 +235,9 @@ class PolicyOptimizer:
 
         if self._pool is None:
             return work(0)
-        futures = [self._pool.submit(work, worker) for worker in range(1, workers)]
-        statistics = work(0) + sum(future.result() for future in futures)
+        pool = self._pool
+        futures = [pool.submit(work, worker) for worker in range(1, workers)]
+        statistics = work(0) + sum(result_of(future, pool) for future in futures)
         for _, gradient in replicas[1:]:
             replicas[0][1].add_(gradient)
         return statistics

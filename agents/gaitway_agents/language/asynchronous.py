@@ -145,7 +145,7 @@ class AsynchronousWorld:
             answer = pickle.loads(self._connection.recv_bytes())
         except (EOFError, ConnectionResetError):
             self._process.join(10.0)
-            raise RuntimeError(
+            raise SamplerDied(
                 f"the sampling process ended by itself, with exit code {self._process.exitcode}: if that is -9, the "
                 "machine had no memory left for a second copy of the model"
             ) from None
@@ -158,6 +158,10 @@ class AsynchronousWorld:
         elif what == "follow":
             self._log = answer
         return answer
+
+
+class SamplerDied(RuntimeError):
+    """The sampling process is no more, and did not say why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,11 +191,22 @@ def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int,
             while True:
                 what, arguments = connection.recv()
                 answer = pickle.dumps(worker.answer(what, arguments))
-                sender.submit(connection.send_bytes, answer)
+                sender.submit(_send, connection, answer)
         except (EOFError, ConnectionResetError):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         except Exception as error:
-            sender.submit(connection.send_bytes, _failure(error))
+            sender.submit(_send, connection, _failure(error))
+
+
+def _send(connection: Connection, answer: bytes) -> None:
+    """In the sender's thread, of whose errors nothing is heard: without an answer the learner would wait for ever."""
+    try:
+        connection.send_bytes(answer)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the learner has ended
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _leave(*_: Any) -> None:

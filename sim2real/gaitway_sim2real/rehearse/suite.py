@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,14 @@ def _run(
     with worker_pool(jobs) as pool:
         futures = {pool.submit(call, *args, **keys): number for number, (call, args, keys) in enumerate(calls)}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            try:
+                found = future.result()
+            except BrokenProcessPool:
+                raise RehearsalError(
+                    f"one of the {jobs} processes of the rehearsal was killed, as a rule for want of memory: use "
+                    "fewer, with --jobs"
+                ) from None
+            yield futures[future], found
 
 
 def save(rehearsal: Rehearsal, path: Path) -> Path:

@@ -93,6 +93,8 @@ def _within_limit(what: str, reward: TextReward, given: Mapping[str, object]) ->
         raise RewardError(
             f"{what} has not returned after {reward.time_limit:g} s: look for what it waits for, or raise time_limit"
         )
+    if not found and not failed:
+        raise RewardError(f"the thread of {what} died: as a rule, for want of memory")
     if failed:
         raise RewardError(f"{what} raised {type(failed[0]).__name__}: {failed[0]}") from failed[0]
     return found[0]

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 import torch
-from gaitway_agents.language.asynchronous import AsynchronousWorld
+from gaitway_agents.language.asynchronous import AsynchronousWorld, SamplerDied
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.shared_weights import SharedWeights
 
 from .tiny_models import tiny_lm
-from .token_worlds import Told, WantedToken, wanted_token
+from .token_worlds import Told, WantedToken, mute, wanted_token
 
 
 @pytest.fixture
@@ -89,6 +89,12 @@ def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_not
     os.kill(two._process.pid, signal.SIGKILL)
     with pytest.raises(RuntimeError, match="exit code -9"):
         rounds(two, 4)
+
+
+@pytest.mark.hostile("durability")
+def test_an_answer_that_cannot_be_sent_is_not_waited_for():
+    with pytest.raises(SamplerDied, match="the sampling process ended by itself, with exit code 1"):
+        AsynchronousWorld(mute)
 
 
 def test_an_end_does_not_wait_for_what_is_being_sampled(start):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 import torch
 
@@ -89,6 +90,16 @@ def wanted_token(seed=0, **settings):
 
     torch.set_num_threads(1)
     return WantedToken(tiny_lm(vocab_size=12), seed=seed, own_weights=True, **settings)
+
+
+def mute():
+    """In a sampling process whose thread that sends runs out of memory."""
+
+    def send_bytes(*_):
+        raise MemoryError
+
+    Connection.send_bytes = send_bytes
+    return Told()
 
 
 class Told:
