@@ -23,7 +23,7 @@ from gaitway_tasks.spec import Task
 
 from .agents import TEXT_KINDS, AgentConfig
 from .catalogue import AGENTS, WORLDS
-from .errors import ConfigError
+from .errors import MAX_SEED, ConfigError
 from .language.settings import TEXT_AGENTS, Choices
 from .presets import AGENT_DEFAULTS, training_settings
 from .tree import KIND, from_tree, join, to_tree, unknown_key
@@ -92,6 +92,8 @@ class TrainConfig:
         ):
             if (value := getattr(self, name)) < low:
                 raise ConfigError(f"{name}={value}: must be at least {low}")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ConfigError(f"seed={self.seed}: must be from 0 to {MAX_SEED:,}")
         if self.num_envs % self.env_groups:
             raise ConfigError(
                 f"num_envs={self.num_envs} cannot be split into env_groups={self.env_groups} equal groups"
@@ -172,10 +174,14 @@ class TrainConfig:
 
     @staticmethod
     def _check_robot_task(task: Task) -> None:
-        if task.timing.physics_dt <= 0.0 or task.timing.decimation < 1:
+        if not 1e-5 <= task.timing.physics_dt <= 1.0 or not 1 <= task.timing.decimation <= 10_000:
             raise ConfigError(
-                f"task.timing: physics_dt={task.timing.physics_dt} must be positive and "
-                f"decimation={task.timing.decimation} at least 1"
+                f"task.timing: physics_dt={task.timing.physics_dt} must lie between 1e-5 and 1 s, and "
+                f"decimation={task.timing.decimation} between 1 and 10,000"
+            )
+        if not 0.0 < task.timing.episode_length_s <= 1e9:
+            raise ConfigError(
+                f"task.timing.episode_length_s={task.timing.episode_length_s}: must be above 0 s and at most 1e9 s"
             )
         if task.timing.max_episode_length < 1:
             raise ConfigError(
@@ -367,8 +373,8 @@ def _dotlist(text: str) -> Any:
     _check_plain({key: value})
     try:
         return OmegaConf.to_container(OmegaConf.from_dotlist([text]))
-    except yaml.YAMLError:
-        raise ConfigError(f"{key}={value!r}: the value is not valid YAML; quote it") from None
+    except (yaml.YAMLError, ValueError):
+        raise ConfigError(f"{key}={value[:120]!r}: the value is not valid YAML; quote it") from None
 
 
 def _check_plain(tree: Any, file: str = "", path: str = "") -> None:

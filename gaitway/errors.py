@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MAX_SEED = 10**9
+"""Every simulator takes a seed of 31 bits, and what is random beside it is seeded a little above."""
+
 
 class UserError(ValueError):
     """Something given to Gaitway is wrong; the message names the thing, the value and the fix."""

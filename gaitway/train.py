@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import torch
 from gaitway_agents.core import distributed
 
+from . import memory
 from .errors import ConfigError, RunError
 from .files import make_folder, write_tensors_atomically
 from .interrupt import StopRequest, stop_requests
@@ -88,6 +89,7 @@ def rehearse(config: TrainConfig) -> None:
         preflight.check(config.isaaclab.physics)
         launch.resolve_device(config.device)
         return
+    memory.check(config)
     if config.language is not None:
         from .language.rehearse import rehearse as rehearse_texts
 
@@ -96,6 +98,7 @@ def rehearse(config: TrainConfig) -> None:
     try:
         trainer = build_trainer(config, num_envs=1)
         env: Any = trainer.envs[0]
+        memory.check(config, memory.bytes_of(env.single_observation_space))
         if isinstance(config.task, Task):
             env.reset()
             env.managers.events.apply("interval", torch.tensor([0]))
@@ -103,7 +106,9 @@ def rehearse(config: TrainConfig) -> None:
         env.close()
     except ConfigError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and type(error) is not RuntimeError:
+            raise  # one of ours says more than that it cannot run
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import sys
 import types
 import typing
@@ -21,6 +22,8 @@ from gaitway_files.trust import function_named
 from .errors import ConfigError, nearest
 
 KIND = "kind"
+_LARGEST = 3.4e38  # of 32 bits, in which simulators and learners compute
+_LARGEST_WHOLE = 2**63 - 1
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -46,8 +49,9 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
 
 def from_tree(hint: Any, data: Any, path: str = "") -> Any:
     """The value of type ``hint`` that ``data`` describes; ``path`` is its dotted key, for messages."""
+    _check_number(data, path)
     if hint is Any:
-        return _freeze(data)
+        return _freeze(data, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -107,7 +111,7 @@ def _union_from(args: tuple[Any, ...], data: Any, path: str) -> Any:
         _expect(isinstance(data, Mapping), path, data, "a mapping")
         by_name = {cls.__name__: cls for cls in classes}
         kind = data.get(KIND)
-        if kind not in by_name:
+        if not isinstance(kind, str) or kind not in by_name:
             raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(by_name)}")
         return _dataclass_from(by_name[kind], data, path)
     rest = [arg for arg in args if arg is not type(None)]
@@ -147,14 +151,31 @@ def _scalar_from(hint: Any, data: Any, path: str) -> Any:
 
 def _expect(ok: bool, path: str, data: Any, expected: str) -> None:
     if not ok:
-        raise ConfigError(f"{path}={data!r}: expected {expected}")
+        raise ConfigError(f"{path}={_short(data)}: expected {expected}")
 
 
-def _freeze(data: Any) -> Any:
+def _short(data: Any) -> str:
+    """As it was written; of an endless one, the beginning."""
+    long = isinstance(data, int) and abs(data) > _LARGEST_WHOLE  # Python writes out no more than 4,300 digits
+    text = hex(data) if long else repr(data)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+def _check_number(data: Any, path: str) -> None:
+    """What no simulator can compute with is refused before one tries; only a clip may have no bound."""
+    if isinstance(data, int):
+        _expect(abs(data) <= _LARGEST_WHOLE, path, data, "a number that has room in 64 bits")
+    elif isinstance(data, float):
+        infinite = abs(data) == math.inf and ".clip" in path
+        _expect(infinite or abs(data) <= _LARGEST, path, data, "a finite number, at most 3.4e38")
+
+
+def _freeze(data: Any, path: str) -> Any:
+    _check_number(data, path)
     if isinstance(data, Mapping):
-        return {key: _freeze(item) for key, item in data.items()}
+        return {key: _freeze(item, join(path, key)) for key, item in data.items()}
     if isinstance(data, list | tuple):
-        return tuple(_freeze(item) for item in data)
+        return tuple(_freeze(item, f"{path}[{i}]") for i, item in enumerate(data))
     return data
 
 

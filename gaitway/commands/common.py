@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
-from ..errors import UserError
+from ..errors import MAX_SEED, UserError
 
 GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
 
@@ -80,7 +80,7 @@ def _given(text: str) -> str:
     return GIVEN + (text if len(text) <= 40 else f"{text[:40]}...")
 
 
-seed = whole(0, 2**31 - 1)  # what every simulator and library takes
+seed = whole(0, MAX_SEED)
 count = whole(1, 10**9)
 port = whole(1, 65535)
 domain = whole(0, 230)  # of DDS: the ports of later ones lie beyond those of UDP
