@@ -36,7 +36,7 @@ def main() -> None:
                 kind=kind, robot=task.robot.name, period=task.timing.physics_dt, input_idx=(0, 1, 2, 4)
             )
             network = MLPNetwork(4) if kind == "mlp" else LSTMNetwork()
-            path = save_network(network, description, Path(folder) / f"{kind}.pt")
+            path = save_network(network, description, Path(folder) / f"{kind}.npz")
             parameters = RobotParameters(robot=task.robot.name, actuator_network=str(path))
             rates[kind] = rate(identified_task(task, parameters), options)
     for kind, found in rates.items():

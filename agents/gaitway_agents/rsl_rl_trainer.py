@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_files.writing import whole_file
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
@@ -182,7 +183,8 @@ class RslRlTrainer:
     def save_rsl_rl_checkpoint(self, path: str | Path) -> None:
         """Write a ``model_*.pt`` as rsl_rl's runner does after as many iterations; its ``load`` reads it back."""
         self.runner.current_learning_iteration = max(0, self.iterations - 1)
-        self.runner.save(str(path))
+        with whole_file(path) as partial:
+            self.runner.save(str(partial))
 
     def load_rsl_rl_checkpoint(self, path: str | Path) -> None:
         """Take over networks, normalisers, optimiser and iteration count of a ``model_*.pt`` of rsl_rl 5.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
+from pathlib import Path
 from typing import Any
 
-from gaitway_tasks.actuator_network import check_network, read_network
+from gaitway_tasks.actuator_network import check_network, read_network, write_torchscript
 from gaitway_tasks.mdp import events
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor, Robot
@@ -21,8 +23,10 @@ from isaaclab.actuators import (
 from isaaclab.actuators.actuator_pd import DCMotor as IsaacDCMotor
 from isaaclab.actuators.actuator_pd import DelayedPDActuator
 from isaaclab.utils import configclass
+from torch import nn
 
 from . import compat
+from .assets import cache_folder
 from .compat import IsaacLabError
 
 
@@ -87,14 +91,14 @@ def _identified_groups(robot: Robot) -> dict[str, tuple[ActuatorLaw, JointParame
 
 
 def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
-    """Isaac Lab's own network drive on the same file."""
-    _, described = read_network(path)
+    """Isaac Lab's own network drive on the same weights, as the TorchScript that it loads."""
+    network, described = read_network(path)
     check_network(described, task.robot, task.timing.physics_dt, path)
     if not isinstance(law, DCMotor):
         raise IsaacLabError(f"{path}: Isaac Lab's network drives have a motor's torque-speed line, and {law} has none")
     settings: dict[str, Any] = {
         "joint_names_expr": list(law.joints),
-        "network_file": path,
+        "network_file": str(_torchscript(network, path)),
         "effort_limit": law.effort_limit,
         "saturation_effort": law.saturation_effort,
         "velocity_limit": law.velocity_limit,
@@ -110,6 +114,14 @@ def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
         input_idx=list(described.input_idx),
         **settings,
     )
+
+
+def _torchscript(network: nn.Module, path: str) -> Path:
+    """The network's file in the user's cache, written anew so that nothing else can be in it."""
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    folder = cache_folder() / "networks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_torchscript(network, folder / f"{digest[:16]}.pt")
 
 
 def action_delay(task: Task) -> tuple[int, int] | None:

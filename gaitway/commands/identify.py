@@ -122,7 +122,7 @@ def _network(args: argparse.Namespace, logs: Sequence[DriveLog], found: Identifi
         seed=args.seed,
         say=lambda text: print(text, flush=True),
     )
-    path = args.out.with_name(f"{args.out.stem}-drives.pt")
+    path = args.out.with_name(f"{args.out.stem}-drives.npz")
     save_network(trained.network, trained.description, path)
     print(
         f"network: {path}; torque off by {trained.error:.3f} N m of {trained.spread:.3f} N m on held-out motion, the "

@@ -1,32 +1,49 @@
 """Networks that stand for a robot's drives: what a joint was told and did, to the torque that it got.
 
-Two kinds, each in one TorchScript file that Isaac Lab's ``ActuatorNetMLPCfg`` and ``ActuatorNetLSTMCfg`` load as it
-is: a multi-layer perceptron over a short history of position errors and velocities (Hwangbo et al., "Learning agile
-and dynamic motor skills for legged robots", Science Robotics 2019), and an LSTM that keeps the history itself (Rudin
-et al., "Learning to walk in minutes", CoRL 2021). One network serves all joints. What Isaac Lab wants told beside the
-file, and what a network must not be used without, is written into the file.
+Two kinds: a multi-layer perceptron over a short history of position errors and velocities (Hwangbo et al., "Learning
+agile and dynamic motor skills for legged robots", Science Robotics 2019), and an LSTM that keeps the history itself
+(Rudin et al., "Learning to walk in minutes", CoRL 2021). One network serves all joints.
+
+A file holds numbers and no code: a numpy archive of the weights, and a description that says of which architecture they
+are and what the network must not be used without. Isaac Lab's ``ActuatorNetMLPCfg`` and ``ActuatorNetLSTMCfg`` read
+TorchScript, which is code; :func:`write_torchscript` makes it from a network that was read here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from gaitway_files.writing import whole_file
+from gaitway_files.archives import read_npz
+from gaitway_files.json_files import parse_json
+from gaitway_files.reading import MIB, FileError
+from gaitway_files.writing import whole_file, write_file
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .actuators import motor_clip
 from .robots.robot import DCMotor, Robot
 
 KINDS = ("mlp", "lstm")
-DESCRIPTION = "gaitway.json"
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "softsign": nn.Softsign, "elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
+}  # fmt: skip
+VERSION = 1
+FORMAT, DESCRIPTION = "gaitway_actuator_network", "description"
+"""Arrays of the file that are no weights: the version of the format, and the description as JSON."""
 GAIN_TOLERANCE = 0.01
+FILE_BYTES = 64 * MIB
+WIDTH, DEPTH, REACH = 4096, 16, 1000
+"""Most units of a layer, layers, and periods of history that are read from a file."""
 
 
 class NetworkError(ValueError):
@@ -49,23 +66,28 @@ class NetworkDescription:
     vel_scale: float = 1.0
     torque_scale: float = 1.0
     input_order: str = "pos_vel"
+    activation: str = "softsign"
+    """Between the layers of an "mlp"."""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise NetworkError(f"an actuator network of kind {self.kind!r}: known are {', '.join(KINDS)}")
-        if not self.period > 0.0:
+        for name, known in (("kind", KINDS), ("activation", ACTIVATIONS), ("input_order", ("pos_vel", "vel_pos"))):
+            if (value := getattr(self, name)) not in known:
+                raise NetworkError(f"an actuator network of {name} {value!r}: known are {', '.join(known)}")
+        if not 0.0 < self.period < math.inf:
             raise NetworkError(f"an actuator network with a period of {self.period} s: it must be positive")
+        if not self.input_idx or not all(0 <= step <= REACH for step in self.input_idx):
+            raise NetworkError(f"an actuator network with input_idx {self.input_idx}: use periods from 0 to {REACH}")
 
 
 class MLPNetwork(nn.Module):
     """(N, 2 H) scaled position errors and velocities, newest first, to scaled torque (N, 1)."""
 
-    def __init__(self, history: int, hidden: int = 32):
+    def __init__(self, history: int, hidden: tuple[int, ...] = (32, 32), activation: str = "softsign"):
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(2 * history, hidden), nn.Softsign(), nn.Linear(hidden, hidden), nn.Softsign(),
-            nn.Linear(hidden, 1),
-        )  # fmt: skip
+        layers: list[nn.Module] = []
+        for inputs, outputs in zip((2 * history, *hidden), (*hidden, 1), strict=True):
+            layers += [nn.Linear(inputs, outputs), ACTIVATIONS[activation]()]
+        self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, x: Tensor) -> Tensor:
         torque: Tensor = self.layers(x)
@@ -90,30 +112,139 @@ class LSTMNetwork(nn.Module):
         return self.head(out) * self.out_scale, state
 
 
+Network = MLPNetwork | LSTMNetwork
+
+
 def save_network(network: nn.Module, description: NetworkDescription, path: str | Path) -> Path:
-    """Write weights and description into one TorchScript file, atomically."""
-    path = Path(path)
+    """Write weights and description into one ``.npz`` file, atomically. Raises :class:`NetworkError`.
+
+    ``network`` is a :class:`MLPNetwork` or :class:`LSTMNetwork` that fits its description.
+    """
+    weights = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
+    _built(weights, description, path)
+    facts = json.dumps(dataclasses.asdict(description))
+    return write_file(
+        path, lambda file: np.savez(file, **{FORMAT: np.array(VERSION), DESCRIPTION: np.array(facts)}, **weights)
+    )
+
+
+def read_network(path: str | Path) -> tuple[Network, NetworkDescription]:
+    """The network of a file and its description. Raises :class:`NetworkError`."""
+    _refuse_torchscript(path)
+    try:
+        arrays = read_npz(path, limit=FILE_BYTES)
+        version, facts = arrays.pop(FORMAT, None), arrays.pop(DESCRIPTION, None)
+        if version is None or facts is None or version.shape or facts.shape:
+            raise FileError(path, "is no actuator network: 'gaitway identify --network' trains one")
+        if version.dtype.kind not in "iu" or int(version) != VERSION:
+            raise FileError(path, f"is an actuator network of format {version}; this Gaitway reads {VERSION}")
+        description = _description(parse_json(str(facts), path), path)
+    except FileError as error:
+        raise NetworkError(str(error)) from None
+    network = _built(arrays, description, path)
+    return network.eval(), description
+
+
+def _description(data: Any, path: str | Path) -> NetworkDescription:
+    """Of plain data that may be anything."""
+    kinds: dict[str, type] = {
+        "kind": str, "robot": str, "period": float, "gains": dict, "input_idx": list, "pos_scale": float,
+        "vel_scale": float, "torque_scale": float, "input_order": str, "activation": str,
+    }  # fmt: skip
+    if not isinstance(data, dict) or data.keys() != kinds.keys():
+        raise FileError(path, f"its description must have exactly {', '.join(kinds)}")
+    values = dict(data)
+    for name, kind in kinds.items():
+        if kind is float and isinstance(values[name], int) and not isinstance(values[name], bool):
+            values[name] = float(values[name])
+        if not isinstance(values[name], kind):
+            raise FileError(path, f"{name} of its description is {values[name]!r:.60}, expected {kind.__name__}")
+    if any(not isinstance(step, int) or isinstance(step, bool) for step in values["input_idx"]):
+        raise FileError(path, "input_idx of its description must be whole numbers")
+    pairs = values["gains"].values()
+    if any(not isinstance(pair, list) or [type(value) for value in pair] != [float, float] for pair in pairs):
+        raise FileError(path, "gains of its description must be [kp, kd] of each joint")
+    values |= {"input_idx": tuple(values["input_idx"]), "gains": {k: tuple(v) for k, v in values["gains"].items()}}
+    try:
+        return NetworkDescription(**values)
+    except NetworkError as error:
+        raise FileError(path, str(error)) from None
+
+
+def _built(weights: Mapping[str, NDArray[Any]], description: NetworkDescription, path: str | Path) -> Network:
+    """The network of the declared architecture with these weights, whose names and shapes must be exactly its own."""
+    with torch.device("meta"):  # no memory for what a file may only claim
+        network = _outline(weights, description, path)
+    own = network.state_dict()
+    for name in [*own, *weights]:
+        if name not in weights or name not in own or weights[name].shape != tuple(own[name].shape):
+            there = weights[name].shape if name in weights else "missing"
+            wanted = tuple(own[name].shape) if name in own else "none such"
+            raise NetworkError(f"{path} is no {description.kind} as declared: {name!r:.60} is {there}, not {wanted}")
+        if weights[name].dtype != np.float32 or not np.isfinite(weights[name]).all():
+            raise NetworkError(f"{path}: the weight {name!r:.60} must be finite numbers of 32 bits")
+    network.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()}, assign=True)
+    return network
+
+
+def _outline(weights: Mapping[str, NDArray[Any]], description: NetworkDescription, path: str | Path) -> Network:
+    """A network as wide and deep as the weights say, of bounded size."""
+
+    def width(name: str) -> int:
+        shape = weights[name].shape
+        if len(shape) != 2 or not 1 <= shape[0] <= 4 * WIDTH or not 1 <= shape[1] <= WIDTH:
+            raise NetworkError(f"{path}: the weight {name!r:.60} is {shape}; layers have up to {WIDTH} units")
+        return int(shape[1])
+
+    if description.kind == "lstm":
+        layers = sum(name.startswith("lstm.weight_hh_l") for name in weights)
+        if not 1 <= layers <= DEPTH or "lstm.weight_hh_l0" not in weights:
+            raise NetworkError(f"{path} declares an lstm and has {layers} layers of one; 1 to {DEPTH} are read")
+        return LSTMNetwork(hidden=width("lstm.weight_hh_l0"), layers=layers)
+    depth = sum(name.endswith(".weight") for name in weights)
+    names = [f"layers.{2 * layer}.weight" for layer in range(depth)]
+    if not 1 <= depth <= DEPTH or any(name not in weights for name in names):
+        raise NetworkError(f"{path} declares an mlp and has {depth} layers; 1 to {DEPTH} in a row are read")
+    hidden = tuple(width(name) for name in names)[1:]
+    return MLPNetwork(len(description.input_idx), hidden, description.activation)
+
+
+def _refuse_torchscript(path: str | Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            torchscript = any(name.endswith(("constants.pkl", "data.pkl")) for name in archive.namelist()[:1000])
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return  # which is said when it is read
+    if torchscript:
+        raise NetworkError(
+            f"{path} is TorchScript, which is code and is not run: train the network again with 'gaitway identify "
+            "--network', or, if the file is your own, write its weights with "
+            "gaitway_tasks.actuator_network.convert_torchscript(old, new)"
+        )
+
+
+def write_torchscript(network: nn.Module, path: str | Path) -> Path:
+    """Write the network as Isaac Lab's network drives load it."""
     with whole_file(path) as partial, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's successors of TorchScript are not Isaac Lab's
-        script = torch.jit.script(network.cpu().eval())
-        script.save(str(partial), _extra_files={DESCRIPTION: json.dumps(dataclasses.asdict(description))})
-    return path
+        torch.jit.script(network.cpu().eval()).save(str(partial))
+    return Path(path)
 
 
-def read_network(path: str | Path) -> tuple[Any, NetworkDescription]:
-    """The TorchScript module and its description. Raises :class:`NetworkError`."""
-    found = {DESCRIPTION: ""}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            network = torch.jit.load(str(path), map_location="cpu", _extra_files=found)
-    except (RuntimeError, ValueError, OSError) as error:
-        raise NetworkError(f"{path} is no actuator network: {str(error).splitlines()[0]}") from None
-    if not found[DESCRIPTION]:
-        raise NetworkError(f"{path} has no {DESCRIPTION} inside: train it with gaitway_sim2real.identify.networks")
-    data = json.loads(found[DESCRIPTION])
-    data |= {"input_idx": tuple(data["input_idx"]), "gains": {k: tuple(v) for k, v in data["gains"].items()}}
-    return network.eval(), NetworkDescription(**data)
+def convert_torchscript(old: str | Path, new: str | Path) -> Path:
+    """Write the weights of a file of Gaitway 0.1's first format, TorchScript, as :func:`read_network` reads them.
+
+    It runs what is in ``old``: only for files of your own.
+    """
+    found = {"gaitway.json": ""}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script = torch.jit.load(str(old), map_location="cpu", _extra_files=found)
+    if not found["gaitway.json"]:
+        raise NetworkError(f"{old} has no gaitway.json inside: it is no network that Gaitway wrote")
+    description = _description({"activation": "softsign", **json.loads(found["gaitway.json"])}, old)
+    weights = {name: value.numpy() for name, value in script.state_dict().items()}
+    return save_network(_built(weights, description, old), description, new)
 
 
 def check_network(description: NetworkDescription, robot: Robot, physics_dt: float, path: str | Path) -> None:
@@ -148,9 +279,9 @@ class NetworkDrives:
             length = max(self.description.input_idx) + 1
             self._memory = [torch.zeros(2, length, *shape)]
         else:
-            weights = self.network.lstm.state_dict()
-            layers, hidden = len(weights) // 4, weights["weight_hh_l0"].shape[1]
-            self._memory = [torch.zeros(layers, *shape, hidden) for _ in range(2)]
+            assert isinstance(self.network, LSTMNetwork)
+            lstm = self.network.lstm
+            self._memory = [torch.zeros(lstm.num_layers, *shape, lstm.hidden_size) for _ in range(2)]
         self._groups = _grouped(self._laws)
 
     def reset(self, env_ids: Tensor) -> None:

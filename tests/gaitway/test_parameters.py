@@ -61,11 +61,11 @@ def test_a_run_goes_on_with_the_robot_that_it_began_with(
 def test_a_network_beside_the_file_drives_the_robot(tmp_path: Path) -> None:
     torch.manual_seed(0)
     description = NetworkDescription(kind="mlp", robot="go2", period=0.005, input_idx=(0, 1), torque_scale=5.0)
-    save_network(MLPNetwork(2), description, tmp_path / "drives.pt")
-    file = save_parameters(RobotParameters(robot="go2", actuator_network="drives.pt"), tmp_path / "params.yaml")
+    save_network(MLPNetwork(2), description, tmp_path / "drives.npz")
+    file = save_parameters(RobotParameters(robot="go2", actuator_network="drives.npz"), tmp_path / "params.yaml")
     assert train("--parameters", file, "--out", tmp_path / "run") == 0
     found = RunFolder.open(tmp_path / "run").config().robot_task.robot.parameters
-    assert found is not None and found.actuator_network == str(tmp_path / "drives.pt")
+    assert found is not None and found.actuator_network == str(tmp_path / "drives.npz")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ import torch
 from gaitway_mujoco import make_env
 from gaitway_mujoco.model import build_model
 from gaitway_mujoco.options import PhysicsOptions
-from gaitway_tasks.actuator_network import LSTMNetwork, NetworkDescription, NetworkError, save_network
+from gaitway_tasks.actuator_network import LSTMNetwork, MLPNetwork, NetworkDescription, NetworkError, save_network
 from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.identified import identified_task
 from gaitway_tasks.robots import ANYMAL_C, DCMotor
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 from gaitway_tasks.spec import Timing
 from quiet import quiet_task
-from torch import nn
 
 JOINTS = ANYMAL_C.num_joints
 FOUND = JointParameters(stiffness_scale=1.2, damping_scale=0.7, strength=0.8, armature=0.05, friction=0.6, viscous=0.3)
@@ -92,15 +91,11 @@ def test_randomised_strength_is_a_factor_on_what_was_found():
     close(env.world.robot.applied_torque[:, 3:], other.world.robot.applied_torque[:, 3:])
 
 
-class PD(nn.Module):
+def law_network(kp: float, kd: float) -> MLPNetwork:
     """The law of ANYmal's drives, as a network of the present alone."""
-
-    def __init__(self, kp: float, kd: float):
-        super().__init__()
-        self.kp, self.kd = kp, kd
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.kp * x[:, :1] - self.kd * x[:, 1:]
+    network = MLPNetwork(1, hidden=())
+    network.load_state_dict({"layers.0.weight": torch.tensor([[kp, -kd]]), "layers.0.bias": torch.zeros(1)})
+    return network
 
 
 GAINS = dict.fromkeys(ANYMAL_C.joint_names, (LAW.stiffness, LAW.damping))
@@ -112,7 +107,7 @@ def with_network(path: Path, task=ONE_STEP):
 
 
 def test_a_network_that_is_the_law_gives_the_torques_of_the_law(tmp_path):
-    path = save_network(PD(LAW.stiffness, LAW.damping), DESCRIPTION, tmp_path / "pd.pt")
+    path = save_network(law_network(LAW.stiffness, LAW.damping), DESCRIPTION, tmp_path / "pd.npz")
     env = make_env(with_network(path), 16, num_threads=1)
     action, target, pos, vel = thrown(env)
     env.world.set_motor_strength(torch.arange(16)[:8], torch.full((8, JOINTS), 0.5))
@@ -123,7 +118,7 @@ def test_a_network_that_is_the_law_gives_the_torques_of_the_law(tmp_path):
 
 
 def test_a_robot_stands_on_a_network_for_as_many_steps_as_on_its_law(tmp_path):
-    path = save_network(PD(LAW.stiffness, LAW.damping), DESCRIPTION, tmp_path / "pd.pt")
+    path = save_network(law_network(LAW.stiffness, LAW.damping), DESCRIPTION, tmp_path / "pd.npz")
     heights = []
     for task in (quiet_task(), with_network(path, quiet_task())):
         env = make_env(task, 2, num_threads=1)
@@ -138,7 +133,7 @@ def test_a_robot_stands_on_a_network_for_as_many_steps_as_on_its_law(tmp_path):
 def test_the_memory_of_a_network_is_part_of_the_checkpoint(tmp_path):
     torch.manual_seed(0)
     description = replace(DESCRIPTION, kind="lstm")
-    path = save_network(LSTMNetwork((5.0, 0.2, 40.0)), description, tmp_path / "lstm.pt")
+    path = save_network(LSTMNetwork((5.0, 0.2, 40.0)), description, tmp_path / "lstm.npz")
     env, other = (make_env(with_network(path), 4, num_threads=1) for _ in range(2))
     actions = torch.randn(20, 4, JOINTS, generator=torch.Generator().manual_seed(1))
     for one in (env, other):
@@ -152,7 +147,7 @@ def test_the_memory_of_a_network_is_part_of_the_checkpoint(tmp_path):
 
 
 def test_what_is_inside_the_network_cannot_be_varied_or_stepped_otherwise(tmp_path):
-    path = save_network(PD(1.0, 1.0), DESCRIPTION, tmp_path / "pd.pt")
+    path = save_network(law_network(1.0, 1.0), DESCRIPTION, tmp_path / "pd.npz")
     env = make_env(with_network(path), 2, num_threads=1)
     env.reset()
     ids, ones = torch.arange(2), torch.ones(2, JOINTS)

@@ -72,7 +72,7 @@ def test_networks_from_one_file(kind, tmp_path):
         torque_scale=200.0,
     )  # fmt: skip
     network = MLPNetwork(3) if kind == "mlp" else LSTMNetwork((2.0, 0.3, 400.0))
-    path = save_network(network, description, tmp_path / "drives.pt")
+    path = save_network(network, description, tmp_path / "drives.npz")
     task = identified_task(
         get_task("velocity-flat-anymal-c"), RobotParameters(robot="anymal-c", actuator_network=str(path))
     )

@@ -49,7 +49,7 @@ def test_a_network_beats_the_commanded_law(log: DriveLog, tmp_path: Path, kind: 
     assert trained.error < share * trained.pd_error
     assert trained.pd_error < trained.spread
     assert len(said) == epochs
-    path = save_network(trained.network, trained.description, tmp_path / "drives.pt")
+    path = save_network(trained.network, trained.description, tmp_path / "drives.npz")
     drives = NetworkDrives(path, GO2, DT, 1)
     unseen = recording(3.0, 1)
     assert unseen.torque is not None
