@@ -315,9 +315,9 @@ def load(path: Path) -> TrainConfig:
         raise TrustError(f"{path}: {error}") from None
 
 
-def plain(config: TrainConfig) -> dict[str, Any]:
-    """Plain data that says the same as ``config.yaml``, and stays equal when it goes through JSON."""
-    tree = json.loads(json.dumps(to_tree(config)))
+def read_tree(path: Path) -> dict[str, Any]:
+    """What a ``config.yaml`` says, without the defaults that a later version would add, as JSON gives it back."""
+    tree = json.loads(json.dumps(_read(path), default=str))
     assert isinstance(tree, dict)
     return tree
 

@@ -52,7 +52,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> RunFolder:
         """Start a run in ``path``, which must be new or empty."""
-        from .config import CONFIG_FILE, dump
+        from .config import CONFIG_FILE, dump, read_tree
 
         if is_run(path):
             raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --out")
@@ -69,7 +69,7 @@ class RunFolder:
             if is_run(path):
                 raise RunError(f"{path} was started by another process just now: choose another --out")
             write_text_atomically(path / CONFIG_FILE, text)
-            run.update()
+            run.update(config=read_tree(path / CONFIG_FILE))
         return run
 
     @classmethod
@@ -93,17 +93,17 @@ class RunFolder:
 
     def set_config(self, config: TrainConfig) -> None:
         """Replace ``config.yaml``, for a run that goes on with another length or other threads."""
-        from .config import CONFIG_FILE, dump, plain
+        from .config import CONFIG_FILE, dump, read_tree
 
         write_text_atomically(self.path / CONFIG_FILE, dump(config))
-        self.update(config=plain(config))
+        self.update(config=read_tree(self.path / CONFIG_FILE))
 
-    def edited(self, config: TrainConfig) -> dict[str, tuple[Any, Any]]:
-        """What ``config``, read from ``config.yaml``, has otherwise than the run: dotted keys, values then and now."""
-        from .config import changes, plain
+    def edited(self) -> dict[str, tuple[Any, Any]]:
+        """What ``config.yaml`` says otherwise than the run was trained with: dotted keys, values then and now."""
+        from .config import CONFIG_FILE, changes, read_tree
 
-        now = plain(config)
-        copies = {name: (self.record.get(name, now[name]), now[name]) for name in _COPIED}
+        now = read_tree(self.path / CONFIG_FILE)
+        copies = {name: (self.record.get(name), now.get(name)) for name in _COPIED if name in self.record}
         changed = changes(self.record.get("config", now), now)
         return changed | {name: pair for name, pair in copies.items() if pair[0] != pair[1]}
 
@@ -326,8 +326,6 @@ def _made_by(record: dict[str, Any]) -> str:
 
 
 def _first_record(config: TrainConfig) -> dict[str, Any]:
-    from .config import plain
-
     return {
         "gaitway_run": RUN_FORMAT,
         "task": config.task.name,
@@ -348,7 +346,6 @@ def _first_record(config: TrainConfig) -> dict[str, Any]:
         "git": provenance.git_state(),
         "versions": provenance.versions(),
         "machine": provenance.machine(),
-        "config": plain(config),
     }
 
 

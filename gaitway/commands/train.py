@@ -232,7 +232,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
 
     trust_settings(args.settings)
     stored = folder.config()
-    _check_edits(folder, stored)
+    _check_edits(folder)
     if stored.task.name != (asked_task := find_task(args.task, args.preset).name):
         raise RunError(f"{path} is a run of {stored.task.name}, not of {asked_task}: choose another --out")
     for name, field in (("seed", "seed"), ("preset", "preset"), ("world", "world"), ("agent", "algorithm")):
@@ -261,9 +261,9 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     return _train(config, folder, quiet=args.quiet)
 
 
-def _check_edits(folder: RunFolder, stored: TrainConfig) -> None:
+def _check_edits(folder: RunFolder) -> None:
     """The configuration is the one that the run was trained with, but for what may change."""
-    edited = {key: pair for key, pair in folder.edited(stored).items() if key not in RESUMABLE}
+    edited = {key: pair for key, pair in folder.edited().items() if key not in RESUMABLE}
     if not edited:
         return
     key, (then, now) = next(iter(edited.items()))

@@ -307,6 +307,18 @@ def test_what_may_change_on_the_command_line_may_be_edited(run):
     assert resume(run, "total_steps=130") == 0
 
 
+def test_a_setting_that_a_later_version_adds_is_no_edit(run):
+    """Neither file says anything of it."""
+    edit(run, "checkpoint_interval: 3\n", "")
+    record = json.loads((run / "run.json").read_text())
+    del record["config"]["checkpoint_interval"], record["config"]["agent"]["num_steps"]
+    rewrite(run, config=record["config"])
+    edit(run, "  num_steps: 5\n", "")
+    assert RunFolder.open(run).edited() == {}
+    edit(run, "seed: 0", "seed: 0\ncheckpoint_interval: 4")
+    assert RunFolder.open(run).edited() == {"checkpoint_interval": (None, 4)}
+
+
 def rewrite(run: Path, **fields: object) -> None:
     path = run / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))

@@ -1,7 +1,10 @@
 """The form of answers, and the result that a text settles on."""
 
+import time
+
 import pytest
 from gaitway_tasks.language.answers import TAGS, final_answer, has_format, last_number, with_tags
+from gaitway_tasks.language.programs import find_program
 from gaitway_tasks.language.rewards import correctness, format_reward
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +77,15 @@ def test_a_flood_of_text_takes_no_time():
     for piece in ("<answer>", "</answer>", "\\boxed{", "1", "####", "<think>", "1,", "9 "):
         flood = piece * (2_000_000 // len(piece))
         final_answer(flood), final_answer(flood, tags_only=True), has_format(flood), last_number(flood)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["```\n", "``` ", "`", "```py\n`", "<answer>", "<answer></answer>", "\\boxed{", "####", "1,", "<think>", "1/"],
+)
+def test_a_megabyte_is_read_at_once(piece):
+    text = piece * (1_000_000 // len(piece))
+    begin = time.process_time()
+    for read in (find_program, final_answer, has_format):
+        read(text)
+    assert time.process_time() - begin < 0.5
