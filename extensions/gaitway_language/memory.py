@@ -98,9 +98,9 @@ def _outline(options: LanguageOptions) -> tuple[nn.Module, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
-        config: Any = AutoConfig.from_pretrained(options.model)
+        config: Any = AutoConfig.from_pretrained(options.model, trust_remote_code=False)
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config), config.get_text_config()
+            return AutoModelForCausalLM.from_config(config, trust_remote_code=False), config.get_text_config()
     except (OSError, ValueError) as error:
         raise ModelError(
             f"model {options.model!r} cannot be read: {str(error).splitlines()[0]}. Give a folder in Hugging Face's "

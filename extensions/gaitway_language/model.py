@@ -150,6 +150,8 @@ def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any)
                 dtype=torch.bfloat16 if low else torch.float32,
                 attn_implementation=options.attention,
                 output_loading_info=True,
+                trust_remote_code=False,  # where it is not said, transformers asks
+                use_safetensors=True,
                 **settings,
             )
     except (OSError, ValueError, ImportError, RuntimeError) as error:

@@ -65,7 +65,7 @@ def load_tokenizer(name: str, pad_token: str = "") -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise TokenizerError(
             f"no tokeniser for model {name!r}: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form, or "

@@ -134,7 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from transformers import AutoModelForCausalLM
 
-    model: Any = AutoModelForCausalLM.from_pretrained(asked.model, dtype=dtype)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        asked.model, dtype=dtype, use_safetensors=True, trust_remote_code=False
+    )
     engine: Engine
     if asked.engine == "vllm":
         from .vllm import VLLMEngine
