@@ -18,6 +18,7 @@ import onnx
 import onnxruntime as ort
 import torch
 import yaml
+from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot, mjcf
 from gaitway_tasks.signals import signals_of
@@ -211,11 +212,8 @@ def strip_origin(proto: onnx.ModelProto) -> None:
 
 
 def open_session(path: Path) -> ort.InferenceSession:
-    """A quiet single-threaded session."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return ort.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    """A quiet single-threaded session of a graph made in this process."""
+    return open_graph(path.read_bytes(), path, own=True)
 
 
 def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:

@@ -28,8 +28,8 @@ FIELDS = 2_000_000
 """Most fields of the encoding that are looked at."""
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 """Of the operations that onnxruntime brings along."""
-ENDLESS = {"Loop", "Scan"}
-"""Operations that repeat a graph as often as a number in the file says, and may do so while it is loaded."""
+ENDLESS = {"Loop"}
+"""Operations that repeat a graph as often as a number says. Scan repeats as often as a tensor has rows."""
 MEMORY = 2 * GIB
 
 _TYPES = {
@@ -189,7 +189,7 @@ class _Walk:
             elif number == 5:
                 self._attribute(value, into, level)
         if operation in ENDLESS:
-            raise self.fail(f"has a {operation}, which may repeat without end: export the policy without loops")
+            raise self.fail(f"has a {operation}, which may repeat without end: export the policy without it")
         into.calls.append((domain, operation))
 
     def _attribute(self, message: memoryview, into: _Body, level: int) -> None:

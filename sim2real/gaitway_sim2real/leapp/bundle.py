@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
+from gaitway_files.archives import parse_npz
+from gaitway_files.graphs import open_graph
+from gaitway_files.reading import FileError, read_bytes
 from gaitway_files.writing import whole_folder
 from numpy.typing import NDArray
 
 from ..contract import Action, BundleError, Contract, Signal, TermLayout, is_bundle, sha256
-from ..export import UNITS, open_session
+from ..export import UNITS
 from ..golden import Signals, plausible_signals, record_golden
-from ..onboard.contract import MEASURED, OUTPUTS
+from ..onboard.contract import FILE_BYTES, MEASURED, OUTPUTS
 from .connect import Connections, connect
 from .graph import ActionMap, bundle_graph, last_action, same_graphs, state_dim
 from .guess import Guess, guess
@@ -66,15 +68,18 @@ def _write_ours(package: LeappPackage, side: Path, folder: Path) -> None:
     """The bundle from whose policy the package was made, with the package's graph in place of its own."""
     contract = Contract.load(side)
     connections = connect(package, contract.joint_names)
+    content = {}
     for name in ("robot.xml", "io_descriptors.yaml", "golden.npz"):
-        if sha256((side / name).read_bytes()) != contract.files[name]:
+        content[name] = read_bytes(side / name, FILE_BYTES)
+        if sha256(content[name]) != contract.files[name]:
             raise LeappError(f"{side / name} has been edited since export: export the policy again")
-        shutil.copyfile(side / name, folder / name)
+        (folder / name).write_bytes(content[name])
     widths = {signal.name: int(signal.shape[1]) for signal in contract.inputs if signal.name != "state"}
     _check_inputs(package, connections, widths)
     _save_graph(package, connections, widths, None, folder)
-    with np.load(folder / "golden.npz") as archive:
-        recorded = {name: archive[name] for name in archive.files}
+    recorded = parse_npz(content["golden.npz"], side / "golden.npz", limit=FILE_BYTES)
+    if missing := [name for name in (*widths, "joint_pos_target", "action") if name not in recorded]:
+        raise LeappError(f"{side / 'golden.npz'} is not a recording of this policy: it has no {missing[0]}")
     signals = {name: recorded[name][:, None] for name in widths}
     replayed = _record(folder, signals, state_dim(package))
     for name in ("joint_pos_target", "action"):
@@ -176,7 +181,11 @@ def _check_height_scan(package: LeappPackage, connections: Connections) -> None:
 
 def _record(folder: Path, signals: Signals, state: int) -> Signals:
     """Run the graph on ``signals``, (T, 1, d), and keep the recording."""
-    golden = record_golden(open_session(folder / "policy.onnx"), signals, state)
+    try:
+        session = open_graph(read_bytes(folder / "policy.onnx"), "the package's graph")
+    except FileError as error:
+        raise LeappError(str(error)) from None
+    golden = record_golden(session, signals, state)
     if not all(np.isfinite(values).all() for values in golden.values()):
         raise LeappError("the package's outputs are not finite on plausible signals: its weights are broken")
     np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)

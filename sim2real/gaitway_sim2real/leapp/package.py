@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,23 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-import yaml
+from gaitway_files.graphs import check_graph, open_graph
+from gaitway_files.reading import FileError, MissingFile, read_bytes
+from gaitway_files.yaml_files import parse_yaml, read_yaml
 from numpy.typing import NDArray
 
 from ..contract import sha256
+from ..onboard.contract import FILE_BYTES
 from .semantics import CONNECTION
 
 SIDE_FOLDER = "gaitway"
 """Where a package written here keeps what LEAPP has no place for: contract, recording, descriptors, robot model."""
 
 DTYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64, "bool": np.bool_}
+
+
+MAX_WIDTH = 1_000_000
+"""Most numbers of a tensor of one robot; a height scan has some hundreds."""
 
 
 class LeappError(ValueError):
@@ -96,8 +104,11 @@ class LeappPackage:
         description = find_description(Path(path))
         if description is None:
             raise LeappError(f"{path} is no LEAPP package: it has no YAML with the keys models and pipeline")
-        text = description.read_bytes()
-        data = yaml.safe_load(text)
+        text = _read_file(description)
+        try:
+            data = parse_yaml(text, description)
+        except FileError as error:
+            raise LeappError(str(error)) from None
         models, pipeline = data["models"], data["pipeline"]
         if len(models) != 1:
             raise LeappError(
@@ -107,7 +118,9 @@ class LeappPackage:
         node, model = next(iter(models.items()))
         try:
             return cls._read(description, node, model, pipeline, sha256(text))
-        except (KeyError, TypeError, AttributeError) as error:
+        except LeappError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise LeappError(f"{description} is not as leapp writes it ({error!r}): export the policy again") from None
 
     @classmethod
@@ -130,6 +143,10 @@ class LeappPackage:
         content = _read_file(folder / parameters["model_path"])
         if sha256(content) != parameters["sha256sum"]:
             raise LeappError(f"{folder / parameters['model_path']} is not the file that {description.name} describes")
+        try:
+            check_graph(content, folder / parameters["model_path"])
+        except FileError as error:
+            raise LeappError(str(error)) from None
         frequency = (pipeline.get("configs") or {}).get("frequency")
         return cls(
             path=folder,
@@ -147,13 +164,10 @@ class LeappPackage:
 
 def open_model(model: bytes) -> onnxruntime.InferenceSession:
     """A quiet session of one thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises a family of types without a public base
-        raise LeappError(f"the package's model is not a graph that onnxruntime can run: {error}") from None
+        return open_graph(model, "the package's model")
+    except FileError as error:
+        raise LeappError(str(error)) from None
 
 
 def is_leapp(path: str | Path) -> bool:
@@ -172,17 +186,20 @@ def find_description(path: Path) -> Path | None:
 
 def _describes_graph(path: Path) -> bool:
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError):
+        data = read_yaml(path)
+    except FileError:
         return False
     return isinstance(data, dict) and isinstance(data.get("models"), dict) and isinstance(data.get("pipeline"), dict)
 
 
 def _tensor(row: dict[str, Any]) -> LeappTensor:
+    shape = tuple(int(size) for size in row["shape"])
+    if not all(0 < size <= MAX_WIDTH for size in shape) or math.prod(shape) > MAX_WIDTH:
+        raise LeappError(f"tensor {row['name']} has the shape {list(shape)}; at most {MAX_WIDTH} numbers are read")
     axes = [axis for axis in row.get("element_names") or [] if isinstance(axis, list)]
     return LeappTensor(
         name=row["name"],
-        shape=tuple(int(size) for size in row["shape"]),
+        shape=shape,
         dtype=row["dtype"],
         kind=row.get("kind"),
         elements=tuple(map(str, axes[-1])) if axes else None,
@@ -192,9 +209,13 @@ def _tensor(row: dict[str, Any]) -> LeappTensor:
 
 def _initial_values(folder: Path, name: str | None, tensors: list[LeappTensor]) -> dict[str, NDArray[Any]]:
     """Zero for a feedback input that the file does not name, as leapp's own runtime has it."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    stored = load(_read_file(folder / name)) if name else {}
+    try:
+        stored = load(_read_file(folder / name)) if name else {}
+    except SafetensorError as error:
+        raise LeappError(f"{folder / str(name)} is no file of tensors: {error}") from None
     values = {key.rpartition("/")[2]: value for key, value in stored.items()}
     initial = {}
     for tensor in tensors:
@@ -211,6 +232,8 @@ def _initial_values(folder: Path, name: str | None, tensors: list[LeappTensor]) 
 
 def _read_file(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise LeappError(f"the LEAPP package lacks {path.name}: {error.strerror} ({path})") from None
+        return read_bytes(path, FILE_BYTES)
+    except MissingFile:
+        raise LeappError(f"the LEAPP package lacks {path.name} ({path})") from None
+    except FileError as error:
+        raise LeappError(str(error)) from None

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gaitway_files.reading import MIB, FileError, MissingFile, as_text, read_bytes
 from gaitway_files.writing import write_text
+from gaitway_files.yaml_files import parse_yaml
 
 from .schema import CONTRACT_SCHEMA, problems
 
@@ -26,6 +28,8 @@ MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
 ESTIMATED = ("base_lin_vel", "height_scan")
 """Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
 OUTPUTS = ("joint_pos_target", "action", "next_state")
+FILE_BYTES = 256 * MIB
+"""Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 
@@ -196,14 +200,13 @@ class Contract:
         if not bundle.is_dir():
             raise BundleError(f"no bundle at {bundle}: " + ("it is a file" if bundle.exists() else "no such folder"))
         path = bundle / CONTRACT_FILE
-        text = _read(path).decode("utf-8", "replace")
+        try:
+            text = as_text(_read(path), path)
+            data = parse_yaml(text, path)
+        except FileError as error:
+            raise BundleError(f"{error}: {WHAT_TO_DO}") from None
         body, seal, stated = text.rpartition(f"\n{SEAL}")
         body += "\n"
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise BundleError(f"{path} is truncated or not YAML ({reason}): {WHAT_TO_DO}") from None
         if isinstance(data, dict) and data.get("gaitway_contract", CONTRACT_VERSION) != CONTRACT_VERSION:
             raise BundleError(
                 f"{path}: gaitway_contract is {data['gaitway_contract']!r} and this Gaitway reads version "
@@ -247,11 +250,11 @@ def sha256(content: bytes) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return read_bytes(path, FILE_BYTES)
+    except MissingFile:
         raise BundleError(f"{path.parent} is not a complete bundle: {path.name} is missing: {WHAT_TO_DO}") from None
-    except OSError as error:
-        raise BundleError(f"cannot read {path}: {error.strerror}") from None
+    except FileError as error:
+        raise BundleError(str(error)) from None
 
 
 def _check(data: Any, where: str | Path) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from gaitway_files.archives import parse_npz
+from gaitway_files.graphs import open_graph
+from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
-from .contract import OUTPUTS, WHAT_TO_DO, BundleError, Contract, verify_files
+from .contract import FILE_BYTES, OUTPUTS, WHAT_TO_DO, BundleError, Contract, verify_files
 from .interface import Array, Signals
 
 GOLDEN_TOLERANCE = 1e-5  # absolute below 1, relative above
@@ -181,15 +182,10 @@ def _share(array: NDArray[np.float32]) -> ort.OrtValue:
 
 
 def _open(content: bytes, bundle: Path, inputs: tuple[str, ...]) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
     try:
-        session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        raise BundleError(
-            f"{bundle / 'policy.onnx'} cannot be loaded by onnxruntime {ort.__version__}: {error}"
-        ) from None
+        session = open_graph(content, bundle / "policy.onnx")
+    except FileError as error:
+        raise BundleError(f"{error}: {WHAT_TO_DO}") from None
     found = tuple(item.name for item in session.get_inputs()), tuple(item.name for item in session.get_outputs())
     if found != (inputs, OUTPUTS):
         raise BundleError(f"{bundle / 'policy.onnx'} has inputs and outputs {found}; expected {(inputs, OUTPUTS)}")
@@ -199,14 +195,17 @@ def _open(content: bytes, bundle: Path, inputs: tuple[str, ...]) -> ort.Inferenc
 def _read_golden(content: bytes, path: Path, contract: Contract) -> dict[str, NDArray[np.float32]]:
     widths = {signal.name: signal.shape[1] for signal in contract.inputs + contract.outputs}
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            golden = {name: archive[name] for name in widths}
-    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
-        raise BundleError(f"{path} is not a recording of this policy ({error}): {WHAT_TO_DO}") from None
-    steps = len(golden["state"])
+        golden = parse_npz(content, path, limit=FILE_BYTES)
+    except FileError as error:
+        raise BundleError(f"{error}: {WHAT_TO_DO}") from None
+    if missing := [name for name in widths if name not in golden]:
+        raise BundleError(f"{path} is not a recording of this policy: it has no {missing[0]}: {WHAT_TO_DO}")
+    golden = {name: golden[name] for name in widths}
+    steps = len(golden["state"]) if golden["state"].ndim else 0
     for name, values in golden.items():
-        if values.shape != (steps, widths[name]) or not steps:
+        if values.shape != (steps, widths[name]) or not steps or values.dtype.kind != "f":
             raise BundleError(
-                f"{path}: {name} has shape {values.shape}, expected (steps, {widths[name]}): {WHAT_TO_DO}"
+                f"{path}: {name} has shape {values.shape} of {values.dtype}, expected (steps, {widths[name]}) of "
+                f"float32: {WHAT_TO_DO}"
             )
     return golden

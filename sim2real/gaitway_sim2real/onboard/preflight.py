@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
+from gaitway_files.archives import parse_npz
+from gaitway_files.reading import FileError
+from gaitway_files.yaml_files import parse_yaml
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.hardware import Hardware
 
-from .contract import CONTRACT_FILE, WHAT_TO_DO, Contract, sha256, verify_files
+from .contract import CONTRACT_FILE, FILE_BYTES, WHAT_TO_DO, Contract, sha256, verify_files
 from .interface import DeployError
 from .verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
 
@@ -63,7 +64,11 @@ def _joints(contract: Contract, hardware: Hardware) -> Iterator[str]:
 
 def _order(contract: Contract, files: dict[str, bytes]) -> Iterator[str]:
     """Joint names are all that leads from numbers to motors, so the bundle's other files must tell the same order."""
-    descriptors = yaml.safe_load(files.get("io_descriptors.yaml", b"{}"))
+    try:
+        descriptors = parse_yaml(files["io_descriptors.yaml"], "io_descriptors.yaml")
+        golden = parse_npz(files["golden.npz"], "golden.npz", limit=FILE_BYTES)
+    except FileError as error:
+        raise DeployError(f"{error}: {WHAT_TO_DO}") from None
     for where, names in _joint_lists(descriptors):
         if names != list(contract.joint_names):
             yield (
@@ -71,8 +76,11 @@ def _order(contract: Contract, files: dict[str, bytes]) -> Iterator[str]:
                 f"io_descriptors.yaml ({where}) in the order {', '.join(map(str, names))}: {WHAT_TO_DO}"
             )
             return
-    with np.load(io.BytesIO(files["golden.npz"]), allow_pickle=False) as golden:
-        recorded, action = golden["joint_pos_target"].astype(float), golden["action"].astype(float)
+    recorded, action = (golden.get(name, np.zeros(0)) for name in ("joint_pos_target", "action"))
+    if recorded.shape != action.shape or action.shape[1:] != (contract.num_joints,) or not len(action):
+        yield f"golden.npz is not a recording of {contract.num_joints} joints: {WHAT_TO_DO}"
+        return
+    recorded, action = recorded.astype(float), action.astype(float)
     law = contract.action
     if law.raw_clip is not None:
         action = np.clip(action, -law.raw_clip, law.raw_clip)
@@ -92,12 +100,12 @@ def _joint_lists(descriptors: Any) -> Iterator[tuple[str, list[Any]]]:
     """What io_descriptors.yaml says of all joints, action first; a term may read some of them only."""
     if not isinstance(descriptors, dict):
         return
-    for row in descriptors.get("actions") or ():
-        if names := row.get("joint_names"):
-            yield "actions", names
-    for name, row in (descriptors.get("articulations") or {}).items():
-        if names := row.get("joint_names"):
-            yield name, names
+    actions, robots = descriptors.get("actions"), descriptors.get("articulations")
+    rows = [("actions", row) for row in (actions if isinstance(actions, list) else ())]
+    rows += [(str(name), row) for name, row in (robots.items() if isinstance(robots, dict) else ())]
+    for where, row in rows:
+        if isinstance(row, dict) and isinstance(names := row.get("joint_names"), list) and names:
+            yield where, names
 
 
 def _limits(contract: Contract, hardware: Hardware) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
+from gaitway_files.graphs import GRAPH_BYTES, open_graph
+from gaitway_files.reading import FileError, read_bytes
 
 from ..contract import BundleError, Contract
 
@@ -14,13 +15,10 @@ class BatchedPolicy:
     """The bundle's graph with its recurrent state, for N robots. Float32 throughout, as on the robot."""
 
     def __init__(self, path: Path, contract: Contract, num_envs: int) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises a family of types without a public base
-            raise BundleError(f"{path} is not an ONNX graph that onnxruntime can run: {error}") from None
+            self._session = open_graph(read_bytes(path, GRAPH_BYTES), path)
+        except FileError as error:
+            raise BundleError(str(error)) from None
         self._outputs = [signal.name for signal in contract.outputs]
         for kind, wanted, found in (
             ("input", {signal.name for signal in contract.inputs}, {i.name for i in self._session.get_inputs()}),

@@ -5,14 +5,22 @@ The only module of this package that needs MuJoCo; it is imported by the worlds 
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import mujoco
 import numpy as np
+from gaitway_files.contained import contained
+from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf
+from gaitway_files.reading import GIB, FileError, read_bytes
 
 from .parameters import RobotParameters
 from .robot import ActuatorLaw, DCMotor, Robot
+
+COMPILER_BYTES = 4 * GIB
+"""Most memory that MuJoCo may take for a robot and its meshes."""
 
 
 class ModelError(ValueError):
@@ -20,14 +28,43 @@ class ModelError(ValueError):
 
 
 def load_spec(path: str | Path) -> mujoco.MjSpec:
-    """Parse an MJCF file."""
+    """Parse an MJCF file. One that is not ours is looked through, and compiled in a process with limits, before."""
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"no MJCF file at {path}")
     try:
+        content = read_bytes(path, MODEL_BYTES)
+        digest = hashlib.sha256(content).digest()
+        if digest not in _ours() and (path.resolve(), digest) not in _tried:
+            check_mjcf(path)
+            contained(functools.partial(_try, path), path, "compiling it", memory=COMPILER_BYTES)
+            _tried.add((path.resolve(), digest))
+    except FileError as error:
+        raise ModelError(str(error)) from None
+    try:
         return mujoco.MjSpec.from_file(str(path))
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path} is not a valid MJCF: {error}") from error
+
+
+_tried: set[tuple[Path, bytes]] = set()
+"""Models that were compiled in a copy of this process, by the digest of what they were then."""
+
+
+@functools.cache
+def _ours() -> frozenset[bytes]:
+    """Digests of the robots that Gaitway brings along; they refer to no other file."""
+    return frozenset(hashlib.sha256(path.read_bytes()).digest() for path in Path(__file__).parent.glob("*.xml"))
+
+
+def _try(path: Path) -> None:
+    """Compile a model and make room for its simulation; what is wrong with it otherwise is told by who uses it."""
+    try:
+        model = mujoco.MjSpec.from_file(str(path)).compile()
+        mujoco.mj_forward(model, mujoco.MjData(model))
+    except (ValueError, mujoco.FatalError) as error:
+        if "alloc" in str(error).lower():
+            raise
 
 
 def set_actuators(

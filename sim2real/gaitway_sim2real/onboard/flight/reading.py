@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+from gaitway_files.json_files import parse_json
+from gaitway_files.packed import unpack
+from gaitway_files.reading import GIB, MIB, FileError, one_line, open_regular
 from mcap.exceptions import InvalidMagic
 from mcap.records import Attachment, Channel, Chunk, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader, breakup_chunk
@@ -22,6 +27,15 @@ from ..interface import Health, Remote, Signals
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
 from .messages import BUTTONS, CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
+
+FLIGHT_BYTES = 16 * GIB
+"""Most of a file; the recorder keeps a flight within 2 GB."""
+BLOCK_BYTES = 16 * MIB
+"""Most that one chunk unpacks to; ours have 256 kB."""
+UNPACKED_BYTES = 16 * GIB
+UNPACKED_START, UNPACKED_RATIO = 64 * MIB, 100
+"""A file unpacks to this much, and so many times its size, at most; a robot that stands still reaches a tenth."""
+MODE_CHARACTERS = 256
 
 CHANNELS = {topic: channel for channel, topic in TOPICS.items()}
 
@@ -171,6 +185,16 @@ def read_flight(path: str | Path) -> Flight:
     path = Path(path)
     if not path.is_file():
         raise FlightError(f"no flight at {path}" + (": it is a folder" if path.is_dir() else ""))
+    try:
+        return _read(path)
+    except FlightError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else one_line(error)
+        raise FlightError(f"{path} is damaged: what it says of its records makes no sense ({reason})") from None
+
+
+def _read(path: Path) -> Flight:
     last = _Part(path)
     if not last.metadata:
         raise FlightError(f"{path} is an MCAP file, but no flight of Gaitway's recorder")
@@ -186,7 +210,7 @@ def read_flight(path: str | Path) -> Flight:
     streams = {channel: _columns(channel, parts, last.told(channel)) for channel in (STATE, FRAME, POLICY)}
     return Flight(
         path=path,
-        joint_names=tuple(json.loads(last.metadata["joint_names"])),
+        joint_names=_joint_names(parse_json(last.metadata["joint_names"], f"{path}: joint_names")),
         metadata=last.metadata,
         contract_yaml=last.attachments.get(CONTRACT_FILE),
         state=streams[STATE],
@@ -196,6 +220,22 @@ def read_flight(path: str | Path) -> Flight:
         truncated=any(part.truncated for part in parts),
         trouble=last.end.get("trouble", ""),
     )
+
+
+class _Bounded:
+    """A file of which no more is asked than is left of it, whatever lengths stand in it."""
+
+    def __init__(self, stream: IO[bytes]):
+        self.stream, self.end = stream, os.fstat(stream.fileno()).st_size
+
+    def read(self, length: int = -1) -> bytes:
+        return self.stream.read(min(length, max(0, self.end - self.stream.tell())))
+
+
+def _joint_names(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FlightError("joint_names in the flight's metadata is no list of names")
+    return tuple(names)
 
 
 @dataclass
@@ -214,9 +254,11 @@ class _Part:
 
     def __post_init__(self) -> None:
         try:
-            with open(self.path, "rb") as stream:
-                for record in self._records(StreamReader(stream, emit_chunks=True)):
+            with open(open_regular(self.path, FLIGHT_BYTES), "rb") as stream:
+                for record in self._records(StreamReader(_Bounded(stream), emit_chunks=True)):
                     self._take(record)
+        except FileError as error:
+            raise FlightError(str(error)) from None
         except InvalidMagic:
             if not self.metadata:
                 raise FlightError(f"{self.path} is not an MCAP file") from None
@@ -227,12 +269,16 @@ class _Part:
             raise FlightError(f"{self.path} is cut off before its first record: nothing can be recovered")
 
     def _records(self, reader: StreamReader) -> Iterator[object]:
+        most = min(UNPACKED_BYTES, UNPACKED_START + UNPACKED_RATIO * self.path.stat().st_size)
         for record in reader.records:
             if not isinstance(record, Chunk):
                 yield record
                 continue
+            if (most := most - record.uncompressed_size) < 0:
+                raise FileError(self.path, "unpacks to more than a flight of its size could: it is damaged, or forged")
             try:
-                inside = breakup_chunk(record, validate_crc=True)
+                data = unpack(record.data, record.compression, record.uncompressed_size, self.path, BLOCK_BYTES)
+                inside = breakup_chunk(dataclasses.replace(record, data=data, compression=""), validate_crc=True)
             except Exception:  # one damaged chunk does not take those after it along
                 self.truncated = True
                 continue
@@ -293,7 +339,10 @@ def _block(layout: Layout, messages: list[Message]) -> dict[str, NDArray]:
         for bit, name in enumerate(layout.optional):
             values[f"has_{name}"] = (present >> bit & 1).astype(bool)
     if layout.text:
-        values[layout.text] = np.array([unpack_string(message.data, dtype.itemsize)[0] for message in messages])
+        texts = [unpack_string(message.data, dtype.itemsize)[0] for message in messages]
+        if max(map(len, texts)) > MODE_CHARACTERS:
+            raise FlightError(f"{layout.name}: {layout.text} has more than {MODE_CHARACTERS} characters")
+        values[layout.text] = np.array(texts)
     return values
 
 
