@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import subprocess
@@ -16,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.children import ending_with_us
+from gaitway_files.json_files import read_json
+from gaitway_files.reading import FileError
 from gaitway_files.writing import open_to_append
 
+from .errors import RunError
 from .interrupt import StopRequest, stop_requests
+from .rows import parse_rows
 from .runs import RECORD, family
 
 ATTEMPTS = 3
@@ -50,8 +53,8 @@ class Job:
     def record(self) -> dict[str, Any]:
         """What the run has written about itself; nothing if it has not begun."""
         try:
-            record = json.loads((self.folder / RECORD).read_text("utf-8"))
-        except (OSError, ValueError):
+            record = read_json(self.folder / RECORD, nan=True)
+        except FileError:
             return {}
         return record if isinstance(record, dict) else {}
 
@@ -138,9 +141,8 @@ def _result(job: Job) -> str:
     record = job.record()
     text = f"{record['steps']:,} steps in {record['wall_time_s']:.0f} s"
     try:
-        rows = (job.folder / "evaluations.jsonl").read_text("utf-8").splitlines()
-        returns = json.loads(rows[-1])["returns"]
-    except (OSError, ValueError, LookupError):
+        returns = parse_rows(job.folder / "evaluations.jsonl").rows[-1]["returns"]
+    except (RunError, LookupError):
         return text
     return f"{text}, evaluation {sum(returns) / len(returns):.2f} over {len(returns)} episodes"
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.json_files import parse_json
+from gaitway_files.reading import GIB, FileError, read_lines
+
 from .errors import RunError
+
+ROWS_BYTES = 8 * GIB
+"""Most of a file of rows; a million iterations have 2 GB."""
 
 
 class RunWarning(UserWarning):
@@ -34,22 +39,24 @@ class Rows:
 
 def parse_rows(path: Path, *numbers: str) -> Rows:
     """Every row of a file that has these ``numbers``; :class:`RunError` if the file cannot be read at all."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror or error}") from None
     found = Rows(path)
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict) and all(isinstance(row.get(name), int | float) for name in numbers):
-            found.rows.append(row)
-        elif number < len(lines):
-            found.damaged[number] = line
+    try:
+        for number, line in enumerate(read_lines(path, ROWS_BYTES), 1):
+            row = _row(line)
+            if isinstance(row, dict) and all(isinstance(row.get(name), int | float) for name in numbers):
+                found.rows.append(row)
+            elif line.endswith(b"\n"):
+                found.damaged[number] = line.removesuffix(b"\n")
+    except FileError as error:
+        raise RunError(f"cannot read {path}: {error.reason}") from None
     return found
+
+
+def _row(line: bytes) -> Any:
+    try:
+        return parse_json(line, "row", nan=True)  # of a training that diverged
+    except FileError:
+        return None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

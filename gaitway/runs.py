@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import datetime
 import json
-import pickle
 import shutil
 import sys
 import warnings
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.json_files import read_json
+from gaitway_files.reading import DamagedFile, FileError, MissingFile
 from gaitway_files.writing import open_to_append
 
 from . import provenance
@@ -194,25 +194,12 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises :class:`DamagedCheckpoint` for one that was cut short or altered, :class:`RunError` for any other reason.
     """
-    import torch
-
     try:
-        with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
-        if bad is not None:
-            raise DamagedCheckpoint(f"checkpoint {path} is damaged: {bad} does not match its checksum")
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise RunError(f"cannot read checkpoint {path}: {error.strerror or error}") from None
-    except pickle.UnpicklingError as error:
-        reason = str(error).splitlines()[0]
-        raise RunError(f"checkpoint {path} holds more than tensors and plain data, or is altered: {reason}") from None
-    except MemoryError:
-        raise RunError(f"not enough memory for checkpoint {path} of {path.stat().st_size / 2**20:,.0f} MiB") from None
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, NotImplementedError, ValueError) as error:
-        if isinstance(error, RunError):
-            raise
-        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {_what_is_wrong(path, error)}") from None
+        state = load_checkpoint(path)
+    except DamagedFile as error:
+        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {error.reason}") from None
+    except FileError as error:
+        raise RunError(f"checkpoint {path} {error.reason}") from None
     version = state.get("gaitway_run") if isinstance(state, dict) else None
     if version is None:
         raise RunError(f"{path} is a file of PyTorch, but no checkpoint of Gaitway: it names no run format")
@@ -222,19 +209,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             "Gaitway that made it"
         )
     return state
-
-
-def _what_is_wrong(path: Path, error: Exception) -> str:
-    """Why an archive cannot be opened: cut short, or none from the beginning."""
-    with open(path, "rb") as file:
-        begin = file.read(4)
-    if not begin:
-        return "it is empty"
-    if isinstance(error, zipfile.BadZipFile):
-        if begin.startswith(b"PK"):
-            return f"it was cut short after {path.stat().st_size:,} bytes ({error})"
-        return f"it does not begin as a checkpoint does ({error})"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def is_run(path: Path) -> bool:
@@ -288,16 +262,14 @@ def _read_record(path: Path) -> dict[str, Any]:
     """``run.json`` of a folder, of whatever format."""
     file = path / RECORD
     try:
-        record = json.loads(file.read_text("utf-8"))
+        record = read_json(file, nan=True)
         if not isinstance(record, dict) or "gaitway_run" not in record:
-            raise ValueError("it has no gaitway_run")
-    except FileNotFoundError:
+            raise FileError(file, "it has no gaitway_run")
+    except MissingFile:
         there = f" and {CHECKPOINTS}/ alone does not say what was trained" if (path / CHECKPOINTS).is_dir() else ""
         raise RunError(f"{path} is not a run folder: it has no {RECORD}{there}") from None
-    except OSError as error:
-        raise RunError(f"cannot read {file}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{file} is damaged: it is not the record of a run ({error})") from None
+    except FileError as error:
+        raise RunError(f"{file} is damaged: it is not the record of a run ({error.reason})") from None
     return record
 
 

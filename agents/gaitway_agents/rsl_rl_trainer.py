@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import io
-import pickle
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.reading import FileError
 from gaitway_files.writing import whole_file
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -256,10 +257,9 @@ def _explained_variance(storage: Any) -> float:
 
 def _read_checkpoint(path: str | Path, device: torch.device) -> dict[str, Any]:
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"{path} is no checkpoint that can be read: {reason}") from error
+        state = load_checkpoint(path, device)
+    except FileError as error:
+        raise ValueError(f"{path} is no checkpoint that can be read: {error.reason}") from None
     needed = ("actor_state_dict", "critic_state_dict", "optimizer_state_dict", "iter")
     missing = [name for name in needed if not isinstance(state, dict) or name not in state]
     if missing:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
+from gaitway_files.reading import FileError, MissingFile
+from gaitway_files.yaml_files import parse_yaml, read_yaml
 
 from ..errors import RunError, UserError, nearest
 from ..runs import RECORD, RunFolder, is_run
@@ -194,11 +195,11 @@ def _same_measure(runs: list[Run], left_out: list[LeftOut]) -> tuple[list[Run], 
 def _read_config(run: Path) -> dict[str, Any]:
     path = run / CONFIG
     try:
-        tree = yaml.load(path.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except FileNotFoundError:
+        tree = read_yaml(path)
+    except MissingFile:
         raise NothingToCompare(f"it has no {CONFIG}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RunError(f"{CONFIG} cannot be read: {' '.join(str(error).split())}") from None
+    except FileError as error:
+        raise RunError(f"{CONFIG} cannot be read: {error.reason}") from None
     if not isinstance(tree, dict):
         raise RunError(f"{CONFIG} is damaged: it is not a mapping")
     return flatten(tree)
@@ -220,12 +221,15 @@ def _check_key(headers: list[Header], key: str, option: str) -> None:
 
 
 def _parse(value: str) -> Any:
-    for read in (int, float, yaml.safe_load):  # YAML 1.1 takes 1e-3 for text
+    for read in (int, float):  # YAML 1.1 takes 1e-3 for text
         try:
             return read(value)
-        except (ValueError, yaml.YAMLError):
+        except ValueError:
             continue
-    return value
+    try:
+        return parse_yaml(value, "the value")
+    except FileError:
+        return value
 
 
 def text_of(value: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
+from gaitway_files.yaml_files import read_yaml
 
 from ..errors import UserError
 from .atari_scores import RANDOM_AND_HUMAN, game_of
@@ -73,9 +73,9 @@ def _read_references(path: Path) -> dict[str, tuple[float, float]]:
     if not path.is_file():
         raise UserError(f"--normalize {path}: use {', '.join(CHOICES)} or a YAML file of 'task: [low, high]'")
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
+        data = read_yaml(path)
         return {str(task): (float(low), float(high)) for task, (low, high) in data.items()}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise UserError(f"--normalize {path}: it must hold 'task: [low, high]' for each task") from None
 
 

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.json_files import read_json
+from gaitway_files.reading import GIB, MissingFile
 from gaitway_tasks.language.answers import final_answer
 
 from ..errors import RunError
@@ -30,6 +32,10 @@ FORMAT = "format"
 RIGHT = 1.0 - 1e-6
 BATCH = 256
 """Answers that are scored at a time, so that a long evaluation shows its progress."""
+
+
+EVALUATION_BYTES = GIB
+"""Most of a file of answers; a thousand problems with eight answers each have 20 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +148,13 @@ class Evaluation:
     @classmethod
     def load(cls, path: Path) -> Evaluation:
         try:
-            tree = json.loads(path.read_text("utf-8"))
+            tree = read_json(path, limit=EVALUATION_BYTES, nan=True)
             tree.pop("measures")
             problems = tuple(_problem(problem) for problem in tree.pop("problems"))
             return cls(problems=problems, **tree)
-        except OSError as error:
-            raise RunError(f"cannot read {path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError):
+        except MissingFile:
+            raise RunError(f"cannot read {path}: no such file") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise RunError(f"{path} is damaged, or no evaluation: make it anew with gaitway evaluate") from None
 
 

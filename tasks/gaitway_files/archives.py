@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import os
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .reading import GIB, FileError, one_line, read_bytes, size
+from .reading import GIB, DamagedFile, FileError, one_line, read_bytes, size
 
 ARRAYS = 256
 """Most arrays of an archive."""
@@ -46,25 +47,31 @@ def open_zip(
     """
     try:
         if (listed := _contents_bytes(file)) > members * _ENTRY_BYTES:
-            raise FileError(name, f"has a table of contents of {size(listed)}; at most {members} members are read")
+            raise DamagedFile(name, f"has a table of contents of {size(listed)}; at most {members} members are read")
         with zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
             if len(infos) > members:
-                raise FileError(name, f"has {len(infos)} members; at most {members} are read")
+                raise DamagedFile(name, f"has {len(infos)} members; at most {members} are read")
             if twice := len(infos) - len({info.filename for info in infos}):
-                raise FileError(name, f"lists {twice} of its members twice")
+                raise DamagedFile(name, f"lists {twice} of its members twice")
             total = sum(info.file_size for info in infos)
             if total > limit:
-                raise FileError(name, f"unpacks to {size(total)}; at most {size(limit)} are read")
+                raise DamagedFile(name, f"unpacks to {size(total)}; at most {size(limit)} are read")
             for info in infos:
                 packed = info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size
                 if packed and (stored or info.compress_type != zipfile.ZIP_DEFLATED):
-                    raise FileError(name, f"its member {info.filename[:60]!r} is compressed, as no such file's is")
+                    raise DamagedFile(name, f"its member {info.filename[:60]!r} is compressed, as no such file's is")
             yield archive
     except FileError:
         raise
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # not of a place that the archive names wrongly
+            raise FileError(name, f"cannot be read: {error.strerror}") from None
+        raise DamagedFile(name, f"it is damaged ({one_line(error)})") from None
     except _ODD as error:
-        raise FileError(name, f"is damaged or cut off ({one_line(error)})") from None
+        raise DamagedFile(
+            name, f"it was cut short after {file.seek(0, os.SEEK_END):,} bytes ({one_line(error)})"
+        ) from None
 
 
 def _contents_bytes(file: IO[bytes]) -> int:
@@ -88,7 +95,9 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: object) -
     with archive.open(info) as member:
         content = member.read(info.file_size)
         if len(content) != info.file_size or member.read(1):
-            raise FileError(name, f"its member {info.filename[:60]!r} is not of the {size(info.file_size)} it declares")
+            raise DamagedFile(
+                name, f"its member {info.filename[:60]!r} is not of the {size(info.file_size)} it declares"
+            )
     return content
 
 

@@ -11,10 +11,10 @@ import pickle
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .archives import open_zip, read_member
-from .reading import GIB, MIB, FileError, one_line, open_regular, size
+from .reading import GIB, MIB, DamagedFile, FileError, one_line, open_regular, size
 
 CHECKPOINT_BYTES = 1024 * GIB
 """Most of a checkpoint; a language model of 70 billion parameters with its optimiser has 840 GB."""
@@ -41,31 +41,43 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
     check_checkpoint(path)
     try:
         return torch.load(path, map_location=device, weights_only=True)
-    except torch.OutOfMemoryError:
+    except torch.OutOfMemoryError:  # of a GPU: a RuntimeError
         raise
-    except Exception as error:  # torch raises what its unpickler meets
-        raise FileError(path, f"is not a checkpoint of tensors: {one_line(error)}") from None
+    except MemoryError:
+        raise FileError(path, f"needs more memory than there is, {size(Path(path).stat().st_size)}") from None
+    except pickle.UnpicklingError as error:
+        raise FileError(path, f"holds more than tensors and plain data, or is altered: {one_line(error)}") from None
+    except Exception as error:  # torch raises what its reader meets
+        raise DamagedFile(path, one_line(error)) from None
 
 
 def check_checkpoint(path: str | Path) -> None:
     """Raise :class:`FileError` unless every tensor that the file names is in it, whole, as its checksums say."""
     with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
-        if file.read(4) != b"PK\3\4":
-            raise FileError(path, "is damaged, or no checkpoint as torch.save has written them since 1.6")
-        with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
-            sizes = {info.filename: info for info in archive.infolist()}
-            _check_places(sizes, path)
-            if (bad := archive.testzip()) is not None:
-                raise FileError(path, f"is damaged: {bad[:60]} does not match its checksum")
-            described = [name for name in sizes if name.count("/") == 1 and name.endswith("/data.pkl")]
-            if len(described) != 1:
-                raise FileError(path, "has no data.pkl: torch.save did not write it")
-            info = sizes[described[0]]
-            if info.file_size > DESCRIPTION_BYTES:
-                raise FileError(path, f"has a data.pkl of {size(info.file_size)}; at most {size(DESCRIPTION_BYTES)}")
-            content = read_member(archive, info, path)
-        folder = described[0].removesuffix("data.pkl")
-        _Inert(content, path, {name.removeprefix(folder): info.file_size for name, info in sizes.items()}).check()
+        _check(file, path)
+
+
+def _check(file: IO[bytes], path: str | Path) -> None:
+    if not (begin := file.read(4)):
+        raise DamagedFile(path, "it is empty")
+    if begin != b"PK\3\4":
+        raise DamagedFile(path, "it does not begin as a checkpoint does")
+    with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
+        sizes = {info.filename: info for info in archive.infolist()}
+        _check_places(sizes, path)
+        if (bad := archive.testzip()) is not None:
+            raise DamagedFile(path, f"{bad[:60]} does not match its checksum")
+        described = [name for name in sizes if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(described) != 1:
+            raise DamagedFile(path, "it has no data.pkl: torch.save did not write it")
+        info = sizes[described[0]]
+        if info.file_size > DESCRIPTION_BYTES:
+            raise DamagedFile(
+                path, f"its data.pkl has {size(info.file_size)}; at most {size(DESCRIPTION_BYTES)} are read"
+            )
+        content = read_member(archive, info, path)
+    folder = described[0].removesuffix("data.pkl")
+    _Inert(content, path, {name.removeprefix(folder): info.file_size for name, info in sizes.items()}).check()
 
 
 def _check_places(infos: dict[str, zipfile.ZipInfo], path: str | Path) -> None:
@@ -73,7 +85,7 @@ def _check_places(infos: dict[str, zipfile.ZipInfo], path: str | Path) -> None:
     end = 0
     for info in sorted(infos.values(), key=lambda info: info.header_offset):
         if info.header_offset < end:
-            raise FileError(path, f"is damaged: its member {info.filename[:60]!r} overlaps another")
+            raise DamagedFile(path, f"its member {info.filename[:60]!r} overlaps another")
         end = info.header_offset + 30 + info.compress_size
 
 
@@ -116,26 +128,26 @@ class _Inert(pickle._Unpickler):  # the one in C trusts the file with its memory
         except FileError:
             raise
         except _ODD as error:
-            raise FileError(self.path, f"is damaged: its data.pkl cannot be read ({one_line(error)})") from None
+            raise DamagedFile(self.path, f"its data.pkl cannot be read ({one_line(error)})") from None
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("torch") and name in ITEM_BYTES:
             return _Storage(name)
         if (module, name) in (("builtins", "bytearray"), ("__builtin__", "bytearray")):
-            raise FileError(self.path, "holds a bytearray; tensors and plain values are read")
+            raise DamagedFile(self.path, "it holds a bytearray; tensors and plain values are read")
         return _Thing
 
     def get_extension(self, code: int) -> None:
-        raise FileError(self.path, f"asks for the pickle extension {code}; tensors and plain values are read")
+        raise DamagedFile(self.path, f"it asks for the pickle extension {code}; tensors and plain values are read")
 
     def persistent_load(self, pid: Any) -> type[_Thing]:
         kind, storage, key, _, count = pid
         if kind != "storage" or not isinstance(storage, _Storage) or not isinstance(key, str | int):
-            raise FileError(self.path, "names a tensor in a way that torch.save does not")
+            raise DamagedFile(self.path, "it names a tensor in a way that torch.save does not")
         claimed = ITEM_BYTES[storage.name] * count if isinstance(count, int) else math.nan
         if (there := self.sizes.get(f"data/{key}")) is None or claimed != there:
-            raise FileError(
-                self.path, f"claims a tensor of {size(claimed)} under data/{key}, and holds "
+            raise DamagedFile(
+                self.path, f"it claims a tensor of {size(claimed)} under data/{key}, and holds "
                 f"{'none' if there is None else size(there)}"
             )  # fmt: skip
         return _Thing

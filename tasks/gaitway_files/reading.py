@@ -33,6 +33,10 @@ class FileError(ValueError):
         self.name, self.reason = str(name), reason
 
 
+class DamagedFile(FileError):
+    """A file that was cut short or altered since it was written."""
+
+
 class MissingFile(FileError):
     """There is no such file."""
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import io
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.archives import read_npz
+from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.writing import write_file
+
+from .spec import MAX_CONTROL_DT, PHYSICS_DT
 
 FORMAT = "gaitway_recording"
 VERSION = 1
@@ -120,7 +122,7 @@ class Recording:
         values = _read(path)
         if str(values.pop("format", "")) != FORMAT:
             raise RecordingError(f"{path} is no recording (it has no format {FORMAT!r}): make one with gaitway record")
-        if (version := values.pop("version", None)) is None or int(version) != VERSION:
+        if (version := values.pop("version", None)) is None or version.tolist() != VERSION:
             raise RecordingError(f"{path} has recording version {version}, this Gaitway reads {VERSION}: record again")
         fields = {field.name: field for field in dataclasses.fields(cls)}
         if unknown := sorted(values.keys() - fields.keys()):
@@ -136,6 +138,8 @@ class Recording:
             return cls(**{name: _value(name, array) for name, array in values.items()})
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+            raise RecordingError(f"{path}: its values make no sense ({' '.join(str(error).split())[:200]})") from None
 
 
 class RolloutBuffer:
@@ -164,17 +168,11 @@ class RolloutBuffer:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+        return read_npz(path)
+    except MissingFile:
         raise RecordingError(f"no recording at {path}: make one with gaitway record") from None
-    except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
-        raise RecordingError(f"{path} is no .npz archive of plain arrays, or is cut off ({reason})") from None
+    except FileError as error:
+        raise RecordingError(f"{path} is no .npz archive of plain arrays: {error.reason}") from None
 
 
 def _value(name: str, array: np.ndarray) -> Any:
@@ -219,7 +217,12 @@ def _check(recording: Recording) -> None:
         raise RecordingError(
             f"root_quat at step {t}, environment {n} is {recording.root_quat[t, n].tolist()}: no unit quaternion"
         )
-    ratio = recording.control_dt / recording.physics_dt if recording.physics_dt > 0 else 0.0
+    if not (PHYSICS_DT[0] <= recording.physics_dt <= PHYSICS_DT[1] and 0.0 < recording.control_dt <= MAX_CONTROL_DT):
+        raise RecordingError(
+            f"control_dt {recording.control_dt} s with physics_dt {recording.physics_dt} s: at most "
+            f"{MAX_CONTROL_DT:g}, and {PHYSICS_DT[0]:g} to {PHYSICS_DT[1]:g}"
+        )
+    ratio = recording.control_dt / recording.physics_dt
     if ratio < 1 - 1e-6 or abs(ratio - round(ratio)) > 1e-3:
         raise RecordingError(
             f"control_dt {recording.control_dt} is not a multiple of physics_dt {recording.physics_dt} (seconds)"

@@ -18,6 +18,21 @@ Params = Mapping[str, Any]
 Term = Callable[..., Any]
 
 
+PHYSICS_DT = 1e-5, 0.1
+"""Shortest and longest physics step [s]; stiff contacts are simulated at 1e-4, and 0.02 is coarse."""
+MAX_DECIMATION = 1000
+MAX_CONTROL_DT = 1.0
+"""Longest control step [s]; walking robots have 0.002 to 0.05."""
+MAX_EPISODE_S = 1e7
+"""Longest episode [s], four months."""
+MAX_HISTORY = 1000
+"""Most frames that an actor remembers; 100 is much."""
+MAX_SCAN_POINTS = 10_000
+"""Most points of a height scan."""
+MAX_TERRAIN_CELLS = 100_000_000
+"""Most cells of all tiles and the border; Isaac Lab's rough terrain has four million."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class UniformNoise:
     """Additive noise, uniform in ``[low, high]``, in the unit of the term it is added to."""
@@ -50,6 +65,10 @@ class ObservationGroup:
     terms: Mapping[str, ObservationTerm]
     history_length: int = 1
     enable_corruption: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.history_length <= MAX_HISTORY:
+            raise ValueError(f"history_length {self.history_length}: at most {MAX_HISTORY}, which no policy comes near")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +187,16 @@ class HeightScanner:
     size: tuple[float, float] = (1.6, 1.0)
     body: str | None = None
 
+    def __post_init__(self) -> None:
+        points = (
+            math.prod(length / self.resolution + 1.0 for length in self.size) if self.resolution > 0.0 else math.inf
+        )
+        if not points <= MAX_SCAN_POINTS:
+            raise ValueError(
+                f"height scanner with resolution {self.resolution:g} m over {self.size[0]:g} x {self.size[1]:g} m: "
+                f"that are {points:.3g} points, and {MAX_SCAN_POINTS} at most; Isaac Lab's has 187"
+            )
+
 
 SUB_TERRAINS = {
     "pyramid_stairs": ("step_height_range", "step_width", "platform_width", "border_width", "holes"),
@@ -218,6 +247,17 @@ class TerrainGenerator:
     def __post_init__(self) -> None:
         if not any(sub.proportion > 0 for sub in self.sub_terrains.values()):
             raise ValueError("a terrain generator needs a sub-terrain with a proportion above 0")
+        lengths = [
+            count * size + 2.0 * self.border_width
+            for count, size in zip((self.num_rows, self.num_cols), self.size, strict=True)
+        ]
+        fine = self.horizontal_scale > 0.0 and self.vertical_scale > 0.0
+        cells = math.prod(length / self.horizontal_scale for length in lengths) if fine else math.inf
+        if not cells <= MAX_TERRAIN_CELLS:
+            raise ValueError(
+                f"a terrain of {lengths[0]:g} x {lengths[1]:g} m in cells of {self.horizontal_scale:g} m: that are "
+                f"{cells:.3g} cells, and {MAX_TERRAIN_CELLS:.0e} at most"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +286,22 @@ class Timing:
     physics_dt: float = 0.005
     decimation: int = 4
     episode_length_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        low, high = PHYSICS_DT
+        if not (low <= self.physics_dt <= high and 1 <= self.decimation <= MAX_DECIMATION):
+            raise ValueError(
+                f"physics_dt={self.physics_dt:g} s and decimation={self.decimation}: a physics step is of {low:g} to "
+                f"{high:g} s, and a control step has 1 to {MAX_DECIMATION} of them"
+            )
+        if not self.step_dt <= MAX_CONTROL_DT:
+            raise ValueError(
+                f"a control step of {self.step_dt:g} s: robots are controlled every {MAX_CONTROL_DT:g} s at least"
+            )
+        if not 0.0 < self.episode_length_s <= MAX_EPISODE_S:
+            raise ValueError(
+                f"episode_length_s={self.episode_length_s:g}: give more than 0 s and at most {MAX_EPISODE_S:g}"
+            )
 
     @property
     def step_dt(self) -> float:

@@ -231,7 +231,7 @@ UNREADABLE = {
     "empty": (lambda path: path.write_bytes(b""), "is damaged: it is empty"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is damaged: it was cut short after"),
     "text": (lambda path: path.write_text("hello"), "is damaged: it does not begin as a checkpoint does"),
-    "folder": (lambda path: (path.unlink(), path.mkdir()), "cannot read checkpoint .*: Is a directory"),
+    "folder": (lambda path: (path.unlink(), path.mkdir()), "checkpoint .* is a folder, not a file"),
     "format": (
         lambda path: save(path, {"gaitway_run": 99}),
         "has run format 99, this version of Gaitway reads format 3",
@@ -259,7 +259,7 @@ def test_a_checkpoint_that_may_not_be_read_says_so_and_is_not_thrown_away(run, m
 
     monkeypatch.setattr(zipfile, "ZipFile", refused)
     assert resume(run, "total_steps=200") == 2
-    assert f"cannot read checkpoint {newest}: Permission denied" in capsys.readouterr().err
+    assert f"checkpoint {newest} cannot be read: Permission denied" in capsys.readouterr().err
     assert newest.exists()
 
 

@@ -107,7 +107,7 @@ def test_a_contract_of_another_version_says_so(bundle: Path) -> None:
         ({"default_joint_pos": (0.0,)}, "default_joint_pos has 1 entries for 12"),
         ({"control_dt": 0.021}, "not a multiple of physics_dt"),
         ({"init_height": float("nan")}, "init_height is nan, expected a finite number"),
-        ({"control_dt": -0.02}, "control_dt is -0.02, expected a finite number > 0"),
+        ({"control_dt": -0.02}, "control_dt is -0.02, expected a finite number >= 0.0001 and <= 1"),
         ({"state_dim": 5}, "state has shape"),
         ({"task": ""}, "task is ''"),
         ({"checkpoint_sha256": "abc"}, "checkpoint_sha256 is 'abc'"),
@@ -139,7 +139,7 @@ def test_folders_that_are_no_bundles(tmp_path: Path) -> None:
 
 def mutations(data: Any) -> st.SearchStrategy[Any]:
     """``data`` with one value somewhere replaced, removed or added."""
-    junk = st.sampled_from([None, True, 0, -1, 1.5, "", "x", [], {}, ["N", 12], [0.0, 1.0], "0" * 64])
+    junk = st.sampled_from([None, True, 0, -1, 1.5, 1e300, 10**30, "", "x", [], {}, ["N", 12], [0.0, 1.0], "0" * 64])
 
     def change(draw: st.DrawFn, value: Any) -> Any:
         if isinstance(value, dict) and value and draw(st.integers(0, 9)):
@@ -170,7 +170,8 @@ def test_our_checker_agrees_with_a_complete_schema_validator(exported: Path, dat
 def test_the_schema_uses_no_keyword_our_checker_ignores() -> None:
     known = {
         "$schema", "title", "description", "$defs", "$ref", "type", "const", "enum", "required", "properties",
-        "additionalProperties", "items", "minItems", "maxItems", "minimum", "exclusiveMinimum", "pattern", "oneOf",
+        "additionalProperties", "items", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "pattern",
+        "oneOf",
     }  # fmt: skip
 
     def keywords(schema: Any) -> set[str]:

@@ -246,7 +246,7 @@ def test_a_verdict_that_was_edited(bundle: Path) -> None:
     path.write_text(json.dumps(data))
     doubtful(bundle, "has been edited since it was written")
     path.write_text("{")
-    doubtful(bundle, "is truncated or not JSON")
+    doubtful(bundle, "is not JSON, or cut off")
     path.write_text("[]")
     doubtful(bundle, "is not a verdict of schema 1")
 

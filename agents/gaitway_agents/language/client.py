@@ -5,13 +5,14 @@ The verbs are those of Tinker's ``TrainingClient`` (Thinking Machines, 2025), fo
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
+from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.reading import FileError
 from gaitway_files.writing import whole_file
 from torch import Tensor
 
@@ -184,9 +185,9 @@ class TrainingClient:
     def load_state(self, path: str | Path) -> None:
         """Go on from a saved state, bit for bit. Raises ``ValueError`` if it is another model's, or none."""
         try:
-            state = torch.load(path, map_location=self.device, weights_only=True)
+            state = load_checkpoint(path, self.device)
             policy, gradient = state["policy"], state["gradient"]
-        except (KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        except (KeyError, TypeError, FileError) as error:
             raise ValueError(f"{path} is no state of a training client: {error}") from error
         try:
             load_trainable_state(self.policy, policy)

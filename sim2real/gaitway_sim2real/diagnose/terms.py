@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
+from gaitway_files.reading import FileError
+from gaitway_files.yaml_files import read_yaml
 
 from ..contract import Contract, TermLayout
 from ..validate.rotation import quat_apply, quat_apply_inverse
@@ -90,13 +91,15 @@ def build_frames(terms: list[Term]) -> np.ndarray | None:
 
 def _kinds(contract: Contract, bundle: Path) -> list[str]:
     """The function behind each term: its name in io_descriptors.yaml, else by the signal it reads."""
-    described: list[Any] = []
+    names: dict[Any, str] = {}
     try:
-        content = yaml.safe_load((bundle / "io_descriptors.yaml").read_text("utf-8")) or {}
+        content = read_yaml(bundle / "io_descriptors.yaml") or {}
         described = content.get("observations", {}).get("policy", [])
-    except (OSError, yaml.YAMLError):
+        names = {
+            row.get("extras", {}).get("term"): str(row.get("full_path", "")).rpartition(".")[2] for row in described
+        }
+    except (FileError, AttributeError, TypeError):  # of another program
         pass
-    names = {row.get("extras", {}).get("term"): str(row.get("full_path", "")).rpartition(".")[2] for row in described}
     kinds = []
     for term in contract.observation:
         by_signal = BY_SIGNAL.get(term.signals[0], "") if len(term.signals) == 1 else ""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.reading import FileError
+from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..onboard.parameters import load_parameters
@@ -157,14 +159,10 @@ def _number(name: str, value: Any, kind: type) -> float:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    import yaml
-
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise QuirkError(f"quirks are name=value or a YAML file, and {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise QuirkError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        data = read_yaml(path)
+    except FileError as error:
+        raise QuirkError(f"quirks are name=value or a YAML file, and {error}") from None
     if not isinstance(data, dict):
         raise QuirkError(f"{path}: expected lines of 'name: value'")
     if isinstance(data.get("parameters"), str):

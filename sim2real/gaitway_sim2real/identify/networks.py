@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from gaitway_files.archives import read_npz
+from gaitway_files.reading import FileError
 from gaitway_tasks.actuator_network import LSTMNetwork, MLPNetwork, NetworkDescription
 from gaitway_tasks.robots import Robot
 from torch import Tensor, nn
@@ -95,10 +97,13 @@ def read_arrays(path: str | Path, robot: Robot) -> DriveLog:
     path, names = Path(path), robot.joint_names
     keys = ("joint_names", "time", "pos", "vel", "torque", "target", "stiffness", "damping")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            data = {key: archive[key] for key in keys}
-    except (OSError, KeyError, ValueError) as error:
-        raise IdentificationError(f"{path} is no recording of drives ({error}): it needs {', '.join(keys)}") from None
+        data = read_npz(path)
+    except FileError as error:
+        raise IdentificationError(f"{error}: a recording of drives needs {', '.join(keys)}") from None
+    if missing := [key for key in keys if key not in data]:
+        raise IdentificationError(f"{path} is no recording of drives: it has no {missing[0]}")
+    if data["time"].ndim != 1 or any(data[key].dtype.kind not in "fiu" for key in keys[1:]):
+        raise IdentificationError(f"{path} is no recording of drives: time is (N,), and all but names are numbers")
     own = [str(name) for name in data["joint_names"]]
     if sorted(own) != sorted(names):
         raise IdentificationError(f"{path}: its joints are not those of {robot.name}: {', '.join(own)}")

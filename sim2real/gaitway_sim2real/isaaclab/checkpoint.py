@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.reading import FileError
 from torch import Tensor
 
 from .config import Settings, given
@@ -22,6 +23,9 @@ from .networks import ACTIVATIONS, ActorConfig, RslRlActor
 
 KINDS = {"ActorCritic": False, "ActorCriticRecurrent": True, "MLPModel": False, "RNNModel": True}
 """Whether each class of actor that can be read has a memory."""
+
+MAX_UNITS, MAX_LAYERS = 16_384, 32
+"""Of an actor; robots' have 512 in 3 layers."""
 
 DISTRIBUTIONS = {"GaussianDistribution": False, "HeteroscedasticGaussianDistribution": True}
 """Whether each distribution takes its standard deviation from the network."""
@@ -75,8 +79,17 @@ def actor_config(agent: Settings) -> ActorConfig:
         }
         if memory["rnn_type"] not in ("lstm", "gru"):
             raise IsaacLabImportError(f"{node.where}.rnn_type is {memory['rnn_type']!r}; expected 'lstm' or 'gru'")
+    hidden_dims = tuple(node.get(f"{prefix}hidden_dims", (list, tuple), (256, 256, 256)))
+    for key, sizes in (("hidden_dims", hidden_dims), ("rnn_dim", (memory.get("rnn_dim", 1),))):
+        if not all(isinstance(size, int) and 1 <= size <= MAX_UNITS for size in sizes) or len(sizes) > MAX_LAYERS:
+            raise IsaacLabImportError(
+                f"{node.where}.{key} is {list(sizes[:9])}; at most {MAX_LAYERS} layers of 1 to {MAX_UNITS} units "
+                "are read"
+            )
+    if not 1 <= memory.get("rnn_layers", 1) <= MAX_LAYERS:
+        raise IsaacLabImportError(f"{node.where}.rnn_num_layers is {memory['rnn_layers']}; 1 to {MAX_LAYERS} are read")
     return ActorConfig(
-        hidden_dims=tuple(node.get(f"{prefix}hidden_dims", (list, tuple), (256, 256, 256))),
+        hidden_dims=hidden_dims,
         activation=activation,
         normalized=normalized,
         state_dependent_std=_state_dependent_std(node),
@@ -99,10 +112,11 @@ def _state_dependent_std(node: Settings) -> bool:
 def read_weights(path: Path) -> Weights:
     """The actor's tensors in an rsl_rl checkpoint; nothing but data is unpickled."""
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises whatever its unpickler meets
-        reason = " ".join(str(error).split())[:200]
-        raise IsaacLabImportError(f"{path} is not a checkpoint of tensors as rsl_rl writes it: {reason}") from None
+        data = load_checkpoint(path)
+    except FileError as error:
+        raise IsaacLabImportError(
+            f"{path} is not a checkpoint of tensors as rsl_rl writes it: {error.reason}"
+        ) from None
     if not isinstance(data, dict):
         raise IsaacLabImportError(f"{path} holds {type(data).__name__}; expected rsl_rl's dictionary of state dicts")
     renamed: dict[str, tuple[str, Tensor]] = {}

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gaitway_files.reading import FileError, MissingFile
+from gaitway_files.yaml_files import Loader
+from gaitway_files.yaml_files import read_yaml as within_limits
 
 from .errors import IsaacLabImportError
 
@@ -24,7 +27,7 @@ class Opaque:
     tag: str
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _Loader(Loader):
     """The safe loader, and a meaning for the tags of Isaac Lab's files."""
 
 
@@ -53,14 +56,11 @@ _Loader.add_multi_constructor(PYTHON, _python)
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in ``path``. Raises :class:`IsaacLabImportError` if it is missing, broken or no mapping."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise IsaacLabImportError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        data = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise IsaacLabImportError(f"{path} is not YAML as Isaac Lab writes it: {reason}") from None
+        data = within_limits(path, loader=_Loader, tags=True)
+    except MissingFile:
+        raise IsaacLabImportError(f"cannot read {path}: No such file") from None
+    except FileError as error:
+        raise IsaacLabImportError(f"{path} is not YAML as Isaac Lab writes it: {error.reason}") from None
     if not isinstance(data, dict):
         raise IsaacLabImportError(f"{path} holds {type(data).__name__}, not the settings of a run")
     return data

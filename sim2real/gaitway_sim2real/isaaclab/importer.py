@@ -158,6 +158,16 @@ def read_run(
     notes = [*found.notes, *observation.notes]
     if left := [joint for joint in found.robot.joint_names if joint not in order]:
         notes.append(f"{', '.join(left)}: moved by no action; held at 0 rad, as Isaac Lab does")
+    try:
+        timing = Timing(
+            physics_dt=float(env.child("sim").require("dt", float)),
+            decimation=env.require("decimation", int),
+            episode_length_s=float(env.get("episode_length_s", float, 20.0)),
+        )
+    except IsaacLabImportError:
+        raise
+    except ValueError as error:
+        raise IsaacLabImportError(f"{env.where}: {error}") from None
     task = Task(
         name=f"isaaclab-{agent.get('experiment_name', str, folder.name)}",
         robot=found.robot,
@@ -167,11 +177,7 @@ def read_run(
         terminations={},
         commands=commands,
         height_scanners=observation.scanners,
-        timing=Timing(
-            physics_dt=float(env.child("sim").require("dt", float)),
-            decimation=env.require("decimation", int),
-            episode_length_s=float(env.get("episode_length_s", float, 20.0)),
-        ),
+        timing=timing,
         estimators=tuple(signal for signal in ESTIMATED if signal in read),
     )
     hidden = ", ".join(map(str, config.hidden_dims))

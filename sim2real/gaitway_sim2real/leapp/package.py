@@ -148,6 +148,8 @@ class LeappPackage:
         except FileError as error:
             raise LeappError(str(error)) from None
         frequency = (pipeline.get("configs") or {}).get("frequency")
+        if frequency is not None and not 1.0 <= float(frequency) <= 10_000.0:
+            raise LeappError(f"{description} names a frequency of {float(frequency):g} Hz; policies have 1 to 10000")
         return cls(
             path=folder,
             name=description.stem,

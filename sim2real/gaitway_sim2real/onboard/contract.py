@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ ESTIMATED = ("base_lin_vel", "height_scan")
 OUTPUTS = ("joint_pos_target", "action", "next_state")
 FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
+MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
+"""What no robot comes near; the largest single numbers are in contract.schema.json."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 
@@ -83,6 +86,10 @@ class HeightScan:
         """Position of each point in the base's yaw frame [m], (P, 2)."""
         xs, ys = ([-length / 2 + k * self.resolution for k in range(self._count(length))] for length in self.size)
         return tuple((x, y) for y in ys for x in xs)
+
+    @property
+    def num_points(self) -> int:
+        return math.prod(self._count(length) for length in self.size)
 
     def _count(self, length: float) -> int:
         return int(length / self.resolution + 1e-6) + 1
@@ -289,13 +296,18 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
         if len(values := data["action"].get(key) or names) != len(names):
             faults.append(f"action.{key} has {len(values)} entries for {len(names)} joint_names")
     ratio = data["control_dt"] / data["physics_dt"]
-    if round(ratio) < 1 or abs(ratio - round(ratio)) > 1e-6:
-        faults.append(f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}")
+    if not 1 <= round(ratio) <= MAX_DECIMATION or abs(ratio - round(ratio)) > 1e-6:
+        faults.append(
+            f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}, "
+            f"from 1 to {MAX_DECIMATION}"
+        )
     scan = data.get("height_scan")
     dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
-            "base_lin_vel": 3, "height_scan": len(HeightScan(**scan).points()) if scan else 0,
+            "base_lin_vel": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
             "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
             "next_state": data["state_dim"]}  # fmt: skip
+    if dims["height_scan"] > MAX_SCAN_POINTS:
+        faults.append(f"height_scan has {dims['height_scan']} points, and {MAX_SCAN_POINTS} at most")
     inputs = [signal["name"] for signal in data["inputs"]]
     if ("height_scan" in inputs) != (scan is not None):
         faults.append("height_scan must describe the input of that name, and be absent without one")

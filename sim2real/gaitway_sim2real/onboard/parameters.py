@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.writing import write_text
+from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
@@ -42,13 +44,11 @@ def load_parameters(path: str | Path, robot: str | None = None) -> RobotParamete
     """
     path = Path(path)
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except FileNotFoundError:
+        data = read_yaml(path)
+    except MissingFile:
         raise ParameterError(f"no parameter file at {path}: gaitway identify writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read {path}: {error}") from None
-    except yaml.YAMLError as error:
-        raise ParameterError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    except FileError as error:
+        raise ParameterError(str(error)) from None
     parameters = _parse(data, path)
     if robot is not None and parameters.robot != robot:
         raise ParameterError(f"{path} is of the robot {parameters.robot!r}, not of {robot!r}: identify that robot")

@@ -55,7 +55,7 @@ def _fits(value: Any, schema: dict[str, Any]) -> bool:
         "array": isinstance(value, list),
         "string": isinstance(value, str),
         "integer": isinstance(value, int) and not isinstance(value, bool),
-        "number": number and math.isfinite(value),
+        "number": number and (isinstance(value, int) or math.isfinite(value)),
         "null": value is None,
     }
     if "type" in schema and not kinds[schema["type"]]:
@@ -69,7 +69,8 @@ def _fits(value: Any, schema: dict[str, Any]) -> bool:
     if isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf):
         return False
     return not number or (
-        value >= schema.get("minimum", -math.inf) and value > schema.get("exclusiveMinimum", -math.inf)
+        schema.get("minimum", -math.inf) <= value <= schema.get("maximum", math.inf)
+        and value > schema.get("exclusiveMinimum", -math.inf)
     )
 
 
@@ -84,11 +85,11 @@ def _expectation(schema: dict[str, Any]) -> str:
             "number": "a finite number", "null": "nothing"}[schema["type"]]  # fmt: skip
     if "minItems" in schema:
         same = schema["minItems"] == schema.get("maxItems")
-        text += f" of {schema['minItems']}" + ("" if same else " or more")
-    if "minimum" in schema:
-        text += f" >= {schema['minimum']}"
-    if "exclusiveMinimum" in schema:
-        text += f" > {schema['exclusiveMinimum']}"
+        many = f" to {schema['maxItems']}" if "maxItems" in schema else " or more"
+        text += f" of {schema['minItems']}" + ("" if same else many)
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<="}
+    bounds = [f"{sign} {schema[word]:g}" for word, sign in signs.items() if word in schema]
+    text += " " * bool(bounds) + " and ".join(bounds)
     if "pattern" in schema:
         text += f" matching {schema['pattern']}"
     return text

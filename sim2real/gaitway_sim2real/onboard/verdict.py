@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.json_files import read_json
+from gaitway_files.reading import FileError, MissingFile, read_bytes
+
 VERDICT_FILE, REHEARSAL_FILE = "validation.json", "rehearsal.json"
 SCHEMA = 1
 
@@ -37,16 +40,20 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
     """The content of a verdict whose seal is right; with ``policy``, also of one that is about that policy.onnx."""
     path, again = Path(path), kind.again
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+        data = read_json(path, nan=True)
+    except MissingFile:
         raise VerdictError(f"no verdict at {path}: run {kind.command} first") from None
-    except ValueError as error:
-        raise VerdictError(f"{path} is truncated or not JSON ({error}): {again}") from None
+    except FileError as error:
+        raise VerdictError(f"{error}: {again}") from None
     if not isinstance(data, dict) or data.get(kind.key) != SCHEMA:
         raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: {again}")
     if not hmac.compare_digest(str(data.pop("seal", "")), seal(data)):
         raise VerdictError(f"{path} has been edited since it was written: {again}")
-    if policy is not None and hashlib.sha256(policy.read_bytes()).hexdigest() != data["policy_sha256"]:
+    try:
+        digest = None if policy is None else hashlib.sha256(read_bytes(policy)).hexdigest()
+    except FileError as error:
+        raise VerdictError(str(error)) from None
+    if digest not in (None, data.get("policy_sha256")):
         raise VerdictError(f"{path} is about another policy than {policy}: {again}")
     return data
 

@@ -40,7 +40,7 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
             contained(functools.partial(_try, path), path, "compiling it", memory=COMPILER_BYTES)
             _tried.add((path.resolve(), digest))
     except FileError as error:
-        raise ModelError(str(error)) from None
+        raise ModelError(f"{path} is not a valid MJCF: {error.reason if error.name == str(path) else error}") from None
     try:
         return mujoco.MjSpec.from_file(str(path))
     except (ValueError, mujoco.FatalError) as error:

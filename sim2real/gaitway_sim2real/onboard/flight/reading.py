@@ -301,7 +301,7 @@ class _Part:
     def told(self, channel: int) -> int:
         """Messages that the recorder was told in all, as far as the file says."""
         try:
-            return int(json.loads(self.end["told"])[TOPICS[channel]])
+            return int(parse_json(self.end["told"], "told")[TOPICS[channel]])
         except (KeyError, TypeError, ValueError):
             return 0
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from gaitway_files.reading import FileError
+from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.hardware import Hardware, by_pattern
 
@@ -123,11 +124,9 @@ def load_ros2(path: str | Path) -> Ros2Config:
     """Read and check ``ros2.yaml``; raises :class:`DeployError` with the key at fault."""
     path = Path(path)
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DeployError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    except yaml.YAMLError as error:
-        raise DeployError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        data = read_yaml(path)
+    except FileError as error:
+        raise DeployError(str(error)) from None
     if not isinstance(data, dict):
         raise DeployError(f"{path}: keys and values are expected; docs/ros2.md has a complete example")
     if unknown := sorted(str(key) for key in data if key not in _KINDS):
