@@ -127,6 +127,9 @@ def with_one(array: np.ndarray, value: float) -> np.ndarray:
         ({"joint_pos": with_one(np.zeros(12), np.nan)}, "not_finite"),
         ({"joint_pos": with_one(np.zeros(12), np.inf)}, "not_finite"),
         ({"health": Health(other_writers=("someone",))}, "second_writer"),
+        ({"health": Health(other_sources=("someone",))}, "second_state_writer"),
+        ({"health": Health(behind=0.049)}, None),
+        ({"health": Health(behind=0.051)}, "tick_back"),
         ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), 79.0), battery=0.11)}, None),
         ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), 81.0))}, "temperature"),
         ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), np.nan))}, "temperature"),
@@ -271,3 +274,79 @@ def test_the_page_has_every_limit_as_it_is() -> None:
 
     wanted = [[field.name, shown(field, field.default), shown(field, field.metadata["cap"])] for field in fields]
     assert rows == wanted
+
+
+# ---- the robot's clock, and what a joint can do in a time of it ----------------------------------------------------
+
+
+def states(
+    contract: Contract, ticks: Any, *, late: Any = 0.0, pos: Any = 0.0, rate: float | None = 1000.0
+) -> list[Any]:
+    """Names of the faults of states with these ticks, each ``late`` [s], with every joint ``pos`` off the default."""
+    safety = SafetyFilter(contract, contract.joint_names, SafetyLimits())
+    names = []
+    ticks = np.asarray(ticks)
+    arrivals = np.maximum.accumulate(1e-3 * np.arange(0, 2 * len(ticks), 2) + late)  # they do not overtake each other
+    for tick, now, offset in zip(ticks, arrivals, np.broadcast_to(pos, len(ticks)), strict=True):
+        default = np.array(contract.default_joint_pos) + offset
+        health = Health(tick=int(tick), tick_rate=rate)
+        fault = safety.fault(state(contract, now, joint_pos=default, stamp=now, health=health), now)
+        names.append(fault.name if fault is not None else None)
+    return names
+
+
+EVEN = np.arange(2, 12_002, 2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.85, 1.15, 1.5, 3.0])
+def test_a_clock_that_runs_at_another_rate(contract: Contract, share: float) -> None:
+    names = states(contract, 2 + np.arange(0, 12_000, 2) * share if share else EVEN // 200)
+    assert set(names) == {None, "clock"} if share else {"frozen_tick"} <= set(names)
+    assert "clock" not in names[:50] and (not share or "clock" in names[: round(1000 * 0.3 / abs(share - 1.0))])
+
+
+@pytest.mark.parametrize("share", [0.95, 1.0, 1.05])
+def test_a_clock_that_is_a_little_off_is_no_reason(contract: Contract, share: float) -> None:
+    rng = np.random.default_rng(0)
+    ticks = np.rint(2 + np.arange(0, 12_000, 2) * share)
+    assert set(states(contract, ticks, late=0.015 * rng.random(len(ticks)))) == {None}
+
+
+def test_a_clock_that_jumps(contract: Contract) -> None:
+    names = states(contract, EVEN + np.where(EVEN > 4000, 300, 0))
+    assert names.index("clock") == 2000 and names[2001:] == 3999 * [None], "and goes on from there"
+    assert set(states(contract, EVEN + np.where(EVEN > 4000, 300, 0), rate=None)) == {None}, "of a rate not known"
+    assert set(states(contract, (EVEN + (1 << 32) - 6000) % (1 << 32))) == {None}, "32 bits begin anew"
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), loss=st.floats(0.0, 0.2), jitter=st.floats(0.0, 0.015))
+def test_joints_at_full_speed_do_not_jump_whatever_is_lost_or_late(
+    exported: Any, seed: int, loss: float, jitter: float
+) -> None:
+    contract, rng = Contract.load(exported), np.random.default_rng(seed)
+    position = 0.3 * np.sin(100.0 * 1e-3 * EVEN[:500])  # up to 30 rad/s, the limit
+    kept = rng.random(500) >= loss
+    late = jitter * rng.random(500)
+    noise = 0.01 * rng.standard_normal(500)
+    names = states(contract, EVEN[:500][kept], late=late[kept], pos=(position + noise)[kept])
+    assert "joint_jump" not in names
+
+
+@pytest.mark.parametrize(("jump", "missed", "fault"), [
+    (0.15, 0, None), (0.18, 0, "joint_jump"), (0.3, 4, None), (0.45, 4, "joint_jump"), (-1.15, 0, "joint_jump"),
+])  # fmt: skip
+def test_a_joint_that_jumps_further_than_it_can_turn(
+    contract: Contract, jump: float, missed: int, fault: str | None
+) -> None:
+    ticks = np.r_[EVEN[:100], EVEN[100 + missed : 200 + missed]]
+    names = states(contract, ticks, pos=np.where(np.arange(200) < 100, -0.5 * jump, 0.5 * jump))
+    assert names[100] == fault and {*names[:100], *names[101:]} == {None}
+
+
+def test_without_a_clock_a_jump_is_what_no_late_state_explains(contract: Contract) -> None:
+    jumps = {
+        jump: states(contract, 100 * [0], pos=np.where(np.arange(100) < 50, -0.5 * jump, 0.5 * jump))[50]
+        for jump in (0.5, 0.9)
+    }
+    assert jumps == {0.5: None, 0.9: "joint_jump"}

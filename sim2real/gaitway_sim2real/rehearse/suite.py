@@ -31,7 +31,7 @@ from .trace import Trace
 from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
 
 MODES = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
-QUICK_TROUBLES = ("silence", "imu-nan", "fall", "joint-speed", "stop")
+QUICK_TROUBLES = ("silence", "replay", "imu-nan", "fall", "joint-speed", "second-deploy", "stop")
 QUICK_POLICIES = ("constant", "random", "NaN", "huge")
 
 Progress = Callable[[int, int, Trial], None]

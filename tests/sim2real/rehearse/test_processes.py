@@ -1,5 +1,6 @@
 """The twin and the deployment as processes over DDS on the loopback interface, and the end of one of them."""
 
+import dataclasses
 import signal
 import sys
 
@@ -21,11 +22,13 @@ def ear(dds_domain):
     bus.close()
 
 
-def test_killed_with_9_the_robot_is_damped(go2_bundle, ear, dds_domain):
+def test_a_second_deployment_is_refused_and_killed_with_9_the_robot_is_damped(go2_bundle, ear, dds_domain):
     ending = next(each for each in ENDINGS if each.signal == signal.SIGKILL)
+    ending = dataclasses.replace(ending, newcomer=True)
     (trial,) = rehearse_processes(go2_bundle, GO2.hardware, ear, LAUNCHER, domain=dds_domain, endings=[ending])
     assert trial.failures() == [], trial.outcome
     assert "guardian" in trial.outcome
+    assert "second refused with exit code 2" in [check.title for check in trial.checks]
     assert trial.facts["frames heard"] > 1000
 
 

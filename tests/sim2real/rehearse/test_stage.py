@@ -7,6 +7,8 @@ import pytest
 from gaitway_sim2real.contract import Contract
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.onboard.controller import Mode
+from gaitway_sim2real.onboard.transports.source import Source
+from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
 from gaitway_sim2real.rehearse import faults, nominal
 from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
 from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
@@ -68,6 +70,11 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
         ("silence", Mode.RAMP),
         ("checksum", Mode.RAMP),
         ("writer", Mode.RAMP),
+        ("rewind", Mode.RAMP),
+        ("replay", Mode.RAMP),
+        ("second-robot", Mode.RAMP),
+        ("clock", Mode.RAMP),
+        ("joint-jump", Mode.RAMP),
         ("stall", Mode.RAMP),
         ("joint-nan", Mode.HOLD),
         ("stop", Mode.HOLD),
@@ -80,6 +87,27 @@ def test_faults_end_in_damping(go2_bundle, name, mode):
     trial = rehearse_fault(go2_bundle, GO2.hardware, trouble(name), mode, quirks=WORN)
     assert trial.failures() == []
     assert trial.mode == mode and math.isfinite(trial.facts["detected after [ms]"])
+
+
+def test_a_second_deployment_disturbs_nobody(go2_bundle, monkeypatch):
+    monkeypatch.setattr(faults, "LONG", 0.5)
+    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-deploy"), Mode.RAMP, quirks=WORN)
+    assert trial.failures() == [] and "finished; the second: controller drives a robot on rt/lowcmd" in trial.outcome
+
+
+def test_a_second_deployment_that_does_not_look_fails(go2_bundle, monkeypatch):
+    monkeypatch.setattr(faults, "LONG", 0.5)
+    monkeypatch.setattr(UnitreeRobot, "check_alone", lambda robot: None)
+    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-deploy"), Mode.RAMP, quirks=WORN)
+    assert trial.outcome.startswith("second_writer") and values(trial)["trips"] == 1.0
+
+
+def test_states_that_are_believed_of_anybody_fail(go2_bundle, monkeypatch):
+    """What the audit takes for the robot does not depend on what the transport does."""
+    monkeypatch.setattr(Source, "counts", lambda source, writer: True)
+    monkeypatch.setattr(Source, "strangers", lambda source: ())
+    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-robot"), Mode.RAMP, quirks=Quirks())
+    assert not trial.passed
 
 
 def test_a_fault_that_nobody_notices_fails(go2_bundle, monkeypatch):

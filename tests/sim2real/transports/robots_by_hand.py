@@ -23,10 +23,10 @@ Answer = Callable[[int], tuple[int, str] | None]
 class HandRobot:
     """Sends a state every 2 ms of the bus's time; ``tamper`` may spoil it, after which it is sealed if ``sealed``."""
 
-    def __init__(self, hardware: Hardware, bus: MemoryBus, *, family: str | None = None):
+    def __init__(self, hardware: Hardware, bus: MemoryBus, *, family: str | None = None, name: str = "robot"):
         family = family or hardware.family
-        self.hardware, self.bus = hardware, bus.join("robot", address="192.168.123.161")
-        self.state = layout_of(STATES[family]).new()
+        self.hardware, self.bus = hardware, bus.join(name, address="192.168.123.161")
+        self.state, self._time = layout_of(STATES[family]).new(), self.bus.time
         self.slots = slots_of(hardware)
         self.tamper: Callable[[Message], None] = lambda state: None
         self.sealed = self.speaking = True
@@ -59,8 +59,9 @@ class HandRobot:
         self.serve("motion_switcher", answer)
 
     def advance(self, deadline: float) -> None:
-        while self.bus.time + 0.002 <= deadline + 1e-9:
-            self.bus.time += 0.002
+        while self._time + 0.002 <= deadline + 1e-9:
+            self._time += 0.002
+            self.bus.time = self._time
             if self.speaking:
                 self.send()
             for service, (requests, responses) in self._services.items():

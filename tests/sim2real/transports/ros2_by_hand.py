@@ -29,8 +29,8 @@ def anymal(**changes: Any) -> Ros2Config:
 class HandRobot:
     """The robot's side of a :class:`MemoryBus`: publishes every 2 ms while time passes, unless silenced."""
 
-    def __init__(self, config: Ros2Config, bus: MemoryBus):
-        self.bus, self.config = bus.join("robot"), config
+    def __init__(self, config: Ros2Config, bus: MemoryBus, *, name: str = "robot"):
+        self.bus, self.config = bus.join(name), config
         self.names = list(ANYMAL_C.joint_names)
         self.position, self.velocity, self.effort = np.zeros(12), np.zeros(12), np.zeros(12)
         self.quat, self.gyro, self.acceleration = np.array([1.0, 0, 0, 0]), np.zeros(3), np.array([0, 0, 9.81])
@@ -40,7 +40,7 @@ class HandRobot:
         self._states = self.bus.publisher(ros_topic(config.joint_states, JOINT_STATE))
         self._imus = self.bus.publisher(ros_topic(config.imu, IMU))
         self._commands = self.bus.subscriber(ros_topic(config.command, kind, depth=100))
-        self._next = 0.0
+        self._next, self.lag = bus.time, 0.0
         bus.attach(self.advance)
 
     def advance(self, deadline: float) -> None:
@@ -50,7 +50,7 @@ class HandRobot:
             self._next += 0.002
 
     def speak(self) -> None:
-        now = round(1e9 * self.bus.time) + 1_700_000_000_000_000_000
+        now = round(1e9 * (self.bus.time - self.lag)) + 1_700_000_000_000_000_000
         if self.joints_speak:
             self._states.send(encode_joint_state(now, self.names, self.position, self.velocity, self.effort))
         if self.imu_speaks:

@@ -119,6 +119,46 @@ def test_nonsense_is_no_permission(data):
     )
 
 
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize(
+    "data",
+    [100_000 * "[", 10_000 * '{"name":', '{"name": "' + 5000 * "x" + '"}', '{"name": ' + 5000 * "9" + "}", 10**6 * " "],
+    ids=["deep list", "deep object", "long name", "long number", "blanks"],
+)
+def test_an_answer_without_end_is_no_permission(data):
+    robot, hand, _ = meet()
+    hand.serve(SERVICE, lambda function: (0, data))
+    text = refusal(robot, hand, within=1.0)
+    assert "which has no name in it: restart the robot" in text and len(text) < 400
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize("code", [-1, -(2**31), 2**31 - 1])
+def test_any_code_but_zero_is_an_error(code):
+    robot, hand, _ = meet()
+    hand.serve(SERVICE, lambda function: (code, json.dumps({"name": ""})))
+    assert f"with error {code}" in refusal(robot, hand, within=1.0)
+
+
+@pytest.mark.hostile("deployment")
+def test_a_flood_of_answers_to_nobody_ends_in_a_refusal():
+    robot, hand, _ = meet()
+    noise = hand.bus.publisher(Topic(f"rt/api/{SERVICE}/response", RESPONSE.name))
+    answer = encode(RESPONSE, {"header": {"identity": {"id": 5, "api_id": 1001}}, "data": '{"name": ""}'})
+    hand.serve(SERVICE, lambda function: None)
+    hand.tamper = lambda state: [noise.send(answer) for _ in range(4)]
+    assert "motion_switcher" in refusal(robot, hand, within=26.0)
+
+
+@pytest.mark.hostile("deployment")
+def test_two_that_answer_are_asked_nothing():
+    robot, hand, _ = meet()
+    hand.controller("normal")
+    robot.bus.join("someone").publisher(Topic(f"rt/api/{SERVICE}/response", RESPONSE.name))
+    text = refusal(robot, hand, within=1.0)
+    assert "robot, id robot and someone, id someone answer for motion_switcher" in text and done(hand) == []
+
+
 def test_an_error_code_is_no_permission():
     robot, hand, _ = meet()
     hand.serve(SERVICE, lambda function: (3203, json.dumps({"name": ""})))

@@ -7,6 +7,7 @@ of ``unitree_api``; nothing but time says that a request was lost, so every wait
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -19,12 +20,14 @@ from ..interface import DeployError
 from ..wire.bus import Bus, Topic
 from ..wire.declarations import REQUEST, RESPONSE
 from ..wire.idl import WireError, decode, encode
+from .source import describe
 
 SERVICE = "motion_switcher"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
 ANSWER = 5.0  # [s] to wait for one answer, as Unitree's own examples do
 ABSENT = 2.0  # [s] after which a service that discovery does not know is not there
 POLL = 0.01
+LONGEST = 1000  # characters of an answer that says which controller is active
 LYING_DOWN = 3.0  # [s] that a robot takes to lie down
 
 
@@ -73,9 +76,14 @@ class Service:
         return Answer(int(header["status"]["code"]), response["data"])
 
     @property
+    def servers(self) -> tuple[str, ...]:
+        """The programs that serve it, in words, as far as discovery tells."""
+        return tuple(sorted({describe(each) for each in self.bus.writers(self.response)}))
+
+    @property
     def present(self) -> bool:
         """Whether anyone serves it."""
-        return bool(self.bus.other_writers(self.response))
+        return bool(self.servers)
 
 
 def release(
@@ -116,6 +124,11 @@ def release(
 
 def _active(switcher: Service, deadline: float) -> str:
     """Name of the active controller, "" for none."""
+    if len(servers := switcher.servers) > 1:
+        raise DeployError(
+            f"{' and '.join(servers)} answer for {SERVICE}, and only the robot may: leave one robot on this network "
+            "and domain, and end the other program"
+        )
     while True:
         answer = switcher.call(CHECK_MODE, timeout=ANSWER if switcher.present else ABSENT)
         if answer is not None or not switcher.present or switcher.bus.clock() >= deadline:
@@ -132,10 +145,10 @@ def _active(switcher: Service, deadline: float) -> str:
         )
     if answer.code != 0:
         raise DeployError(f"{SERVICE} answers the question for the active controller with error {answer.code}")
-    try:
-        name = json.loads(answer.data)["name"]
-    except (ValueError, TypeError, KeyError):
-        name = None
+    name = None
+    if len(answer.data) <= LONGEST:
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+            name = json.loads(answer.data)["name"]
     if not isinstance(name, str):
         raise DeployError(
             f"{SERVICE} answers the question for the active controller with {answer.data[:80]!r}, which has no name "
