@@ -7,10 +7,10 @@ An answer that ends with ``<tool>name: input</tool>``, or with the calls of Qwen
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import operator
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,9 @@ from .sandbox import Limits, run_python
 TOOL, END_TOOL = "<tool>", "</tool>"
 END_CALL = "</tool_call>"
 MAX_CALLS = 16
-"""Calls of one answer that are made; a program may take seconds."""
+"""Calls of one answer that are made."""
+MAX_SECONDS = 15.0
+"""Time after which no further call of an answer is made [s]; a program may take seconds."""
 MAX_RESULT_CHARS = 1000
 
 _MAX_EXPRESSION = 200
@@ -51,10 +53,16 @@ def call_tools(names: Sequence[str]) -> Callable[[str], str | None]:
     def reply(answer: str) -> str | None:
         if not answer.rstrip().endswith((END_TOOL, END_CALL)):
             return None
-        calls = list(itertools.islice(find_calls(answer), MAX_CALLS + 1))
-        results = [_call(*_named(call), names) for call in calls[:MAX_CALLS]]
-        if len(calls) > MAX_CALLS:
-            results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
+        results: list[str] = []
+        begin = time.monotonic()
+        for number, call in enumerate(find_calls(answer)):
+            if number == MAX_CALLS:
+                results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
+                break
+            if time.monotonic() - begin > MAX_SECONDS:
+                results.append(f"error: the calls of an answer may take {MAX_SECONDS:g} s")
+                break
+            results.append(_call(*_named(call), names))
         return "\n".join(results) or None
 
     return reply

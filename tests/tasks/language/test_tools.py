@@ -6,6 +6,7 @@ import time
 from fractions import Fraction
 
 import pytest
+from gaitway_tasks.language import tools
 from gaitway_tasks.language.tools import MAX_CALLS, MAX_RESULT_CHARS, calculator, call_tools, find_calls, tool_prompt
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,3 +169,12 @@ def test_a_megabyte_of_calls_is_read_at_once(answer):
 def test_an_answer_has_so_many_calls():
     reply = call_tools(["calculator"])("<tool>calculator: 1+1</tool>" * (MAX_CALLS + 5))
     assert reply.splitlines() == ["2"] * MAX_CALLS + [f"error: only the first {MAX_CALLS} calls of an answer are made"]
+
+
+def test_programs_that_take_long_end_the_calls_of_an_answer(monkeypatch):
+    monkeypatch.setattr(tools, "MAX_SECONDS", 0.5)
+    slow = "<tool>python: import time; time.sleep(0.6)</tool>"
+    assert call_tools(["python"])(slow * 3).splitlines() == [
+        "(nothing printed)",
+        "error: the calls of an answer may take 0.5 s",
+    ]
