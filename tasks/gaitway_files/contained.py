@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 
+from .children import end_with_parent
 from .reading import GIB, FileError, one_line, size
 
 SECONDS = 30.0
@@ -37,9 +38,9 @@ def contained(
     with warnings.catch_warnings():
         # The copy has none of this process's threads. Were one holding a lock, the clock would end the copy.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+        parent, child = os.getpid(), os.fork()
     if not child:
-        _work(function, write, seconds, memory)
+        _work(function, write, seconds, memory, parent)
     try:
         os.close(write)
         said = _hear(read, seconds)
@@ -70,9 +71,10 @@ def _hear(read: int, seconds: float) -> bytes | None:
     return None
 
 
-def _work(function: Callable[[], object], write: int, seconds: float, memory: int) -> None:
+def _work(function: Callable[[], object], write: int, seconds: float, memory: int, parent: int) -> None:
     """The child's life."""
     try:
+        end_with_parent(parent)
         faulthandler.disable()  # an end by a signal is an answer here, not an accident
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)

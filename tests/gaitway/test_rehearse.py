@@ -51,8 +51,8 @@ def test_a_rehearsal_that_fails(bundle, little, tmp_path, capsys, monkeypatch):
     [
         (["--robot", "unitree-go3"], "unknown robot 'unitree-go3'"),
         (["--robot", "unitree-h1"], "is for the robot 'go2'"),
-        (["--robot", "unitree-go2", "--minutes", "0"], "minutes = 0.0"),
-        (["--robot", "unitree-go2", "--loss", "1.5"], "loss = 1.5"),
+        (["--robot", "unitree-go2", "--minutes", "0"], "--minutes 0: must be above 0"),
+        (["--robot", "unitree-go2", "--loss", "1.5"], "--loss 1.5: must be at most 1"),
     ],
 )
 def test_what_cannot_be_rehearsed_is_refused(bundle, words, wrong, capsys, tmp_path):

@@ -57,6 +57,7 @@ def uninterrupted(tmp_path_factory) -> RunFolder:
     return run
 
 
+@pytest.mark.hostile("durability")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_interrupted_and_resumed_is_bit_identical(uninterrupted, tmp_path, monkeypatch, capsys, number, code):
     config = small_config()
@@ -102,6 +103,7 @@ def test_another_seed_is_another_run(uninterrupted, tmp_path):
     assert differences(final_state(uninterrupted), final_state(run)) != []
 
 
+@pytest.mark.hostile("durability")
 def test_killed_run_continues_from_its_newest_checkpoint(uninterrupted, tmp_path):
     folder = tmp_path / "run"
     settings = [*SMALL, "checkpoint_interval=1", "keep_checkpoints=2"]
@@ -123,6 +125,7 @@ def test_killed_run_continues_from_its_newest_checkpoint(uninterrupted, tmp_path
     assert [row["iteration"] for row in read_rows(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.hostile("durability")
 def test_damaged_checkpoint_falls_back_to_the_one_before(uninterrupted, tmp_path):
     config = small_config("checkpoint_interval=2")
     run = RunFolder.create(tmp_path / "run", config)
@@ -135,6 +138,7 @@ def test_damaged_checkpoint_falls_back_to_the_one_before(uninterrupted, tmp_path
     assert differences(final_state(uninterrupted), final_state(again)) == []
 
 
+@pytest.mark.hostile("durability")
 def test_flipped_bit_is_noticed(tmp_path):
     config = small_config("total_steps=128")
     run = RunFolder.create(tmp_path / "run", config)
