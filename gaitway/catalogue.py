@@ -119,6 +119,7 @@ VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
 DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
+SIGNING = Entry(summary="signatures of bundles", modules=("cryptography",), extras=("robot",))
 FLIGHT = Entry(summary="recorded flights", modules=("mcap",), extras=("robot",))
 IDENTIFY = Entry(summary="system identification", modules=("mujoco", "cma", "mcap"), extras=("mujoco", "robot"))
 IDENTIFY_NETWORK = Entry(
@@ -142,10 +143,12 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "import-isaaclab": (EXPORT,),
     "export --format leapp": (LEAPP,),
     "validate": (VALIDATE,),
+    "validate --sign": (SIGNING,),
     "record": (TWIN,),
     "diagnose": (TWIN,),
     "run --world twin": (TWIN,),
     "deploy": (DEPLOY,),
+    "deploy --trust": (SIGNING,),
     "twin": (WIRE_TWIN,),
     "rehearse": (REHEARSE,),
     "replay": (FLIGHT, TWIN),

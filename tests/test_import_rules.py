@@ -126,7 +126,7 @@ def test_agents_know_no_simulator():
     assert offences(OURS["gaitway_agents"], lambda module: top(module) in {"mujoco", "isaaclab", "isaacsim"}) == []
 
 
-ONBOARD_MAY = {"wire/": "cyclonedds", "flight/": "mcap"}
+ONBOARD_MAY = {"wire/": "cyclonedds", "flight/": "mcap", "signature.py": "cryptography"}
 """Where the libraries of the ``robot`` extra are used; everything else runs without them."""
 
 

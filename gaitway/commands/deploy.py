@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..catalogue import DEPLOY
+from ..catalogue import DEPLOY, SIGNING
 from ..errors import UserError
 from . import common
 
@@ -83,6 +83,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--i-know", action="store_true", help="run a bundle that was not validated, or failed, or with looser limits"
     )
     parser.add_argument(
+        "--trust", action="append", default=[], type=Path, metavar="KEY.pub",
+        help="run only what one of these keys signed, or of a folder of keys: gaitway validate --sign",
+    )  # fmt: skip
+    parser.add_argument(
         "--silent-writers", action="store_true",
         help="go on though others could send commands, and stop at their first; see docs/deploy.md",
     )  # fmt: skip
@@ -103,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     common.require("driving a robot", DEPLOY)
     if (args.bundle is None) == (args.excite is None):
         raise UserError("give a bundle, or --excite without one")
+    if args.trust and args.bundle is None:
+        raise UserError("--trust asks for the signature of a bundle, and --excite has none: leave it out")
     if args.excite is not None and (args.velocity is not None or args.seconds is not None):
         raise UserError("--excite has its own motion and length: leave --command and --seconds out")
     from gaitway_sim2real.onboard.controller import ControllerConfig
@@ -140,6 +146,7 @@ def _deploy(
     if args.robot == ROS2 and args.config is None:
         raise UserError("a robot on ROS 2 is described by a file: --config robot.yaml")
     hardware = load_ros2(args.config).hardware() if args.robot == ROS2 else hardware_of(args.robot)
+    signed = _signed(args)
     doubts = _check(args, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
         raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
@@ -161,7 +168,7 @@ def _deploy(
     print(f"connecting to {args.robot} on {args.interface}, domain {args.domain} ...", flush=True)
     robot.connect()
     seen = survey(robot, SafetyFilter(policy.contract, robot.joint_names, config.limits, hardware))
-    print(_checklist(args, policy.contract, panel, seconds, seen, doubts), flush=True)
+    print(_checklist(args, policy.contract, panel, seconds, seen, signed, doubts), flush=True)
     _confirm(args)
 
     flight = None
@@ -192,6 +199,17 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
     provided = Contract.load(args.bundle).estimators or {}
     doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
     return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(args.bundle, hardware)
+
+
+def _signed(args: argparse.Namespace) -> str | None:
+    """Who signed the bundle, of those who are trusted; without --trust, nobody is asked."""
+    if not args.trust:
+        return None
+    common.require("--trust", SIGNING)
+    from gaitway_sim2real.onboard.signature import load_public_keys, verify_bundle
+
+    key = verify_bundle(args.bundle, load_public_keys(args.trust))
+    return f"by {key.path}, {key.fingerprint}"
 
 
 def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, ...]:
@@ -268,13 +286,20 @@ def _keyboard(panel: _Panel, contract: Any, stack: contextlib.ExitStack) -> Iter
 
 
 def _checklist(
-    args: argparse.Namespace, contract: Any, panel: _Panel, seconds: float, seen: Any, doubts: tuple[str, ...]
+    args: argparse.Namespace,
+    contract: Any,
+    panel: _Panel,
+    seconds: float,
+    seen: Any,
+    signed: str | None,
+    doubts: tuple[str, ...],
 ) -> str:
     length = "until the operator ends it" if seconds == float("inf") else f"for {seconds:g} s"
     rows = [
         ("robot", f"{args.robot} on {args.interface}, domain {args.domain}"),
         *(("", line) for line in seen.lines()),
         ("policy", f"{contract.task} at {1 / contract.control_dt:.0f} Hz {length}, commanded by {panel.about}"),
+        *([("signed", signed)] if signed is not None else []),
         ("log", str(args.log) if args.log else "none: --log FILE.mcap records what happens"),
     ]
     rows += [("NOT READY", seen.fault.text)] if seen.fault is not None else []

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import VALIDATE
+from ..catalogue import SIGNING, VALIDATE
+from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\
@@ -23,11 +24,15 @@ controller is the bundle's.
 A LEAPP package, of 'gaitway export --format leapp' or of Isaac Lab 3.0, is first written as a bundle, bundle/ in its
 folder; its inputs are matched by their kinds and element names, and what it does not say is noted.
 
+--sign KEY signs the bundle that passed, each of its files and the verdict, for 'gaitway deploy --trust KEY.pub': an
+Ed25519 key of 'ssh-keygen -t ed25519', or a PEM file.
+
 The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if bundle or model cannot be used.
 
 examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
+  gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/Isaac-Velocity-Flat-Anymal-C-v0
 """
 
@@ -42,6 +47,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--report", type=Path, metavar="DIR", help="folder of the report (default validation/ beside the bundle)"
     )
     parser.add_argument("--seed", type=common.seed, default=0, help="seed of the scenarios (default 0)")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the bundle with this Ed25519 key if it passes")
     parser.add_argument("--no-video", action="store_true", help="leave the video out of the report")
     common.add_trust(parser)
     return parser
@@ -49,6 +55,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("validate", VALIDATE)
+    key = _signing_key(args)
     bundle = common.bundle_of(args.source, args.robot)
     from gaitway_sim2real.validate import validate_bundle
 
@@ -67,8 +74,37 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         verdict.save(args.json)
     print(verdict.summary())
+    if key is not None:
+        _sign(bundle, key, verdict.passed)
     print(f"report: {_short(report / 'report.html')}")
     return 0 if verdict.passed else 1
+
+
+def _signing_key(args: argparse.Namespace) -> Any:
+    """The key of --sign, asked for before anything takes its time."""
+    if args.sign is None:
+        return None
+    if args.model is not None:
+        raise UserError("--sign signs a bundle with its verdict, and with --model the bundle gets none: leave one out")
+    common.require("signing", SIGNING)
+    from getpass import getpass
+
+    from gaitway_sim2real.onboard.signature import load_private_key, others_may_read
+
+    key = load_private_key(args.sign, getpass if sys.stdin.isatty() else None)
+    if others_may_read(args.sign):
+        print(f"gaitway: warning: others may read the key {args.sign}: chmod 600 {args.sign}", file=sys.stderr)
+    return key
+
+
+def _sign(bundle: Path, key: Any, passed: bool) -> None:
+    from gaitway_sim2real.onboard.signature import sign_bundle
+
+    if not passed:
+        print("not signed: the verdict is FAIL")
+        return
+    path, fingerprint = sign_bundle(bundle, key)
+    print(f"signed: {_short(path)}, by {fingerprint}")
 
 
 def _show(done: int, total: int, title: str) -> None:

@@ -251,6 +251,23 @@ def test_a_verdict_that_was_edited(bundle: Path) -> None:
     doubtful(bundle, "is not a verdict of schema 1")
 
 
+@pytest.mark.hostile("untrusted files")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": 1}, {"contract_sha256": None}, {"model": []}, {"scenarios": None}, {"scenarios": [1]},
+        {"scenarios": [{"title": "Walk"}]}, {"policy_sha256": "\ud800"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_verdict_that_was_sealed_by_a_stranger(bundle: Path, changes: dict) -> None:
+    path = approve(bundle)
+    data = json.loads(path.read_text()) | changes
+    data["seal"] = seal({name: value for name, value in data.items() if name != "seal"})
+    path.write_text(json.dumps(data))
+    doubtful(bundle, "is about another policy" if "policy_sha256" in changes else "does not say what a verdict says")
+
+
 def test_seals_are_those_of_validate(approved: Path) -> None:
     data = json.loads((approved / "validation.json").read_text())
     assert data.pop("seal") == seal(data)

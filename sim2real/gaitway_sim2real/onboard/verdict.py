@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,24 @@ class Kind:
 
     key: str
     command: str
+    texts: tuple[str, ...]
+    """What it must say, each a text."""
+    rows: tuple[str, Mapping[str, type]]
+    """The list of what was tried, and what each row must say."""
 
     @property
     def again(self) -> str:
         return f"run {self.command} again"
 
 
-VALIDATION, REHEARSAL = Kind("gaitway_validation", "gaitway validate"), Kind("gaitway_rehearsal", "gaitway rehearse")
+ABOUT = "policy_sha256", "contract_sha256", "verdict"
+VALIDATION = Kind(
+    "gaitway_validation", "gaitway validate", (*ABOUT, "model", "suite_version"),
+    ("scenarios", {"title": str, "required": bool, "passed": bool}),
+)  # fmt: skip
+REHEARSAL = Kind(
+    "gaitway_rehearsal", "gaitway rehearse", (*ABOUT, "robot"), ("trials", {"name": str, "mode": str, "passed": bool})
+)
 AGAIN = VALIDATION.again
 
 
@@ -37,7 +49,10 @@ class VerdictError(ValueError):
 
 
 def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = VALIDATION) -> dict[str, Any]:
-    """The content of a verdict whose seal is right; with ``policy``, also of one that is about that policy.onnx."""
+    """The content of a verdict whose seal is right; with ``policy``, also of one that is about that policy.onnx.
+
+    A seal can be computed by anyone: who wrote the verdict is what :mod:`.signature` tells.
+    """
     path, again = Path(path), kind.again
     try:
         data = read_json(path, nan=True)
@@ -49,11 +64,22 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
         raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: {again}")
     if not hmac.compare_digest(str(data.pop("seal", "")), seal(data)):
         raise VerdictError(f"{path} has been edited since it was written: {again}")
+    name, wanted = kind.rows
+    rows = data.get(name)
+    if (
+        not all(isinstance(data.get(text), str) for text in kind.texts)
+        or not isinstance(rows, list)
+        or not all(
+            isinstance(row, dict) and all(isinstance(row.get(key), form) for key, form in wanted.items())
+            for row in rows
+        )
+    ):
+        raise VerdictError(f"{path} does not say what a verdict says: {again}")
     try:
         digest = None if policy is None else hashlib.sha256(read_bytes(policy)).hexdigest()
     except FileError as error:
         raise VerdictError(str(error)) from None
-    if digest not in (None, data.get("policy_sha256")):
+    if digest not in (None, data["policy_sha256"]):
         raise VerdictError(f"{path} is about another policy than {policy}: {again}")
     return data
 
@@ -61,4 +87,5 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
 def seal(body: dict[str, Any]) -> str:
     """Keyed by the policy's hash: shows an accidental edit or a mix-up of policies, not a forgery."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hmac.new(str(body.get("policy_sha256", "")).encode(), text.encode(), hashlib.sha256).hexdigest()
+    key = str(body.get("policy_sha256", "")).encode("utf-8", "surrogatepass")
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
