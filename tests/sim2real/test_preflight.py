@@ -245,6 +245,8 @@ def test_a_verdict_that_was_edited(bundle: Path) -> None:
     data["verdict"] = "PASS"
     path.write_text(json.dumps(data))
     doubtful(bundle, "has been edited since it was written")
+    path.write_text(json.dumps(data | {"seal": "\u00e9"}))
+    doubtful(bundle, "has been edited since it was written")
     path.write_text("{")
     doubtful(bundle, "is not JSON, or cut off")
     path.write_text("[]")

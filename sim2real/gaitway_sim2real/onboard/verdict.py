@@ -62,7 +62,7 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
         raise VerdictError(f"{error}: {again}") from None
     if not isinstance(data, dict) or data.get(kind.key) != SCHEMA:
         raise VerdictError(f"{path} is not a verdict of schema {SCHEMA}: {again}")
-    if not hmac.compare_digest(str(data.pop("seal", "")), seal(data)):
+    if data.pop("seal", None) != seal(data):  # no secret: what it takes to compute one is in the file
         raise VerdictError(f"{path} has been edited since it was written: {again}")
     name, wanted = kind.rows
     rows = data.get(name)
