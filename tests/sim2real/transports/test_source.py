@@ -81,7 +81,7 @@ def test_two_robots_are_refused_and_both_named(name):
 def test_the_robot_that_is_meant_and_commands_that_both_would_hear(name):
     wire = Wire(name, robot_ids=["robot"])
     wire.robot_side("another", IMPOSSIBLE)
-    with pytest.raises(DeployError, match="another, id another would hear each command too: .* cannot keep a second"):
+    with pytest.raises(DeployError, match=r"another, id another would hear each command too: .* cannot keep a second"):
         wire.robot.connect()
     assert wire.commanders() == []
 
