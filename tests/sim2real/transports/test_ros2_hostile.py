@@ -91,10 +91,17 @@ def test_numbers_that_are_none_are_told(field):
     assert np.isfinite(command).all()
 
 
-@pytest.mark.parametrize("payload", [
-    b"", HEADER, HEADER + b"\xff" * 400, encode(JOINT_STATE, {}),
-    encode(IMU, {"header": {"frame_id": 10**5 * "x"}})[:-8], encode(IMU, {"orientation_covariance": [-1.0] + [0.0] * 8}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        HEADER,
+        HEADER + b"\xff" * 400,
+        encode(JOINT_STATE, {}),
+        encode(IMU, {"header": {"frame_id": 10**5 * "x"}})[:-8],
+        encode(IMU, {"orientation_covariance": [-1.0] + [0.0] * 8}),
+    ],
+)
 def test_an_imu_message_that_is_none_changes_nothing(payload):
     robot, hand = connected()
     before = robot.read()

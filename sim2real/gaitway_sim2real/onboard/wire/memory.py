@@ -116,8 +116,9 @@ class _Subscriber:
         self._queue = queue
 
     def take(self) -> tuple[float, bytes] | None:
-        messages = self.take_all()
-        return messages[-1] if messages else None
+        newest = self._queue[-1][:2] if self._queue else None
+        self._queue.clear()
+        return newest
 
     def take_all(self) -> list[tuple[float, bytes]]:
         return [(stamp, payload) for stamp, payload, _ in self.take_from()]
