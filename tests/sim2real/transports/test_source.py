@@ -215,6 +215,18 @@ def test_a_guardian_of_another_deployment_is_as_good_as_it():
         wire.robot.connect()
 
 
+def test_its_own_controller_on_another_computer_of_the_robot_has_to_be_named():
+    bus = MemoryBus()
+    HandRobot(HARDWARE["unitree-go2"], bus).controller("")
+    own = bus.join("sport", address="192.168.123.18")
+    own.publisher(Topic("rt/lowcmd", "unitree_go::msg::dds_::LowCmd_"))
+    with pytest.raises(DeployError, match="sport could send commands on rt/lowcmd"):
+        UnitreeRobot(HARDWARE["unitree-go2"], bus).connect()
+    bus.close()
+    named = ["192.168.123.161", "192.168.123.18"]
+    UnitreeRobot(HARDWARE["unitree-go2"], bus, robot_ids=named).connect()
+
+
 def test_the_robot_is_claimed_until_the_bus_is_closed():
     wire = Wire("unitree-go2")
     wire.robot.connect()

@@ -176,7 +176,8 @@ class UnitreeRobot:
         refuse_listeners(self.bus, self.command_topic, [self._source])
         others, robot = refuse_drivers(self.bus, self.command_topic), self._source.about
         if self.own_controller and robot is not None:
-            others = [each for each in others if each.id != robot.id and not each.address == robot.address != ""]
+            own = {robot.id, *filter(None, [robot.address]), *self.robot_ids}
+            others = [each for each in others if not own & {each.id, each.address}]
         if others:
             self._judge(others)
 

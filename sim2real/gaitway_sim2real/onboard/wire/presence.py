@@ -86,12 +86,13 @@ def _changes(reader: BuiltinDataReader) -> Iterator[tuple[Any, bool]]:
 def _describe(participant: Any) -> tuple[str, str, bool]:
     told = {policy.key: policy.value for policy in participant.qos if hasattr(policy, "key")}
     drives = any(isinstance(policy, Policy.Userdata) and policy.data == DRIVES for policy in participant.qos)
-    address = told.get("__NetworkAddresses", "localprocess")
+    locator = told.get("__NetworkAddresses", "localprocess")
+    found = re.match(r"udp6?/\[?([0-9A-Fa-f:.]+?)\]?:\d", locator)
+    address = found[1] if found else ""
+    where = "" if locator == "localprocess" else f", {locator}"
     if "__Pid" not in told:
-        return f"participant {participant.key}", "", drives
-    where = "" if address == "localprocess" else f", {address}"
+        return f"participant {participant.key}{where}", address, drives
     words = (
         f"{told.get('__ProcessName', 'process')} (pid {told['__Pid']} on {told.get('__Hostname', 'unknown')}{where})"
     )
-    found = re.match(r"udp6?/\[?([0-9A-Fa-f:.]+?)\]?:\d", address)
-    return words, found[1] if found else "", drives
+    return words, address, drives
