@@ -70,6 +70,15 @@ def make_folder(path: Path) -> None:
         raise disk_error(path, error) from None
 
 
+def refuse_links(*paths: Path) -> None:
+    """Raise :class:`RunError` for a link among places to write to in a run or bundle, which may be a stranger's."""
+    for path in paths:
+        if path.is_symlink():
+            raise RunError(
+                f"{path} is a link, and what is written there would go elsewhere: put what it leads to in its place"
+            )
+
+
 def disk_error(path: Path, error: OSError) -> RunError:
     """One sentence on why ``path`` cannot be written and what to do about it."""
     number = error.errno

@@ -228,8 +228,10 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
 
 def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     from ..config import difference, merge, trust_settings
+    from ..files import refuse_links
     from ..worlds import find_task
 
+    refuse_links(*path.iterdir())
     trust_settings(args.settings)
     stored = folder.config()
     _check_edits(folder)

@@ -59,10 +59,12 @@ def run(args: argparse.Namespace) -> int:
     bundle = common.bundle_of(args.source, args.robot)
     from gaitway_sim2real.validate import validate_bundle
 
-    from ..files import make_folder
+    from ..files import make_folder, refuse_links
     from ..progress import Counter
 
     report = args.report or bundle.resolve().parent / "validation"
+    if args.report is None:
+        refuse_links(report)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(

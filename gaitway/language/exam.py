@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..config import merge, resolve, trust_settings
 from ..errors import ConfigError, UserError
-from ..files import make_folder
+from ..files import make_folder, refuse_links
 from ..runs import is_run
 from ..worlds import find_task
 from .build import text_world
@@ -65,6 +65,8 @@ def hold_exam(
     finally:
         engine.close()
     folder = out or (Path(source) / EVALUATIONS if is_run(Path(source)) else Path("runs/evaluations") / _plain(source))
+    if out is None:
+        refuse_links(folder)
     make_folder(folder)
     path = folder / _plain(asked.name)
     evaluation.save(path.with_suffix(".json"))

@@ -85,7 +85,7 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     if not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module)):
         raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
                          "(prompts, completions, ...)")  # fmt: skip
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _is_term(found: Any, module: ModuleType) -> bool:

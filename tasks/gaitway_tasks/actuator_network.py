@@ -123,9 +123,8 @@ def save_network(network: nn.Module, description: NetworkDescription, path: str 
     weights = {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
     _built(weights, description, path)
     facts = json.dumps(dataclasses.asdict(description))
-    return write_file(
-        path, lambda file: np.savez(file, **{FORMAT: np.array(VERSION), DESCRIPTION: np.array(facts)}, **weights)
-    )
+    arrays: dict[str, Any] = {FORMAT: np.array(VERSION), DESCRIPTION: np.array(facts), **weights}
+    return write_file(path, lambda file: np.savez(file, **arrays))
 
 
 def read_network(path: str | Path) -> tuple[Network, NetworkDescription]:

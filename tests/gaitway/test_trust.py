@@ -195,3 +195,17 @@ def test_no_python_that_a_command_starts_looks_for_modules_in_the_current_folder
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert json.loads(done.stdout) == [1]
     assert not hostile.exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "metrics.jsonl", "tensorboard"])
+def test_a_run_with_links_is_not_continued(config, tmp_path, capsys, name):
+    """What is written to them would go elsewhere: old checkpoints are removed there, rows added."""
+    run = RunFolder.create(tmp_path / "run", config)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    if (run.path / name).is_dir():
+        (run.path / name).rmdir()
+    (run.path / name).symlink_to(victim)
+    assert main(["train", "velocity-flat-anymal-c-blind", "--out", str(run.path), "--resume", "--quiet"]) == 2
+    assert f"{run.path / name} is a link" in capsys.readouterr().err
+    assert list(victim.iterdir()) == []
