@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import shutil
 import sys
 import warnings
@@ -175,18 +176,25 @@ class RunFolder:
 
     def load_checkpoint(self) -> tuple[dict[str, Any], Path] | None:
         """The newest checkpoint that is whole; warns of damaged ones. None if the run has none at all."""
-        files = self.checkpoints()
-        for path in reversed(files):
-            try:
-                return read_checkpoint(path), path
-            except DamagedCheckpoint as error:
-                if path == files[0]:
-                    where = self.path / CHECKPOINTS
-                    raise RunError(
-                        f"none of the {len(files)} checkpoints in {where} can be read: train anew; the oldest: {error}"
-                    ) from None
-                warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
-        return None
+        while True:
+            files = self.checkpoints()
+            for path in reversed(files):
+                try:
+                    return read_checkpoint(path), path
+                except RunError as error:
+                    if not os.path.lexists(path):
+                        break  # the process that trains the run has a newer one by now
+                    if not isinstance(error, DamagedCheckpoint):
+                        raise
+                    if path == files[0]:
+                        where = self.path / CHECKPOINTS
+                        raise RunError(
+                            f"none of the {len(files)} checkpoints in {where} can be read: train anew; the oldest: "
+                            f"{error}"
+                        ) from None
+                    warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
+            else:
+                return None
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gaitway import run_lock
+from gaitway import run_lock, runs
 from gaitway import train as training
 from gaitway.cli import main
 from gaitway.errors import RunError
@@ -268,6 +268,21 @@ def test_a_checkpoint_of_a_newer_version_is_not_thrown_away(run, capsys):
     save(newest, {"gaitway_run": 4})
     assert resume(run, "total_steps=200") == 2
     assert "has run format 4" in capsys.readouterr().err and newest.exists()
+
+
+def test_a_checkpoint_that_the_training_replaces_meanwhile_is_not_missed(run, monkeypatch):
+    folder = RunFolder.open(run)
+    seen = []
+
+    def slow(path):
+        seen.append(path.name)
+        if len(seen) == 1:
+            path.rename(path.with_name("step_000000000110.pt"))
+        return read_checkpoint(path)
+
+    monkeypatch.setattr(runs, "read_checkpoint", slow)
+    assert folder.load_checkpoint()[1].name == "step_000000000110.pt"
+    assert seen == ["step_000000000100.pt", "step_000000000110.pt"]
 
 
 def test_where_all_are_damaged_the_reason_is_told(run, capsys):
