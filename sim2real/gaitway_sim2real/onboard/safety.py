@@ -111,8 +111,8 @@ def _rises(field: dataclasses.Field[Any]) -> bool:
     return bool(field.metadata["cap"] > field.default)
 
 
-def _looser(field: dataclasses.Field[Any], value: float, than: float) -> bool:
-    return value > than if _rises(field) else value < than
+def _looser(field: dataclasses.Field[Any], value: float, than: Any) -> bool:
+    return bool(value > than if _rises(field) else value < than)
 
 
 def _text(field: dataclasses.Field[Any], value: float) -> str:

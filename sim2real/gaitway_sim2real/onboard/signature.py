@@ -69,7 +69,7 @@ def verify_bundle(bundle: str | Path, trusted: Iterable[PublicKey]) -> PublicKey
     content = read_json(path)
     if not isinstance(content, dict) or content.get("gaitway_signature") != SCHEMA:
         raise SignatureError(f"{path} is not a signature of version {SCHEMA}: {AGAIN}")
-    signed = content.get("files")
+    signed: Any = content.get("files")
     try:
         signature = base64.b64decode(str(content.get("signature")), validate=True)
     except ValueError:

@@ -47,6 +47,10 @@ class Witness:
         if kind == "mode":
             self.modes.append((time, text))
 
+    @property
+    def incomplete(self) -> None:
+        return None
+
     def close(self) -> None:
         pass
 
