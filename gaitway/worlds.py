@@ -80,8 +80,10 @@ def _import_named(env_id: str) -> None:
     """The module of ``module:Id``: the user has named it, so it may also lie in the folder that the user is in."""
     if module := env_id.rpartition(":")[0]:
         trust(module)
-        with contextlib.suppress(ImportError):  # which is said when the id is looked up
+        try:
             import_trusted(module, f"gym:{env_id}")
+        except ImportError as error:
+            raise ConfigError(f"gym:{env_id}: cannot import {module!r}: {error}") from None
 
 
 def make_envs(config: TrainConfig, num_envs: int, groups: int, seed: int) -> Sequence[VectorEnv]:

@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -45,9 +46,12 @@ def is_own(module: str) -> bool:
 def require_trust(module: str, where: str) -> None:
     """Raise :class:`TrustError` unless the user named ``module``; ``where`` is what names it now, for the message."""
     top = module.partition(".")[0]
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise TrustError(f"{where}: {module[:60]!r} is not the name of a module")
     if top in sys.stdlib_module_names or top == "gaitway" or top.startswith("gaitway_"):
         raise TrustError(
-            f"{where}: {module} has no functions that a configuration may name; use those of {OWN_TERMS[0]}"
+            f"{where}: {module} is Python's or Gaitway's own and has nothing that a configuration may name; terms are "
+            f"in {', '.join(OWN_TERMS)}"
         )
     if not any(module == name or module.startswith(f"{name}.") for name in _trusted):
         raise TrustError(
@@ -69,9 +73,16 @@ def import_trusted(module: str, where: str) -> ModuleType:
     for place in _places(top):
         if (folder := _brought(place)) is not None:
             raise TrustError(f"{where}: the module {top!r} lies in {folder}, a run or bundle; move it out to use it")
-    if module not in sys.modules:
+    if module not in sys.modules and _places(top):
         print(f"importing {module}{_place(top)}", file=sys.stderr)
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise
+    except (Exception, SystemExit) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        at = f" in {frame.filename}, line {frame.lineno}" * (not isinstance(error, SyntaxError))  # which says it itself
+        raise ImportError(f"{type(error).__name__}: {error}{at}", name=module) from error
 
 
 def function_named(name: str, where: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from gaitway.cli import main
 from gaitway.config import dump, load, merge, resolve
 from gaitway.errors import ConfigError
 from gaitway.runs import RunFolder
+from gaitway.worlds import find_task
 
 pytestmark = pytest.mark.hostile("untrusted files")
 MODULE = """
@@ -209,3 +210,26 @@ def test_a_run_with_links_is_not_continued(config, tmp_path, capsys, name):
     assert main(["train", "velocity-flat-anymal-c-blind", "--out", str(run.path), "--resume", "--quiet"]) == 2
     assert f"{run.path / name} is a link" in capsys.readouterr().err
     assert list(victim.iterdir()) == []
+
+
+BROKEN = {
+    "import nothing_here": "No module named 'nothing_here'",
+    "def f(:": r"SyntaxError: invalid syntax \(my_rewards.py, line 1\)",
+    "x = 1\n1 / 0": r"ZeroDivisionError: division by zero in .*my_rewards.py, line 2",
+    "raise SystemExit(0)": "SystemExit: 0",
+}
+
+
+@pytest.mark.parametrize("source", BROKEN)
+def test_a_module_that_cannot_be_imported_is_one_sentence(config, mark, source):
+    Path("my_rewards.py").write_text(source)
+    with pytest.raises(ConfigError, match=f"task.rewards.mine.func=.*cannot import 'my_rewards': {BROKEN[source]}"):
+        merge(config, None, [f"task.rewards.mine={OWN}"])
+    with pytest.raises(ConfigError, match=f"gym:my_rewards:Id: cannot import 'my_rewards': {BROKEN[source]}"):
+        find_task("gym:my_rewards:Id")
+
+
+@pytest.mark.parametrize("name", ["..a:b", ":b", "a.b..c:d", "\0:b", "a b:c", "x-y:z", "a/b:c"])
+def test_what_is_no_module_is_said_so(config, mark, name):
+    with pytest.raises(TrustError, match="is not the name of a module"):
+        merge(config, None, [f"task.rewards.mine={json.dumps({'func': name, 'weight': 1.0})}"])
