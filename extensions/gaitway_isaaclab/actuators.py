@@ -26,7 +26,7 @@ from isaaclab.utils import configclass
 from torch import nn
 
 from . import compat
-from .assets import cache_folder
+from .cache import cache_folder
 from .compat import IsaacLabError
 
 

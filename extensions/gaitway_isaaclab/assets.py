@@ -17,6 +17,7 @@ from gaitway_tasks.robots.robot import Robot
 from gaitway_tasks.spec import Task
 
 from . import compat
+from .cache import cache_folder
 from .compat import IsaacLabError
 
 ISAAC_CFGS = {
@@ -67,11 +68,6 @@ def reachable(path: str, timeout: float = 5.0) -> bool:
 
         return bool(omni.client.stat(path)[0] == omni.client.Result.OK)
     return Path(path).exists()
-
-
-def cache_folder() -> Path:
-    """Where files made for Isaac Lab are kept between runs."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaitway" / "isaaclab"
 
 
 def robot_cfg(task: Task, asset: str, actuators: str) -> Any:

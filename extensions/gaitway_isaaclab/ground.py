@@ -8,7 +8,7 @@ from pathlib import Path
 from isaaclab.sim import GroundPlaneCfg
 from isaaclab.terrains import TerrainImporter
 
-from .assets import cache_folder
+from .cache import cache_folder
 
 
 class LocalGroundImporter(TerrainImporter):
