@@ -87,11 +87,11 @@ def _order(contract: Contract, files: dict[str, bytes]) -> Iterator[str]:
     targets = np.array(law.offset) + np.array(law.scale) * action
     if law.clip is not None:
         targets = np.clip(targets, *np.array(law.clip).T)
-    error = np.abs(targets - recorded).max(0)
-    if not error.max() < ANGLE:
-        joint = contract.joint_names[int(error.argmax())]
+    off = np.abs(targets - recorded).max(0)
+    if not off.max() < ANGLE:
+        joint = contract.joint_names[int(off.argmax())]
         yield (
-            f"the recorded targets of {joint} are {error.max():.3g} rad from what {CONTRACT_FILE} says of its action: "
+            f"the recorded targets of {joint} are {off.max():.3g} rad from what {CONTRACT_FILE} says of its action: "
             f"its joints are permuted, or it belongs to another policy: {WHAT_TO_DO}"
         )
 

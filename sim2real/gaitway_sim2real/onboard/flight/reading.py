@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from gaitway_files.json_files import parse_json
@@ -255,7 +255,7 @@ class _Part:
     def __post_init__(self) -> None:
         try:
             with open(open_regular(self.path, FLIGHT_BYTES), "rb") as stream:
-                for record in self._records(StreamReader(_Bounded(stream), emit_chunks=True)):
+                for record in self._records(StreamReader(cast("IO[bytes]", _Bounded(stream)), emit_chunks=True)):
                     self._take(record)
         except FileError as error:
             raise FlightError(str(error)) from None
