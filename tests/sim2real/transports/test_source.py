@@ -123,6 +123,16 @@ def test_one_state_of_somebody_else_is_not_used_and_told_at_once(name):
 
 
 @every_wire
+def test_a_robot_that_comes_before_the_first_command_is_refused(name):
+    wire = Wire(name)
+    wire.robot.connect()
+    wire.robot_side("another", IMPOSSIBLE)
+    with pytest.raises(DeployError, match=r"another, id another writes rt/.* since robot, id robot was connected"):
+        wire.robot.take_over()
+    assert wire.commanders() == []
+
+
+@every_wire
 def test_a_silent_writer_of_states_is_told_within_half_a_second(name):
     wire = Wire(name)
     wire.robot.connect()

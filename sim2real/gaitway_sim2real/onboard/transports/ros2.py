@@ -28,7 +28,7 @@ from ..wire.idl import WireError
 from ..wire.ros import CommandFrame, ImuReading, JointReading, JointStateReader, read_imu, ros_topic
 from .order import Order
 from .ros2_config import ARRAY, EFFORT, Ros2Config, load_ros2
-from .source import Source, listeners, refuse_drivers, refuse_listeners
+from .source import Source, listeners, refuse_drivers, refuse_others
 
 LOOK_EVERY = 0.5
 """Seconds between two looks for other writers."""
@@ -139,7 +139,7 @@ class Ros2Robot:
 
     def check_alone(self) -> None:
         """As :meth:`HardwareInterface.check_alone`."""
-        refuse_listeners(self.bus, self.command_topic, self._both())
+        refuse_others(self.bus, self.command_topic, self._both())
         if others := refuse_drivers(self.bus, self.command_topic):
             raise DeployError(
                 f"{', '.join(sorted({each.who for each in others}))} also writes {self.config.command}: two writers "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..interface import DeployError
 from ..wire.bus import Bus, Endpoint, Topic
@@ -109,20 +109,25 @@ def _name(handle: int, writers: Mapping[int, Endpoint]) -> str:
     return describe(writers[handle]) if handle in writers else "a writer that has left"
 
 
-def listeners(bus: Bus, command: Topic, sources: Iterable[Source]) -> tuple[str, ...]:
+def listeners(bus: Bus, command: Topic, sources: Sequence[Source]) -> tuple[str, ...]:
     """Who hears commands beside the chosen robot, where one had to be chosen: no message can be kept from a reader."""
-    sources = list(sources)
     if not any(source.chosen for source in sources):
         return ()
     own = {source.about.id for source in sources if source.about is not None}
     return tuple(describe(each) for each in bus.readers(command) if each.id not in own)
 
 
-def refuse_listeners(bus: Bus, command: Topic, sources: Iterable[Source]) -> None:
-    """Raise :class:`DeployError` if more than the chosen robot would obey."""
-    if found := listeners(bus, command, sources):
+def refuse_others(bus: Bus, command: Topic, sources: Sequence[Source]) -> None:
+    """Raise :class:`DeployError` if states come from more than the robot, or more than the robot would obey."""
+    for source in sources:
+        if found := source.strangers():
+            raise DeployError(
+                f"{' and '.join(found)} writes {source.topic.name} since {source.name} was connected: a second robot, "
+                "or a recording beside the robot: leave one robot on this network and domain, or end the other program"
+            )
+    if listening := listeners(bus, command, sources):
         raise DeployError(
-            f"{' and '.join(found)} would hear each command too: {command.name} reaches everyone who reads it, so "
+            f"{' and '.join(listening)} would hear each command too: {command.name} reaches everyone who reads it, so "
             "--robot-id cannot keep a second robot still. Put the other robot on another network or domain"
         )
 

@@ -20,7 +20,7 @@ from ..wire.layouts import Message, layout_of
 from .motion_switcher import release
 from .order import Order
 from .remote import make_remote
-from .source import Source, listeners, refuse_drivers, refuse_listeners
+from .source import Source, listeners, refuse_drivers, refuse_others
 from .unitree_frames import COMMANDS, STATES, TICKS, WRAPS, CommandFrame, StateFrame
 
 COMMAND, STATE, BATTERY, REMOTE = "rt/lowcmd", "rt/lowstate", "rt/lf/bmsstate", "rt/wirelesscontroller"
@@ -173,7 +173,7 @@ class UnitreeRobot:
         controller, which is switched off and judged in :meth:`take_over`."""
         if self._source is None:
             raise DeployError("connect first")
-        refuse_listeners(self.bus, self.command_topic, [self._source])
+        refuse_others(self.bus, self.command_topic, [self._source])
         others, robot = refuse_drivers(self.bus, self.command_topic), self._source.about
         if self.own_controller and robot is not None:
             own = {robot.id, *filter(None, [robot.address]), *self.robot_ids}
