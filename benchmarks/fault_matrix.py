@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def value(trial: Trial, title: str) -> float:
-    return next(check.value for check in trial.checks if check.title == title)
+    return next((check.value for check in trial.checks if check.title == title), float("nan"))
 
 
 if __name__ == "__main__":

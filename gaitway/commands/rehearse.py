@@ -24,7 +24,7 @@ Rehearse a deployment against the robot's digital twin, and give a verdict.
              robot is damped within two policy periods and stays so
   policies   outputs that no policy should have: no frame asks a motor for more than its limit
   processes  'gaitway twin' and 'gaitway deploy' as processes over DDS on the loopback interface: the end of the
-             script, SIGTERM, SIGKILL and SIGSTOP
+             script, a second deployment, SIGTERM, SIGKILL and SIGSTOP
 
 All but the processes run in simulated time and are the same each time. The processes take a minute, and are left out
 with --no-dds.

@@ -295,12 +295,12 @@ def states(
     return names
 
 
-EVEN = np.arange(2, 12_002, 2)
+EVEN = np.arange(2, 5_002, 2)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.85, 1.15, 1.5, 3.0])
 def test_a_clock_that_runs_at_another_rate(contract: Contract, share: float) -> None:
-    names = states(contract, 2 + np.arange(0, 12_000, 2) * share if share else EVEN // 200)
+    names = states(contract, 2 + np.arange(0, 5_000, 2) * share if share else EVEN // 200)
     assert set(names) == {None, "clock"} if share else {"frozen_tick"} <= set(names)
     assert "clock" not in names[:50] and (not share or "clock" in names[: round(1000 * 0.3 / abs(share - 1.0))])
 
@@ -308,18 +308,18 @@ def test_a_clock_that_runs_at_another_rate(contract: Contract, share: float) -> 
 @pytest.mark.parametrize("share", [0.95, 1.0, 1.05])
 def test_a_clock_that_is_a_little_off_is_no_reason(contract: Contract, share: float) -> None:
     rng = np.random.default_rng(0)
-    ticks = np.rint(2 + np.arange(0, 12_000, 2) * share)
+    ticks = np.rint(2 + np.arange(0, 5_000, 2) * share)
     assert set(states(contract, ticks, late=0.015 * rng.random(len(ticks)))) == {None}
 
 
 def test_a_clock_that_jumps(contract: Contract) -> None:
     names = states(contract, EVEN + np.where(EVEN > 4000, 300, 0))
-    assert names.index("clock") == 2000 and names[2001:] == 3999 * [None], "and goes on from there"
+    assert names.index("clock") == 2000 and names[2001:] == 499 * [None], "and goes on from there"
     assert set(states(contract, EVEN + np.where(EVEN > 4000, 300, 0), rate=None)) == {None}, "of a rate not known"
     assert set(states(contract, (EVEN + (1 << 32) - 6000) % (1 << 32))) == {None}, "32 bits begin anew"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), loss=st.floats(0.0, 0.2), jitter=st.floats(0.0, 0.015))
 def test_joints_at_full_speed_do_not_jump_whatever_is_lost_or_late(
     exported: Any, seed: int, loss: float, jitter: float

@@ -112,7 +112,7 @@ def _matrix(trials: Sequence[Trial]) -> str:
         f"<section><h2>{escape(GROUPS[FAULTS])}</h2>"
         "<p>Each fault was put on the wire in each mode. A cell passes when the reason is named, damping is sent "
         "within two policy periods of the detection and nothing but damping after it, and no frame asked for more "
-        "than the torque limit.</p>"
+        "than the torque limit; that of a second deployment when it is refused and the first goes on.</p>"
         f'<div class="scroll"><table class="matrix"><thead><tr><th>Fault</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
     )

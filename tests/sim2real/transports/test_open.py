@@ -29,6 +29,10 @@ def test_options_that_do_not_belong_together():
         open_robot("ros2", bus=MemoryBus())
 
 
+def test_the_robot_that_is_meant_is_passed_on():
+    assert open_robot("unitree-go2", bus=MemoryBus(), robot_ids=["192.168.123.161"]).robot_ids == ["192.168.123.161"]
+
+
 def test_a_wrong_interface_is_refused_with_those_there_are():
     pytest.importorskip("cyclonedds")
     with pytest.raises(DeployError, match=r"no network interface 'eth77': this computer has .*lo"):
