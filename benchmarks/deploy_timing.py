@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="record the flight too")
     options = parser.parse_args()
     twin = subprocess.Popen(
-        [sys.executable, "-m", "gaitway", "twin", options.robot, "--domain", str(options.domain)],
+        [sys.executable, "-P", "-m", "gaitway", "twin", options.robot, "--domain", str(options.domain)],
         stdout=subprocess.DEVNULL,
     )
     try:

@@ -136,7 +136,7 @@ def rows(run: Run) -> list[dict[str, float]]:
 
 
 def gaitway(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "gaitway", *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-P", "-m", "gaitway", *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def cpu() -> float:

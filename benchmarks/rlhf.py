@@ -183,7 +183,19 @@ class Writer:
 
 
 def _train(out: Path, seed: int, *arguments: str) -> None:
-    command = [sys.executable, "-m", "gaitway", "train", *arguments, "--seed", str(seed), "--out", str(out), "--quiet"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "gaitway",
+        "train",
+        *arguments,
+        "--seed",
+        str(seed),
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     subprocess.run(
         [*command, "num_threads=1", "evaluation_interval=0", "evaluation_episodes=0"],
         check=True,

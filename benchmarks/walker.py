@@ -74,7 +74,7 @@ def main() -> None:
 
 def one_seed(task: str, preset: str, seed: int, folder: Path, steps: int | None, commands: int) -> bool:
     """Train and examine; whether the target was reached."""
-    command = [sys.executable, "-m", "gaitway", "train", task, "--preset", preset]
+    command = [sys.executable, "-P", "-m", "gaitway", "train", task, "--preset", preset]
     command += ["--seed", str(seed), "--out", str(folder), "--quiet"]
     command += [f"total_steps={steps}"] if steps else []
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
