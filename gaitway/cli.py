@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # importing typing takes as long as all the rest of this file
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence

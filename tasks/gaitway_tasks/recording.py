@@ -46,6 +46,14 @@ SHAPES: dict[str, tuple[str | int, ...]] = {
 }
 
 
+SCALARS: dict[str, tuple[str, type, str]] = {
+    "bool": ("b", bool, "true or false"),
+    "float": ("fiu", float, "a finite number"),
+    "str": ("U", str, "text"),
+}
+"""Kinds of numpy that a field of one value may have, its type, and what that is called."""
+
+
 class RecordingError(ValueError):
     """A recording that cannot be used, with what to change."""
 
@@ -135,7 +143,7 @@ class Recording:
         if missing := [name for name in required if name not in values]:
             raise RecordingError(f"{path} lacks {', '.join(missing)}: record again with the recorder of this version")
         try:
-            return cls(**{name: _value(name, array) for name, array in values.items()})
+            return cls(**{name: _value(fields[name], array) for name, array in values.items()})
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:
@@ -175,15 +183,19 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise RecordingError(f"{path} is no .npz archive of plain arrays: {error.reason}") from None
 
 
-def _value(name: str, array: np.ndarray) -> Any:
-    """Arrays as they are; scalars and names as Python's."""
+def _value(field: dataclasses.Field[Any], array: np.ndarray) -> Any:
+    """Arrays as they are; scalars and names as Python's, of the type that the field has."""
+    name = field.name
     if name == "joint_names":
         return tuple(str(item) for item in array.ravel())
     if name in SHAPES:
         return array
     if array.ndim:
         raise RecordingError(f"{name} has shape {array.shape}, expected one value")
-    return array.item()
+    kinds, convert, told = SCALARS[str(field.type)]
+    if array.dtype.kind not in kinds or not (convert is str or np.isfinite(array)):
+        raise RecordingError(f"{name} is {array.item()!r}, expected {told}")
+    return convert(array.item())
 
 
 def _check(recording: Recording) -> None:
@@ -211,6 +223,10 @@ def _check(recording: Recording) -> None:
     for name, allowed in (("quat_order", QUAT_ORDERS), ("velocity_frame", VELOCITY_FRAMES)):
         if (given := getattr(recording, name)) not in allowed:
             raise RecordingError(f"{name} is {given!r}: use {' or '.join(map(repr, allowed))}")
+    if recording.done[:-1].all():
+        raise RecordingError(
+            "done is true at every step: no two rows follow each other, so there is nothing to compare"
+        )
     norms = np.linalg.norm(recording.root_quat, axis=-1)
     if np.abs(norms - 1.0).max() > 1e-2:
         t, n = np.unravel_index(np.abs(norms - 1.0).argmax(), norms.shape)

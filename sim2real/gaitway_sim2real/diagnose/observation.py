@@ -106,6 +106,8 @@ def _try_alternatives(term: Term, case: Compared, note: str, findings: list[Find
 def compare(case: Compared) -> NoteOrFindings:
     """Clip, order, sign, scale and offset of one quantity; "unexplained" if these do not account for it."""
     found, expected = case.found[case.usable], case.expected[case.usable]
+    if not len(found):
+        return "not checked, no two steps follow each other", []
     if is_equal(found, expected):
         return "as the bundle builds it", []
     if (bounds := saturation(found, expected)) is not None:
