@@ -30,7 +30,7 @@ def outcome(error: Exception) -> tuple[int, str]:
 
 def _ours(error: Exception) -> tuple[int, str] | None:
     own = _is_ours(type(error).__module__)
-    if isinstance(error, ValueError) and (own or _raised_by_us(error.__traceback__)):
+    if isinstance(error, ValueError | ConnectionError) and (own or _raised_by_us(error.__traceback__)):
         return WRONG_INPUT, str(error)
     return (NOT_DONE, str(error)) if own and isinstance(error, RuntimeError) else None
 

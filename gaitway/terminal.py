@@ -17,6 +17,7 @@ from gaitway_files.visible import visible
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+    from rich.text import Text
 
 DRAWERS = ("rich", "tqdm", "logging", "gaitway.terminal", "gaitway_sim2real.onboard.console")
 """Modules that colour text and move the cursor. Those of Gaitway make what they show visible themselves."""
@@ -77,6 +78,9 @@ def console(**options: Any) -> Console:
     from rich.segment import Segment
 
     class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+            return super().render_str(visible(text), **options)  # before it is measured
+
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(visible(segment.text), segment.style)

@@ -162,11 +162,11 @@ def _short(data: Any) -> str:
 
 
 def _check_number(data: Any, path: str) -> None:
-    """What no simulator can compute with is refused before one tries; only a clip may have no bound."""
+    """What no simulator can compute with is refused before one tries; only a clip of a task may have no bound."""
     if isinstance(data, int):
         _expect(abs(data) <= _LARGEST_WHOLE, path, data, "a number that has room in 64 bits")
     elif isinstance(data, float):
-        infinite = abs(data) == math.inf and ".clip" in path
+        infinite = abs(data) == math.inf and path.startswith("task.") and ".clip" in path
         _expect(infinite or abs(data) <= _LARGEST, path, data, "a finite number, at most 3.4e38")
 
 

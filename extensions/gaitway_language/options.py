@@ -92,7 +92,7 @@ class LanguageOptions:
             raise ValueError(f"rollout {self.rollout!r}: use one of {', '.join(map(repr, ROLLOUTS))}")
         if (self.rollout == "vllm-server") != bool(self.server):
             raise ValueError(f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs one, others none")
-        if self.server and not re.fullmatch(r"https?://[^/\s]+/?", self.server):
+        if self.server and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", self.server):
             raise ValueError(f"server {self.server!r}: write http://host:port")
         if self.transport not in ("http", "nccl", "gloo"):
             raise ValueError(f"transport {self.transport!r}: use 'http', 'nccl' or 'gloo'")

@@ -106,6 +106,18 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (written(joint_vel=None), "lacks joint_vel"),
         (written(jont_pos=content["joint_pos"]), "holds jont_pos.*do you mean 'joint_pos'"),
         (written(control_dt=np.zeros(2)), "control_dt has shape"),
+        (written(version=np.array(["1", "2"])), "recording version"),
+        (written(version=np.array(b"\xff")), "recording version"),
+        (written(control_dt=np.array("soon")), "control_dt is 'soon', expected a finite number"),
+        (written(physics_dt=np.array(b"\xff")), "physics_dt is .*, expected a finite number"),
+        (written(control_dt=np.array(1j)), "control_dt is 1j, expected a finite number"),
+        (written(control_dt=np.array(np.nan)), "control_dt is nan, expected a finite number"),
+        (written(physics_dt=np.array(np.inf)), "physics_dt is inf, expected a finite number"),
+        (written(starts_at_reset=np.array(21)), "starts_at_reset is 21, expected true or false"),
+        (written(flat_ground=np.array("yes")), "flat_ground is 'yes', expected true or false"),
+        (written(simulator=np.array(4.0)), "simulator is 4.0, expected text"),
+        (written(done=np.ones_like(content["done"])), "no two rows follow each other"),
+        (written(observation=np.array([{}, None], dtype=object)), "plain arrays"),
     ):
         with pytest.raises(RecordingError, match=message):
             Recording.load(broken)

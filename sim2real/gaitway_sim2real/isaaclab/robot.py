@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gaitway_tasks.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot
 from gaitway_tasks.robots.orders import newton_order, physx_order
 
@@ -101,7 +101,7 @@ def _feet(env: Settings, bodies: Sequence[str]) -> tuple[str, ...]:
         if "feet" in name and isinstance(params := reward.data.get("params"), dict):
             patterns = (params.get("sensor_cfg") or {}).get("body_names") or ()
             wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-            if found := tuple(body for body in bodies if any(re.fullmatch(pattern, body) for pattern in wanted)):
+            if found := tuple(body for body in bodies if any(matches(pattern, body) for pattern in wanted)):
                 return found
     return ()
 

@@ -62,8 +62,13 @@ def load_reward(where: str) -> TextReward:
     Modules are also looked for in the current folder. The module is trusted from then on, as one that the user named.
     """
     if where.startswith(("http://", "https://")):
-        if not urllib.parse.urlsplit(where).hostname:
-            raise ValueError(f"reward {where!r}: no host in it, use http://host:port")
+        try:
+            url = urllib.parse.urlsplit(where)
+            complete = bool(url.hostname) and url.port != 0  # asking for a port that is none raises
+        except ValueError:
+            complete = False
+        if not complete or where != urllib.parse.quote(where, safe="/:?&=#%[]@+,;~!$'()*"):
+            raise ValueError(f"reward {where!r}: no address, use http://host:port")
         return TextReward(func=remote_reward, params={"url": where})
     module, colon, name = where.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):

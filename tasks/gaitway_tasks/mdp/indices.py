@@ -4,11 +4,11 @@ Made once for each robot, expression and device: an index list in a term would b
 """
 
 import functools
-import re
 
 import torch
 from torch import Tensor
 
+from ..patterns import matches
 from ..world import World
 
 
@@ -34,7 +34,7 @@ def feet(world: World, pattern: str) -> Tensor:
 
 @functools.cache
 def _indices(robot: str, kind: str, names: tuple[str, ...], pattern: str, device: torch.device) -> Tensor:
-    found = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+    found = [i for i, name in enumerate(names) if matches(pattern, name)]
     if not found:
         raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
     return torch.tensor(found, device=device)

@@ -5,10 +5,11 @@ The on-board half reads this on the robot's computer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from ..patterns import matches
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ def by_pattern(joints: Iterable[str | None], values: Mapping[str, T]) -> dict[st
     for name in joints:
         if name is None:
             continue
-        matching = [value for pattern, value in values.items() if re.fullmatch(pattern, name)]
+        matching = [value for pattern, value in values.items() if matches(pattern, name)]
         if not matching:
             raise ValueError(f"no pattern matches joint {name!r}: {', '.join(values)}")
         found[name] = matching[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..patterns import matches
 from .hardware import Hardware
 from .parameters import JointParameters, RobotParameters
 
@@ -93,9 +93,7 @@ class Robot:
         laws = []
         for name in self.joint_names:
             groups = [
-                group
-                for group, law in self.actuators.items()
-                if any(re.fullmatch(pattern, name) for pattern in law.joints)
+                group for group, law in self.actuators.items() if any(matches(pattern, name) for pattern in law.joints)
             ]
             if len(groups) != 1:
                 found = f"is in the actuator groups {', '.join(groups)}" if groups else "is in no actuator group"
@@ -155,7 +153,7 @@ def _as_identified(law: ActuatorLaw, joint: JointParameters) -> ActuatorLaw:
 
 @functools.cache  # terms ask at every step
 def _match(robot: str, kind: str, names: tuple[str, ...], pattern: str) -> tuple[int, ...]:
-    found = tuple(i for i, name in enumerate(names) if re.fullmatch(pattern, name))
+    found = tuple(i for i, name in enumerate(names) if matches(pattern, name))
     if not found:
         raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
     return found
