@@ -54,6 +54,7 @@ def test_every_agent_trains_is_examined_and_loads(agent, tmp_path, capsys):
     run = RunFolder.open(out)
     assert (run.record["algorithm"], run.record["task"], run.record["status"]) == (agent, task, "finished")
     assert run.config() == load(out / "config.yaml")
+    assert (out / ".lock").read_text() == "" and run.edited() == {}
     (examination,) = read_rows(out / "evaluations.jsonl")
     assert len(examination["returns"]) == len(examination["lengths"]) == 3
     assert examination["seed"] != run.record["seed"]

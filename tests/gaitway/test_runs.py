@@ -39,6 +39,7 @@ def test_old_checkpoints_go(config, tmp_path):
     run = RunFolder.create(tmp_path / "run", config)
     assert training.train(config, run, quiet=True) == 0
     assert [path.name for path in run.checkpoints()] == ["step_000000000048.pt", "step_000000000064.pt"]
+    assert (run.path / ".lock").read_text() == "" and RunFolder.open(run.path).edited() == {}
     actor = training.load_actor(run)[1]
     history = config.task.observations["policy"].history_length
     assert actor(torch.zeros(3, history * 45)).shape == (3, 12)

@@ -1,4 +1,4 @@
-"""Gives up, for good, what a program that nobody has read must not have; then runs it.
+"""Gives up, for good, what a program that may do anything must not have; then runs it.
 
 Run as a script by :mod:`~gaitway_tasks.language.sandbox`, so it imports nothing of ours. Only for Linux on x86-64 and
 arm64. In force afterwards:

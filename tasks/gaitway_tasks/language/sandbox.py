@@ -1,4 +1,4 @@
-"""Runs Python programs that nobody has read."""
+"""Runs Python programs that may do anything."""
 
 from __future__ import annotations
 

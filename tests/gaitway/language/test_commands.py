@@ -41,6 +41,7 @@ def test_a_run_keeps_all_that_it_needs(sft, grpo):
     assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {
         p.name for p in (grpo / "start").iterdir()
     }
+    assert (grpo / ".lock").read_text() == "" and RunFolder.open(grpo).edited() == {}
     record = RunFolder.open(grpo).record
     assert (record["status"], record["steps"], record["world"]) == ("finished", 64, "language")
     assert record["cpu_time_s"] > 0.0
