@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
+from gaitway_files.reading import MIB, FileError, MissingFile, one_line, read_text
 from gaitway_files.trust import TrustError, import_trusted, trust
+from gaitway_files.yaml_files import parse_yaml
 from gaitway_gymnasium import GymTask
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_language.options import LanguageOptions
@@ -336,20 +338,29 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=plain)
 
 
+CONFIG_BYTES = 2 * MIB
+"""Most of a config.yaml; the largest of ours has 20 kB."""
+
+
 def _read(path: Path) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        text = path.read_text("utf-8")
-        if INTERPOLATION in text:  # at which OmegaConf's reader may stumble
-            _check_plain(yaml.safe_load(text), str(path))
+        text = read_text(path, CONFIG_BYTES)
+        plain = parse_yaml(text, path)  # first: OmegaConf's reader knows no limits
+        if not isinstance(plain, dict | None):
+            raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
+        _check_plain(plain, str(path))
         # OmegaConf's reader, unlike plain YAML 1.1, takes 1e-3 for a number.
         data = OmegaConf.to_container(OmegaConf.create(text))
-    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{path} is not a valid configuration file: {' '.join(str(error).split())}") from None
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    except MissingFile:
+        raise ConfigError(f"cannot read {path}: No such file or directory") from None
+    except ConfigError:
+        raise
+    except (FileError, yaml.YAMLError, ValueError, RecursionError, OmegaConfBaseException) as error:
+        reason = error.reason if isinstance(error, FileError) else one_line(error)
+        raise ConfigError(f"{path} is not a valid configuration file: {reason}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
     return {str(key): value for key, value in data.items()}

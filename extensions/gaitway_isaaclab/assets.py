@@ -104,11 +104,11 @@ def check_masses(robot: Robot, articulation: Any) -> None:
 
     Importers of USD files have been seen to drop masses and to guess them from shapes instead.
     """
-    import mujoco
+    from gaitway_tasks.robots.mjcf import compile_spec, load_spec
 
     from .usd import body_inertials
 
-    model = mujoco.MjModel.from_xml_path(str(robot.mjcf))
+    model = compile_spec(load_spec(robot.mjcf), robot.mjcf)
     expected = {model.body(i).name: inertial.mass for i, inertial in enumerate(body_inertials(model)) if i > 0}
     loaded = dict(zip(articulation.body_names, compat.body_masses(articulation.data)[0].cpu().tolist(), strict=True))
     wrong = [

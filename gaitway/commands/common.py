@@ -9,6 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from gaitway_files.checkpoints import CHECKPOINT_BYTES
+from gaitway_files.reading import read_bytes
+
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import MAX_SEED, UserError
 
@@ -150,7 +153,7 @@ def export_run(
         from gaitway_sim2real.leapp.write import export_leapp
 
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
-    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_bytes(checkpoint, CHECKPOINT_BYTES)).hexdigest()
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
     task = config.robot_task.replace(estimators=signals)
     if form == "leapp":
@@ -186,7 +189,7 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
     bundle = path / "bundle"
     checkpoints = RunFolder.open(path).checkpoints()
     if is_bundle(bundle) and checkpoints:
-        digest = hashlib.sha256(checkpoints[-1].read_bytes()).hexdigest()
+        digest = hashlib.sha256(read_bytes(checkpoints[-1], CHECKPOINT_BYTES)).hexdigest()
         if Contract.load(bundle).checkpoint_sha256 == digest:
             return bundle
     require("export", EXPORT)

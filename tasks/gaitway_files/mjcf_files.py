@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from .reading import GIB, MIB, FileError, read_bytes, size
@@ -39,6 +40,11 @@ def check_mjcf(path: str | Path) -> bytes:
     """
     path = Path(path)
     return _Walk(path).file(path, 1)
+
+
+def read_mjcf(path: str | Path) -> ElementTree.Element:
+    """The elements of an MJCF file, as :func:`check_mjcf` lets it pass; included files are not put in."""
+    return ElementTree.fromstring(_COMMENT.sub(b"", check_mjcf(path)))
 
 
 class _Walk:

@@ -10,6 +10,8 @@ import json
 from collections import deque
 from typing import Any
 
+from gaitway_files.json_files import parse_json
+
 from ..onboard.transports.motion_switcher import CHECK_MODE, RELEASE_MODE, SELECT_MODE, SERVICE
 from ..onboard.wire.bus import Bus, Topic
 from ..onboard.wire.declarations import REQUEST, RESPONSE
@@ -46,7 +48,7 @@ class _Service:
                 continue
             identity = request["header"]["identity"]
             try:
-                code, data = self.answer(now, identity["api_id"], json.loads(request["parameter"] or "{}"))
+                code, data = self.answer(now, identity["api_id"], parse_json(request["parameter"] or "{}", "parameter"))
             except ValueError:
                 code, data = BAD_PARAMETER, ""
             response = encode(RESPONSE, {"header": {"identity": identity, "status": {"code": code}}, "data": data})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
 import numpy as np
+from gaitway_files.json_files import parse_json
 
 from ..onboard.flight.reading import Flight
 from ..page import document
@@ -211,7 +211,7 @@ def _provenance(flight: Flight) -> str:
 
 def _short(value: str) -> str:
     try:
-        found = json.loads(value)
+        found = parse_json(value, "metadata", nan=True)
     except ValueError:
         return value
     if isinstance(found, dict):

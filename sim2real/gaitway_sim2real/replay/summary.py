@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
+from gaitway_files.json_files import parse_json
+from gaitway_files.reading import FileError
 
 from ..onboard.flight.reading import Event, Flight
 
@@ -168,7 +169,10 @@ def _peak(flight: Flight, name: str) -> Peak | None:
 def text(summary: Summary, flight: Flight) -> str:
     """For a terminal."""
     hardware = f" on {summary.hardware}" if summary.hardware else ""
-    software = json.loads(flight.metadata.get("software", "{}"))
+    try:
+        software = dict(parse_json(flight.metadata.get("software", "{}"), "software"))
+    except (FileError, TypeError, ValueError):  # of another program
+        software = {}
     lines = [
         f"{flight.path}: {summary.task or 'no task'}, {summary.robot or 'unknown robot'}{hardware}, "
         f"{summary.started} UTC, {flight.metadata.get('host', 'unknown host')}, gaitway {software.get('gaitway', '?')}",

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.json_files import parse_json
+from gaitway_files.reading import LINE_BYTES, MIB, FileError, size
+
 from .rows import RowError
 
+UNPACKED_START, UNPACKED_RATIO = 256 * MIB, 200
+"""A gzipped file unpacks to this much, and so many times its size, at most; text reaches a twentieth."""
+BOM = b"\xef\xbb\xbf"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 Record = Mapping[str, Any]
@@ -36,9 +41,17 @@ def read_records(path: str | Path) -> Iterator[tuple[int, Record | RowError]]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, Record | RowError]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+    packed = path.suffix == ".gz"
+    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        left = UNPACKED_START + UNPACKED_RATIO * path.stat().st_size
+        number = 0
         try:
-            for number, line in enumerate(file, start=1):
+            while line := file.readline(LINE_BYTES + 1):
+                number, left = number + 1, left - len(line)
+                if len(line) > LINE_BYTES:
+                    raise RowError(f"{path}, row {number}: more than {size(LINE_BYTES)}, the most of a row")
+                if packed and left < 0:
+                    raise RowError(f"{path}: unpacks to more than {UNPACKED_RATIO} times its size: unpack it yourself")
                 if line.strip():
                     yield number, _parse(path, number, line)
         except (OSError, EOFError, zlib.error) as error:
@@ -47,9 +60,9 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Record | RowError]]:
 
 def _parse(path: Path, number: int, line: bytes) -> Record | RowError:
     try:
-        record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except (ValueError, RecursionError) as error:
-        return RowError(f"{path}, row {number}: not valid JSON ({error}): each line must be one JSON object")
+        record = parse_json(line.removeprefix(BOM) if number == 1 else line, path, nan=True)
+    except FileError as error:
+        return RowError(f"{path}, row {number}: not valid JSON ({error.reason}): each line must be one JSON object")
     if not isinstance(record, dict):
         return RowError(f"{path}, row {number}: {type(record).__name__} instead of a JSON object with named fields")
     return record
@@ -62,7 +75,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, Record | RowError]]:
     except ImportError as error:
         raise RowError(f"{path}: reading parquet needs pyarrow: pip install 'gaitway[language]'") from error
     try:
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(path, thrift_string_size_limit=2**26, thrift_container_size_limit=10**6)
     except (pyarrow.ArrowException, OSError) as error:
         raise RowError(f"{path}: not a parquet file ({error})") from error
     number = 0

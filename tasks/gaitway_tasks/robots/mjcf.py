@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from gaitway_files.contained import contained
 from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf
-from gaitway_files.reading import GIB, FileError, read_bytes
+from gaitway_files.reading import GIB, FileError, one_line, read_bytes
 
 from .parameters import RobotParameters
 from .robot import ActuatorLaw, DCMotor, Robot
@@ -44,7 +44,7 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
     try:
         return mujoco.MjSpec.from_file(str(path))
     except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{path} is not a valid MJCF: {error}") from error
+        raise ModelError(f"{path} is not a valid MJCF: {one_line(error)}") from error
 
 
 _tried: set[tuple[Path, bytes]] = set()

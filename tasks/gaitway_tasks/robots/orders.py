@@ -13,6 +13,9 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
+from gaitway_files.mjcf_files import read_mjcf
+from gaitway_files.reading import FileError
+
 from .robot import Robot
 
 
@@ -40,9 +43,11 @@ def _checked(robot: Robot, found: tuple[str, ...]) -> tuple[str, ...]:
 def _tree(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Hinge and slide joints of an MJCF (breadth-first, depth-first)."""
     try:
-        world = ElementTree.parse(path).getroot().find("worldbody")
-    except (OSError, ElementTree.ParseError) as error:
-        raise ValueError(f"the joint order is read from the MJCF, and {path} cannot be parsed: {error}") from error
+        world = read_mjcf(path).find("worldbody")
+    except FileError as error:
+        raise ValueError(
+            f"the joint order is read from the MJCF, and {path} cannot be parsed: {error.reason}"
+        ) from None
     if world is None:
         raise ValueError(f"{path} has no worldbody of its own; included files are not followed: merge them into it")
     level, breadth_first = [world], []

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.mjcf_files import read_mjcf
+from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -73,9 +75,9 @@ class _Reader:
     def __init__(self, path: Path):
         self.path = path
         try:
-            self.root = ElementTree.parse(path).getroot()
-        except (OSError, ElementTree.ParseError) as error:
-            raise LegError(f"{path} is not a readable MJCF: {error}") from None
+            self.root = read_mjcf(path)
+        except FileError as error:
+            raise LegError(f"{path} is not a readable MJCF: {error.reason}") from None
         if found := [tag for tag in REFUSED if self.root.find(f".//{tag}") is not None]:
             raise LegError(f"{path} uses <{found[0]}>: save the compiled model as XML and export with that")
         compiler: Mapping[str, str] = {}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_files.json_files import parse_json
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..interface import DeployError
@@ -148,7 +149,7 @@ def _active(switcher: Service, deadline: float) -> str:
     name = None
     if len(answer.data) <= LONGEST:
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            name = json.loads(answer.data)["name"]
+            name = parse_json(answer.data, SERVICE)["name"]
     if not isinstance(name, str):
         raise DeployError(
             f"{SERVICE} answers the question for the active controller with {answer.data[:80]!r}, which has no name "

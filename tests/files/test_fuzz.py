@@ -1,0 +1,237 @@
+"""A thousand damaged files of each kind: every one is read, or refused with the error of its kind, soon and in little.
+
+All of a kind are read in one child process with limits, so that a crash or a hang is told with the file that did it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gaitway_files.archives import parse_npz
+from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.contained import contained
+from gaitway_files.graphs import check_graph, open_graph
+from gaitway_files.mjcf_files import check_mjcf
+from gaitway_files.reading import MIB, FileError
+from gaitway_files.trust import TrustError
+from gaitway_sim2real.contract import CONTRACT_FILE, BundleError, Contract
+from gaitway_sim2real.isaaclab.config import read_yaml
+from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.onboard.flight.messages import FlightError
+from gaitway_sim2real.onboard.flight.opening import open_flight
+from gaitway_sim2real.onboard.flight.reading import read_flight
+from gaitway_sim2real.onboard.verdict import VerdictError, read_verdict, seal
+from gaitway_tasks.recording import Recording, RecordingError
+from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.robots.mjcf import ModelError, load_spec
+from hypothesis import HealthCheck, Phase, given, settings
+from sim2real.flight.flights import JOINTS, fly
+from sim2real.stand_bundle import make_stand_bundle
+
+from gaitway.config import dump, load, resolve
+from gaitway.errors import UserError
+from gaitway.runs import RunFolder
+
+from .mutations import damaged, inside_zip, steps
+
+pytestmark = pytest.mark.hostile("untrusted files")
+EXAMPLES = 1000
+SECONDS = 2.0
+"""Of processor time, the most that one small file may take."""
+MEMORY = 512 * MIB
+"""Beyond what this process has, for all of a kind."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: a good one, what reads it, and the errors that may say it is none."""
+
+    good: bytes
+    read: Callable[[bytes], object]
+    refused: type[Exception] | tuple[type[Exception], ...]
+    change: Callable[[bytes, Any], bytes] = damaged
+    examples: int = EXAMPLES
+
+
+def in_file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    def write_and_read(content: bytes) -> object:
+        path.write_bytes(content)
+        return read(path)
+
+    return write_and_read
+
+
+def either(content: bytes, changes: Any) -> bytes:
+    """The archive damaged as a whole, or inside of it."""
+    return (inside_zip if changes[0][2] % 2 else damaged)(content, changes)
+
+
+def contract(tmp: Path) -> Kind:
+    """With a seal that is right."""
+    bundle = make_stand_bundle(tmp / "bundle")
+    path = bundle / CONTRACT_FILE
+    body = path.read_bytes().rpartition(b"sha256: ")[0]
+
+    def read(content: bytes) -> object:
+        path.write_bytes(content + b"sha256: " + hashlib.sha256(content).hexdigest().encode() + b"\n")
+        return Contract.load(bundle)
+
+    return Kind(body, read, BundleError)
+
+
+def verdict(tmp: Path) -> Kind:
+    """With a seal that is right, where there is still one to be made."""
+    rows = [{"title": f"walk {k}", "required": True, "passed": True, "value": 0.5 * k} for k in range(6)]
+    body = {
+        "gaitway_validation": 1,
+        "policy_sha256": "ab" * 32,
+        "verdict": "PASS",
+        "scenarios": rows,
+        "model": "bundle",
+    }
+
+    def read(content: bytes) -> object:
+        try:
+            found = json.loads(content)
+            content = json.dumps({**found, "seal": seal(found)}).encode() if isinstance(found, dict) else content
+        except (ValueError, RecursionError):
+            pass
+        (tmp / "validation.json").write_bytes(content)
+        return read_verdict(tmp / "validation.json")
+
+    return Kind(json.dumps(body, indent=1).encode(), read, VerdictError)
+
+
+def golden(tmp: Path) -> Kind:
+    out = io.BytesIO()
+    rows = {"joint_pos": np.zeros((4, 12), np.float32), "name": np.array("walk"), "count": np.arange(3)}
+    np.savez_compressed(out, allow_pickle=False, **rows)
+    return Kind(out.getvalue(), lambda content: parse_npz(content, "golden.npz", limit=MIB), FileError, either)
+
+
+def recording(tmp: Path) -> Kind:
+    """As a stranger's simulator would have recorded it, given to ``gaitway diagnose``."""
+    rng = np.random.default_rng(0)
+    shape = (20, 1)
+    names = ["root_pos_w", "root_lin_vel", "root_ang_vel", "command", "observation", "action", "joint_pos", "joint_vel"]
+    values = {name: rng.normal(size=(*shape, 3)).astype(np.float32) for name in names}
+    quat = np.tile(np.float32([1, 0, 0, 0]), (*shape, 1))
+    path = Recording(
+        **values, root_quat=quat, joint_names=("a", "b", "c"), quat_order="wxyz", velocity_frame="base",
+        done=np.zeros(shape, bool), control_dt=0.02, physics_dt=0.005, simulator="x", starts_at_reset=True,
+        observation_noise=False, flat_ground=True,
+    ).save(tmp / "recording.npz")  # fmt: skip
+    return Kind(path.read_bytes(), in_file(path, Recording.load), RecordingError, either, examples=500)
+
+
+def graph(tmp: Path) -> Kind:
+    content = (make_stand_bundle(tmp / "graph") / "policy.onnx").read_bytes()
+    return Kind(content, lambda content: check_graph(content, "policy.onnx"), FileError)
+
+
+def graph_tried(tmp: Path) -> Kind:
+    content = (make_stand_bundle(tmp / "graph2") / "policy.onnx").read_bytes()
+    return Kind(content, lambda content: open_graph(content, "policy.onnx"), FileError, examples=30)
+
+
+def model(tmp: Path) -> Kind:
+    return Kind(ANYMAL_C.mjcf.read_bytes(), in_file(tmp / "robot.xml", check_mjcf), FileError)
+
+
+def model_tried(tmp: Path) -> Kind:
+    return Kind(ANYMAL_C.mjcf.read_bytes(), in_file(tmp / "robot2.xml", load_spec), ModelError, examples=30)
+
+
+def flight(tmp: Path) -> Kind:
+    log = open_flight(tmp / "a.mcap", JOINTS, {"robot": "x"}, realtime=False)
+    fly(log, 20)
+    log.close()
+    return Kind((tmp / "a.mcap").read_bytes(), in_file(tmp / "a.mcap", read_flight), FlightError)
+
+
+def checkpoint(tmp: Path) -> Kind:
+    path = tmp / "step_1.pt"
+    torch.save({"gaitway_run": 3, "steps": 1, "net": torch.nn.Linear(3, 4).state_dict()}, path)
+    return Kind(path.read_bytes(), in_file(path, load_checkpoint), FileError, either)
+
+
+def config(tmp: Path) -> Kind:
+    good = dump(resolve("cartpole", agent="a2c")).encode()
+    return Kind(good, in_file(tmp / "config.yaml", load), (UserError, TrustError), examples=500)
+
+
+def record(tmp: Path) -> Kind:
+    (tmp / "run").mkdir()
+    good = {"gaitway_run": 3, "task": "walk", "steps": 10, "versions": {"gaitway": "0.1"}, "time_s": {}, "status": "x"}
+    read = in_file(tmp / "run" / "run.json", lambda path: RunFolder.open(path.parent))
+    return Kind(json.dumps(good, indent=2).encode(), read, UserError)
+
+
+ENV = """\
+sim: {dt: 0.005, device: 'cuda:0', gravity: !!python/tuple [0.0, 0.0, -9.81]}
+decimation: 4
+scene:
+  robot: &r
+    joint_pos: {.*HAA: 0.0, .*HFE: 0.4}
+    spawn: !!python/object/apply:pathlib.PosixPath [data, robot.usd]
+    keys: !!python/object/apply:builtins.slice [null, 4, 2]
+  again: *r
+  func: !!python/name:isaaclab.envs.mdp.base_lin_vel ''
+  other: !!python/object:some.module.Class {a: 1}
+"""
+
+
+def env(tmp: Path) -> Kind:
+    return Kind(ENV.encode(), in_file(tmp / "env.yaml", read_yaml), IsaacLabImportError)
+
+
+KINDS = (
+    contract, verdict, golden, recording, graph, graph_tried, model, model_tried, flight, checkpoint, config, record,
+    env,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
+def test_damaged_files_are_read_or_refused(make, tmp_path, record_property):
+    kind = make(tmp_path)
+    kind.read(kind.good)
+    last, counts = tmp_path / "last", {"read": 0, "refused": 0}
+
+    @settings(
+        max_examples=kind.examples, phases=[Phase.generate], database=None, derandomize=True, deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(changes=steps)
+    def every(changes):
+        content = kind.change(kind.good, changes)
+        last.write_bytes(content)
+        begin = time.process_time()
+        try:
+            kind.read(content)
+            counts["read"] += 1
+        except kind.refused as error:
+            assert "\n" not in str(error), f"more than one line of {changes}: {error}"
+            counts["refused"] += 1
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} of {changes}: {error}") from error
+        assert time.process_time() - begin < SECONDS, f"too slow: {changes}"
+
+    def all_of_them() -> None:
+        every()
+        assert counts["refused"] > kind.examples / 20, counts
+
+    try:
+        contained(all_of_them, make.__name__, "reading them", seconds=120.0, memory=MEMORY)
+    except FileError as error:
+        pytest.fail(f"{error}; the last file is {last}")
+    record_property("attacks", kind.examples)
