@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from .reading import GIB, MIB, FileError, read_bytes, size
+from .reading import GIB, MIB, FileError, MissingFile, read_bytes, size
 
 MODEL_BYTES = 64 * MIB
 """Most of a file; meshes lie in files of their own, which only MuJoCo reads."""
@@ -90,7 +91,8 @@ class _Walk:
                 raise
             raise FileError(path, f"is not XML, or cut off ({error})") from None
         for file, times in included:
-            self.file(self._inside(path, file), times)
+            with contextlib.suppress(MissingFile):  # which MuJoCo says best
+                self.file(self._inside(path, file), times)
         return content
 
     def _inside(self, path: Path, file: str) -> Path:
