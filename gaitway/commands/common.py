@@ -9,9 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from gaitway_files.checkpoints import CHECKPOINT_BYTES
-from gaitway_files.reading import read_bytes
-
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import MAX_SEED, UserError
 
@@ -143,6 +140,8 @@ def export_run(
     """
     import hashlib
 
+    from gaitway_files.checkpoints import CHECKPOINT_BYTES
+    from gaitway_files.reading import read_bytes
     from gaitway_sim2real.export import ESTIMATES, export_bundle
     from gaitway_sim2real.onboard.estimation.estimators import USUAL
 
@@ -182,6 +181,8 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
         raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")
     if kind == "bundle":
         return path
+    from gaitway_files.checkpoints import CHECKPOINT_BYTES
+    from gaitway_files.reading import read_bytes
     from gaitway_sim2real.onboard.contract import Contract
 
     from ..runs import RunFolder
