@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import yaml
@@ -246,7 +248,7 @@ def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str])
     layers = ([_read(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
     if not layers:
         return base
-    trust(*_modules_of(tree))  # the base's own were checked when it was read
+    trust(*_modules_in(base))
     trust_settings(overrides)
     for layer in layers:
         tree = _apply(tree, layer, "", _keys(tree))
@@ -273,9 +275,23 @@ def _modules_of(tree: Any) -> Iterator[str]:
     """Modules of the functions and environments that settings name."""
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
-        if key in ("func", "env_id") and isinstance(value, str):
+        if key in ("func", "env_id") and isinstance(value, str) and ":" in value:
             yield value.rpartition(":")[0]
         yield from _modules_of(value)
+
+
+def _modules_in(value: Any) -> Iterator[str]:
+    """Modules of the functions and the environment that a configuration already has, which are imported."""
+    if isinstance(value, GymTask):
+        yield from filter(None, [value.env_id.rpartition(":")[0]])
+    elif isinstance(value, FunctionType):
+        yield value.__module__
+    elif dataclasses.is_dataclass(value):
+        for part in dataclasses.fields(value):
+            yield from _modules_in(getattr(value, part.name))
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _modules_in(item)
 
 
 def task_to_dict(task: Task) -> dict[str, Any]:

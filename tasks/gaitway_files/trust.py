@@ -34,8 +34,8 @@ class TrustError(ValueError):
 
 
 def trust(*modules: str) -> None:
-    """Let files name functions of ``modules``, and of the modules below them, from now on."""
-    _trusted.update(modules)
+    """Let files name functions of ``modules`` and of those below them; ``module:function`` means its module."""
+    _trusted.update(name.partition(":")[0] for name in modules)
 
 
 def is_own(module: str) -> bool:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ twice = dict
 """
 SMALL = ["num_envs=2", "agent.num_steps=4", "total_steps=8", "agent.optimizer.minibatches=1", "num_threads=1"]
 OWN = "{func: 'my_rewards:bouncing', weight: -1.0}"
+
+
+def standing(world):
+    return world.robot.joint_vel.square().sum(1)
 
 
 @pytest.fixture(autouse=True)
@@ -233,3 +238,19 @@ def test_a_module_that_cannot_be_imported_is_one_sentence(config, mark, source):
 def test_what_is_no_module_is_said_so(config, mark, name):
     with pytest.raises(TrustError, match="is not the name of a module"):
         merge(config, None, [f"task.rewards.mine={json.dumps({'func': name, 'weight': 1.0})}"])
+
+
+def test_what_a_configuration_holds_as_plain_data_is_not_trusted_for_it(mark):
+    """The arguments of an environment may have any key."""
+    cartpole = resolve("cartpole", overrides=[*SMALL[:1], "agent.num_steps=32"])
+    held = replace(cartpole, task=replace(cartpole.task, kwargs={"func": "my_rewards:bouncing", "env_id": "my_envs:X"}))
+    merge(held, None, ["seed=1"])
+    assert trusting._trusted & {"my_rewards", "my_envs"} == set()
+
+
+def test_a_function_of_a_program_that_is_running_needs_no_trust(config, mark):
+    """As in a program of one's own, which builds a configuration and changes it by settings."""
+
+    mine = replace(config.task.rewards["lin_vel_z_l2"], func=standing)
+    own = replace(config, task=config.task.replace(rewards={**config.task.rewards, "mine": mine}))
+    assert merge(own, None, ["seed=3"]).task.rewards["mine"].func is standing
