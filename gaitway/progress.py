@@ -153,6 +153,9 @@ class Live(Progress):
 
     def __init__(self, config: TrainConfig, steps: int):
         from rich import live, progress
+        from rich.markup import escape
+
+        from .terminal import console
 
         self.summary = Summary(config, steps)
         self.bar = progress.Progress(
@@ -163,12 +166,12 @@ class Live(Progress):
             expand=True,
         )
         self.row = self.bar.add_task(
-            f"{config.task.name} {config.algorithm} seed {config.seed}",
+            escape(config.task.name) + f" {config.algorithm} seed {config.seed}",
             total=config.total_steps,
             completed=steps,
             clock="",
         )
-        self.live = live.Live(self.bar, refresh_per_second=4)
+        self.live = live.Live(self.bar, console=console(markup=True), refresh_per_second=4)
 
     def __enter__(self) -> Self:
         self.live.start()
@@ -179,6 +182,7 @@ class Live(Progress):
 
     def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None:
         from rich.console import Group
+        from rich.markup import escape
         from rich.table import Table
 
         summary = self.summary
@@ -196,7 +200,7 @@ class Live(Progress):
         if rewards:
             right.add_row(f"[bold]{'reward per second' if summary.config.language is None else 'reward parts'}[/]", "")
         for name, number in rewards.items():
-            right.add_row(name, f"{number:+.4f}")
+            right.add_row(escape(name), f"{number:+.4f}")
         columns = Table.grid(padding=(0, 4))
         columns.add_row(left, right)
         self.live.update(Group(self.bar, columns))

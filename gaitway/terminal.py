@@ -50,7 +50,7 @@ def guarded() -> Iterator[None]:
     for stream in before:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a C locale has no "°"
-    sys.stdout, sys.stderr = (stream and Shown(stream) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (stream and Shown(stream) for stream in before)
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ def console(**options: Any) -> Console:
     from rich.segment import Segment
 
     class Plain(Console):
-        def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        def render_str(self, text: str, **options: Any) -> Text:
             return super().render_str(visible(text), **options)  # before it is measured
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:

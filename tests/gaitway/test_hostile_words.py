@@ -20,6 +20,7 @@ from gaitway import cli, memory
 from gaitway.config import config_from_tree, resolve
 from gaitway.errors import ConfigError
 from gaitway.outcome import BUG, NOT_DONE, WRONG_INPUT, outcome
+from gaitway.runs import RUN_FORMAT
 from gaitway.terminal import console, guarded, overwrite
 from gaitway.tree import to_tree
 
@@ -277,3 +278,9 @@ def test_a_configuration_of_bytes_is_named(tmp_path, capsys):
     assert cli.main(["train", "cartpole", "--config", str(tmp_path / "d.yaml")]) == 2
     err = capsys.readouterr().err
     assert "c.yaml" in err and "seed=-1" in err and "Traceback" not in err
+
+
+def test_a_run_whose_record_lacks_what_every_run_has_is_damaged(tmp_path, capsys):
+    (tmp_path / "run.json").write_text(json.dumps({"gaitway_run": RUN_FORMAT, "status": "finished"}))
+    assert cli.main(["export", str(tmp_path), "--out", str(tmp_path / "b")]) == 2
+    assert "run.json is damaged" in capsys.readouterr().err

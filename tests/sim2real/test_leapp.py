@@ -181,3 +181,14 @@ def test_an_unmeasurable_actor_is_refused_like_a_bundle(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="no robot measures"):
         export_leapp(velocity_flat(ANYMAL_C), nn.Linear(48, 12), tmp_path / "out", checkpoint_sha256="ab" * 32)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.hostile("untrusted files")
+@pytest.mark.parametrize("key", ["name", "dtype", "kind"])
+def test_a_tensor_that_is_not_described_in_words_is_refused(copy: Path, key: str) -> None:
+    path = next(copy.glob("*.yaml"))
+    data = yaml.safe_load(path.read_text())
+    next(iter(data["models"].values()))["inputs"][0][key] = {}
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(LeappError, match=rf"{key} of tensor .* expected text|not as leapp writes it"):
+        bundle_of_package(copy)

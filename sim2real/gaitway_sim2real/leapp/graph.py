@@ -264,6 +264,8 @@ def _past(body: _Nodes, package: LeappPackage) -> list[str]:
 
 
 def _cast(body: _Nodes, value: str, tensor: LeappTensor) -> None:
+    if tensor.dtype not in ELEMENT:
+        raise LeappError(f"{tensor.name} is {tensor.dtype}; run here are {', '.join(ELEMENT)}")
     body.add("Cast", value, out=PREFIX + tensor.name, to=ELEMENT[tensor.dtype])
 
 

@@ -198,6 +198,9 @@ def _tensor(row: dict[str, Any]) -> LeappTensor:
     shape = tuple(int(size) for size in row["shape"])
     if not all(0 < size <= MAX_WIDTH for size in shape) or math.prod(shape) > MAX_WIDTH:
         raise LeappError(f"tensor {row['name']} has the shape {list(shape)}; at most {MAX_WIDTH} numbers are read")
+    for key in ("name", "dtype", "kind", CONNECTION):
+        if not isinstance(row.get(key), str | None):
+            raise LeappError(f"{key} of tensor {row['name']} is {row[key]!r}, expected text")
     axes = [axis for axis in row.get("element_names") or [] if isinstance(axis, list)]
     return LeappTensor(
         name=row["name"],
