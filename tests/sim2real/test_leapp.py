@@ -184,11 +184,11 @@ def test_an_unmeasurable_actor_is_refused_like_a_bundle(tmp_path: Path) -> None:
 
 
 @pytest.mark.hostile("untrusted files")
-@pytest.mark.parametrize("key", ["name", "dtype", "kind"])
-def test_a_tensor_that_is_not_described_in_words_is_refused(copy: Path, key: str) -> None:
+@pytest.mark.parametrize(("key", "value"), [("name", None), ("name", {}), ("dtype", {}), ("kind", {})])
+def test_a_tensor_that_is_not_described_in_words_is_refused(copy: Path, key: str, value: object) -> None:
     path = next(copy.glob("*.yaml"))
     data = yaml.safe_load(path.read_text())
-    next(iter(data["models"].values()))["inputs"][0][key] = {}
+    next(iter(data["models"].values()))["inputs"][0][key] = value
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(LeappError, match=rf"{key} of tensor .* expected text|not as leapp writes it"):
         bundle_of_package(copy)

@@ -199,8 +199,8 @@ def _tensor(row: dict[str, Any]) -> LeappTensor:
     if not all(0 < size <= MAX_WIDTH for size in shape) or math.prod(shape) > MAX_WIDTH:
         raise LeappError(f"tensor {row['name']} has the shape {list(shape)}; at most {MAX_WIDTH} numbers are read")
     for key in ("name", "dtype", "kind", CONNECTION):
-        if not isinstance(row.get(key), str | None):
-            raise LeappError(f"{key} of tensor {row['name']} is {row[key]!r}, expected text")
+        if not isinstance(row.get(key), str if key in ("name", "dtype") else str | None):
+            raise LeappError(f"{key} of tensor {row['name']} is {row.get(key)!r}, expected text")
     axes = [axis for axis in row.get("element_names") or [] if isinstance(axis, list)]
     return LeappTensor(
         name=row["name"],
