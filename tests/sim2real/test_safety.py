@@ -263,8 +263,17 @@ def test_a_robot_that_fell_silent_is_not_driven_for_long_whatever_is_allowed(con
         assert first < 0.51
 
 
+def page_of_deploy() -> str:
+    return (Path(__file__).parents[2] / "docs" / "deploy.md").read_text("utf-8")
+
+
+def test_the_page_has_every_check() -> None:
+    page = page_of_deploy()
+    assert [name for name in CHECKS if f"\n| {name} |" not in page] == []
+
+
 def test_the_page_has_every_limit_as_it_is() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text("utf-8")
+    page = page_of_deploy()
     table = page[page.index("\n| limit |") : page.index("**Torque.**")]
     rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.strip().splitlines()[2:]]
     fields = dataclasses.fields(SafetyLimits)
