@@ -111,7 +111,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         os.environ["PYTHONSAFEPATH"] = "1"  # no Python that we start looks for modules in the current folder
         args = parse(argv)
-        if modules := getattr(args, "trust", ()):
+        if modules := getattr(args, "trusted_modules", ()):
             from gaitway_files.trust import trust
 
             trust(*modules)

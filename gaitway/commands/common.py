@@ -92,6 +92,7 @@ def add_trust(sub: argparse.ArgumentParser) -> None:
     """``--trust``, of every command that reads a run's configuration."""
     sub.add_argument(
         "--trust",
+        dest="trusted_modules",
         action="append",
         default=[],
         metavar="MODULE",

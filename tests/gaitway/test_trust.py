@@ -254,3 +254,10 @@ def test_a_function_of_a_program_that_is_running_needs_no_trust(config, mark):
     mine = replace(config.task.rewards["lin_vel_z_l2"], func=standing)
     own = replace(config, task=config.task.replace(rewards={**config.task.rewards, "mine": mine}))
     assert merge(own, None, ["seed=3"]).task.rewards["mine"].func is standing
+
+
+def test_keys_of_signatures_are_not_modules(mark, capsys):
+    """``gaitway deploy --trust`` names keys."""
+    words = ["deploy", "bundle", "--robot", "unitree-go2", "--interface", "lo", "--trust", "key.pub"]
+    assert main(words) == 2
+    assert "key" not in trusting._trusted and "this is a bug" not in capsys.readouterr().err
