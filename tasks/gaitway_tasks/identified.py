@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .mdp import events
 from .robots.parameters import RobotParameters
 from .spec import Event, Task
@@ -43,7 +45,7 @@ def longest_delay(task: Task) -> float:
     longest = 0.0
     for name, event in task.events.items():
         if event.func is events.randomize_action_delay:
-            limits = event.params.get("delay_range")
+            limits: Any = event.params.get("delay_range")
             try:
                 _, high = limits
                 longest = max(longest, float(high))
