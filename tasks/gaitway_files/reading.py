@@ -29,8 +29,13 @@ class FileError(ValueError):
     """A file that is not read, with its name, what is wrong with it, and the limit where there is one."""
 
     def __init__(self, name: object, reason: str):
-        super().__init__(f"{name}: {reason}")
-        self.name, self.reason = str(name), reason
+        self.name, self.reason = str(name), _printable(reason)
+        super().__init__(f"{_printable(self.name)}: {self.reason}")
+
+
+def _printable(text: str) -> str:
+    """What a file said may be meant for a terminal: signs that command it are written out."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 class DamagedFile(FileError):

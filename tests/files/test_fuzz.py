@@ -27,6 +27,7 @@ from gaitway_files.trust import TrustError
 from gaitway_sim2real.contract import CONTRACT_FILE, BundleError, Contract
 from gaitway_sim2real.isaaclab.config import read_yaml
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.leapp.package import LeappError, LeappPackage
 from gaitway_sim2real.onboard.flight.messages import FlightError
 from gaitway_sim2real.onboard.flight.opening import open_flight
 from gaitway_sim2real.onboard.flight.reading import read_flight
@@ -94,6 +95,8 @@ def verdict(tmp: Path) -> Kind:
     rows = [{"title": f"walk {k}", "required": True, "passed": True, "value": 0.5 * k} for k in range(6)]
     body = {
         "gaitway_validation": 1,
+        "contract_sha256": "cd" * 32,
+        "suite_version": "1.0",
         "policy_sha256": "ab" * 32,
         "verdict": "PASS",
         "scenarios": rows,
@@ -195,9 +198,31 @@ def env(tmp: Path) -> Kind:
     return Kind(ENV.encode(), in_file(tmp / "env.yaml", read_yaml), IsaacLabImportError)
 
 
+LEAPP = """\
+models:
+  node:
+    inputs:
+    - {name: joint_pos, shape: [12], dtype: float32, kind: state/joint/position, element_names: [[a, b, c]]}
+    - {name: memory, shape: [4], dtype: float32}
+    outputs:
+    - {name: target, shape: [12], dtype: float32, kind: target/joint/position}
+    - {name: next_memory, shape: [4], dtype: float32}
+    parameters: {backend: onnx, model_path: policy.onnx, sha256sum: SUM}
+pipeline:
+  feedback_flow: {node/next_memory: [node/memory]}
+  configs: {frequency: 50.0}
+"""
+
+
+def leapp(tmp: Path) -> Kind:
+    bundle = make_stand_bundle(tmp / "package")
+    good = LEAPP.replace("SUM", hashlib.sha256((bundle / "policy.onnx").read_bytes()).hexdigest()).encode()
+    return Kind(good, in_file(bundle / "graph.yaml", LeappPackage.load), LeappError, examples=500)
+
+
 KINDS = (
     contract, verdict, golden, recording, graph, graph_tried, model, model_tried, flight, checkpoint, config, record,
-    env,
+    env, leapp,
 )  # fmt: skip
 
 
