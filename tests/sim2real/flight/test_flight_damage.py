@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -57,6 +58,16 @@ def wait_for_end(pid: int, seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
+def wait_until_stored(path: Path, states: int, seconds: float = 20.0) -> None:
+    """The recorder hands on what it has every half second, on an idle machine."""
+    end, found = time.monotonic() + seconds, 0
+    while found < states:
+        assert time.monotonic() < end, f"{found} states are stored"
+        time.sleep(0.1)
+        with contextlib.suppress(FlightError):  # there is no record yet
+            found = len(read_flight(path).state)
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
@@ -108,7 +119,7 @@ def test_a_controller_goes_on_without_its_recorder(tmp_path: Path) -> None:
 def test_a_flight_whose_recorder_was_killed_says_what_is_missing(tmp_path: Path) -> None:
     log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
     fly(log, 300)
-    time.sleep(1.2)  # the recorder hands on what it has every half second
+    wait_until_stored(tmp_path / "a.mcap", 300)
     assert log.recorder_pid is not None and log.incomplete is None
     os.kill(log.recorder_pid, signal.SIGKILL)
     wait_for_end(log.recorder_pid)
@@ -158,7 +169,7 @@ def test_a_disk_that_stays_full_leaves_a_file_that_is_not_finished(
 
     log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True)
     fly(log, 300)
-    time.sleep(1.2)
+    wait_until_stored(tmp_path / "a.mcap", 300)
     assert log.recorder_pid is not None
     os.kill(log.recorder_pid, signal.SIGKILL)
     wait_for_end(log.recorder_pid)
