@@ -7,13 +7,15 @@ Other systems than Linux have no such signal, and there a process that is left b
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 _DEATH_SIGNAL = 1
 
@@ -35,6 +37,9 @@ def ending_with_us(command: Sequence[str], number: int = signal.SIGKILL) -> list
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """``jobs`` new processes. They end with this one, and at once if the block is left by an exception."""
+    import multiprocessing  # heavy for those who only end with their parent
+    from concurrent.futures import ProcessPoolExecutor
+
     others = set(multiprocessing.active_children())
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
