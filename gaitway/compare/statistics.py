@@ -100,7 +100,7 @@ def estimate(
         return Estimate(value, unknown, unknown)
     blocks = []
     widest = max(sum(x.size for x in scores) for scores in samples)
-    for first in range(0, reps, step := max(1, BLOCK // widest)):
+    for first in range(0, reps, step := max(1, BLOCK // max(1, widest))):
         resampled = [
             [x[..., draw[first : first + step]] for x, draw in zip(scores, draws, strict=True)]
             for scores, draws in zip(samples, indices, strict=True)

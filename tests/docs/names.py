@@ -1,0 +1,66 @@
+"""What the Python of each page takes for granted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from gaitway_tasks.robots import ANYMAL_C
+
+
+def names_of(page: str) -> dict[str, Any]:
+    """The names that are defined before the first snippet of a page."""
+    make = NAMES.get(page)
+    return {"__name__": page} | (make() if make is not None else {})
+
+
+def robot() -> dict[str, Any]:
+    """A simulated robot and one of its states."""
+    from gaitway_sim2real.twin import MujocoTwin
+    from gaitway_tasks.robots import GO2
+
+    twin = MujocoTwin("bundle")
+    signals = twin.read()
+    return {
+        "robot": twin, "bundle": Path("bundle"), "hardware": GO2.hardware, "signals": signals,
+        "q": signals.joint_pos, "qd": signals.joint_vel, "quat_wxyz": signals.imu_quat_wxyz, "gyro": signals.gyro,
+        "stamp": signals.stamp,
+    }  # fmt: skip
+
+
+def estimating() -> dict[str, Any]:
+    """The same, with the bundle that the page has just exported."""
+    feet = SimpleNamespace(feet=ANYMAL_C.foot_names)
+    return robot() | {"bundle": Path("estimating"), "hardware": feet}
+
+
+def comparable() -> dict[str, Any]:
+    """Runs of which some were long enough for a return."""
+    for run in Path("runs").iterdir():
+        if run.name not in ("cartpole", "hopper"):
+            shutil.rmtree(run)
+    return {}
+
+
+def policy() -> dict[str, Any]:
+    """A trained task and its actor."""
+    from gaitway.runs import RunFolder
+    from gaitway.train import load_actor
+
+    config, actor, _ = load_actor(RunFolder.open(Path("runs/walk")))
+    return {"task": config.robot_task, "actor": actor, "digest": "0" * 64}
+
+
+NAMES = {
+    "docs/bundle.md": robot,
+    "docs/compare.md": comparable,
+    "docs/estimation.md": estimating,
+    "docs/export.md": policy,
+    "docs/gyms.md": lambda: {"action": torch.zeros(8, 3)},
+    "docs/rsl_rl.md": lambda: {"digest": "0" * 64},
+    "docs/run.md": robot,
+    "docs/worlds.md": lambda: {"action": torch.zeros(64, 12)},
+}

@@ -1,0 +1,127 @@
+"""How a command of a page is run in a second or two: the one table of rewrites, and of what cannot run here."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from gaitway_agents.off_policy.config import DQNConfig, SACConfig
+from gaitway_agents.presets import PPOConfig
+from gaitway_agents.rsl_rl_config import RslRlConfig
+from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
+from language_runs import MODEL, PROBLEMS
+
+from gaitway import cli
+from gaitway.config import TrainConfig
+
+from .checks import resolved
+from .pages import Command
+from .workshop import ROBOT
+
+NOT_HERE = (
+    (r"gaitway deploy", "takes over a robot; tests/gaitway/test_deploy.py lets it take over the twin"),
+    (r"gaitway rehearse", "takes minutes; tests/gaitway/test_rehearse.py runs parts of it"),
+    (r"gaitway identify", "takes half a minute; tests/gaitway/test_identify.py does it"),
+    (r"gaitway twin", "serves on the network; tests/gaitway/test_twin.py speaks with it"),
+    (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
+    (r"torchrun|\./isaaclab\.sh", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
+    (r"\S*pip |python3 -m venv|source ", "installs"),
+    (r"ip |ping ", "looks for a robot on the network"),
+)
+"""Commands that are understood but not run, and why."""
+
+STANDS_FOR = {
+    ("docs/estimation.md", "RUN"): "runs/flat",
+    ("docs/import_isaaclab.md", "RUN"): "logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00",
+    ("docs/import_isaaclab.md", "BUNDLE"): "bundles/first",
+    ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
+    ("docs/estimation.md", "BUNDLE"): "estimating",
+    ("docs/export.md", "BUNDLE"): "exported",
+    ("docs/export.md", "FOLDER"): "exported.leapp",
+    ("", "RUN"): "runs/walk",
+    ("", "BUNDLE"): "runs/walk/bundle",
+}
+"""What is typed for a word of a page, or of any page."""
+
+MAY_SAY_NO = {"validate", "run", "diagnose", "compare"}
+"""Commands whose exit code 1 is an answer: nothing here was trained for long enough to pass."""
+
+SIZES = {
+    "play": ["--seconds", "0.1"],
+    "run": ["--seconds", "0.1"],
+    "evaluate": ["--problems", "2"],
+    "compare": ["--reps", "20", "--normalize", "none"],  # too short for two different returns
+    "record": ["--seconds", "0.2", "--envs", "2"],
+}
+"""Options that make a command small; the last of two wins."""
+
+
+def why_not(command: Command) -> str | None:
+    """Why the command cannot run here; None for one that is run."""
+    if command.is_synopsis:
+        return "a pattern"
+    return next((why for pattern, why in NOT_HERE if re.match(pattern, command.text)), None)
+
+
+def small(command: Command) -> list[str]:
+    """The words after ``gaitway`` that do the same in a second or two. Raises ValueError where there is none."""
+    program, *words = command.words
+    if program != "gaitway":
+        raise ValueError(f"{program!r} is neither run nor in the table of what cannot run: see {__file__}")
+    words = [STANDS_FOR.get((command.page, word), STANDS_FOR.get(("", word), word)) for word in words]
+    name = words[0]
+    if name == "play" and "--video" not in words:
+        words += ["--port", str(free_port())]
+    if name == "train" and not command.refusal:
+        words += ["--quiet", *(["--seeds", "1"] if "--seeds" in words else []), *train_sizes(words)]
+    if name == "bench":
+        words += ["--seeds", "1", "--dry-run"]
+    return [*words, *SIZES.get(name, ())]
+
+
+def train_sizes(words: list[str]) -> list[str]:
+    config = resolved(cli.parse(words))
+    if not isinstance(config, TrainConfig) or config.language is not None:
+        return language_sizes(words)
+    sizes = ["num_threads=1", "evaluation_interval=0", f"evaluation_episodes={min(1, config.evaluation_episodes)}"]
+    agent = config.agent
+    if isinstance(agent, PPOConfig) and config.physics is not None:
+        sizes += ROBOT[:3]
+    elif isinstance(agent, PPOConfig):
+        sizes += ["num_envs=4", "agent.num_steps=8", "total_steps=32"]
+    elif isinstance(agent, RslRlConfig):
+        sizes += ["num_envs=4", "agent.num_steps_per_env=4", "total_steps=16"]
+    elif isinstance(agent, DQNConfig | SACConfig):
+        sizes += ["agent.learning_starts=32", "agent.iteration_steps=64", "agent.buffer_size=1000", "total_steps=64"]
+    elif isinstance(agent, QLearningConfig | SarsaConfig):
+        sizes += ["total_steps=2000"]
+    if "--resume" in words and any(word.startswith("total_steps=") for word in words):
+        sizes += ["total_steps=512"]  # further than the run has come
+    return sizes
+
+
+def language_sizes(words: list[str]) -> list[str]:
+    agent = words[words.index("--agent") + 1]
+    sizes = ["num_threads=1", "evaluation_episodes=0", "evaluation_interval=0", "agent.optimizer.precision=float32"]
+    sizes += ["language.dtype=float32"]
+    if words[1] == "arithmetic":
+        sizes += [setting for setting in PROBLEMS if setting.startswith("task.")]
+    if "--model" not in words:
+        sizes += MODEL
+    if agent in ("grpo", "ppo"):
+        return [
+            *sizes,
+            "agent.prompts_per_step=2",
+            "agent.group_size=2",
+            "task.max_completion_tokens=32",
+            "total_steps=4",
+        ]
+    return [*sizes, "agent.batch_size=4", "total_steps=8"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

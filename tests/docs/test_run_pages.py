@@ -1,0 +1,135 @@
+"""Every page is followed from its first line to its last: what it says is typed, small, in a folder of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import gaitway_sim2real.validate as validation
+import pytest
+from gaitway_sim2real.onboard.transports.ros2_config import load_ros2
+from gaitway_sim2real.validate import video
+from gaitway_sim2real.validate.scenarios import SUITE
+
+from gaitway.cli import main
+from gaitway.progress import Counter
+
+from .names import names_of
+from .pages import PAGES, Command, Snippet, block_commands, blocks
+from .small import MAY_SAY_NO, small, why_not
+from .workshop import build, locked
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workshop, built by the first worker that needs it."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, before = base / "workshop", Path.cwd()
+    with locked(base / "workshop.lock"):
+        if not (folder / ".ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            os.chdir(folder)
+            try:
+                build(folder)
+            finally:
+                os.chdir(before)
+            (folder / ".ready").touch()
+    return folder
+
+
+@pytest.fixture
+def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the workshop to work in."""
+    folder = shutil.copytree(template, tmp_path / "workshop")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
+    examine = partial(validation.validate_bundle, scenarios=SCENARIOS)
+    monkeypatch.setattr(validation, "validate_bundle", lambda *args, **given: examine(*args, **given | {"frames": few}))
+    monkeypatch.setattr(video, "record_video", partial(video.record_video, seconds=0.1))
+    monkeypatch.setattr(Counter, "each", lambda counter, frames: few(frames))
+    with warnings.catch_warnings():
+        yield folder
+
+
+SCENARIOS = tuple(replace(scenario, envs=2, seconds=min(scenario.seconds, 1.0)) for scenario in SUITE[:1])
+
+
+def few(frames: range) -> Iterator[int]:
+    """The first of the frames of a film."""
+    return iter(frames[:3])
+
+
+def steps(page: str) -> list[Command | Snippet]:
+    """Commands and snippets in the order of the page."""
+    snippets = [block for block in blocks(page) if block.language]
+    return sorted([*block_commands(page), *snippets], key=lambda step: step.line)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(True for _ in steps(page))])
+def test_a_page_can_be_followed(page, workshop, capsys):
+    names: dict[str, object] | None = None
+    for step in steps(page):
+        if isinstance(step, Command):
+            if why_not(step) is None:
+                follow(step, capsys)
+        elif step.language == "python" and page not in NEVER:
+            names = names_of(page) if names is None else names
+            execute(step, names)
+        elif step.language == "yaml":
+            Path("snippet.yaml").write_text(step.text)
+            load_ros2(Path("snippet.yaml"))
+
+
+def follow(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    words = small(command)
+    if words[0] == "train" and "--out" in words and "--resume" not in words:
+        shutil.rmtree(words[words.index("--out") + 1], ignore_errors=True)
+    capsys.readouterr()
+    code = main(words)
+    out, err = capsys.readouterr()
+    wanted = (2,) if command.refusal else (0, 1) if words[0] in MAY_SAY_NO else (0,)
+    assert code in wanted, (
+        f"{command.where}\nrun as: gaitway {shlex.join(words)}\nexit code {code}\n{out[-2000:]}{err[-4000:]}"
+    )
+    assert command.refusal in err, f"{command.where}\n{err}"
+    if words[0] == "bench":
+        for line in out.splitlines():
+            one = shlex.split(line)[1:]
+            follow(replace(command, text=shlex.join(["gaitway", *one])), capsys)
+
+
+def execute(snippet: Snippet, names: dict[str, object]) -> None:
+    text = re.sub(r"step_\d+\.pt", "step_000000000256.pt", snippet.text)
+    code = compile("\n" * (snippet.line - 1) + text, snippet.page, "exec")  # a traceback names page and line
+    exec(code, names)
+
+
+NEVER = {
+    "docs/design.md": "protocols, abridged",
+    "docs/diagnose.md": "in Isaac Lab's own script",
+    "docs/isaaclab.md": "after Isaac Sim was launched",
+}
+"""Pages whose Python is not run, and why."""
+
+
+def test_every_class_is_needed():
+    """No line of the tables outlives what it was written for."""
+    from .small import NOT_HERE, STANDS_FOR
+
+    commands = [command for page in PAGES for command in block_commands(page)]
+    for pattern, why in NOT_HERE:
+        assert any(why_not(command) == why for command in commands), pattern
+    for page, word in STANDS_FOR:
+        assert any(word in command.words and page in ("", command.page) for command in commands), (page, word)
+    assert set(NEVER) <= {page for page in PAGES for block in blocks(page) if block.language == "python"}
