@@ -11,6 +11,15 @@ JOBS ?= auto
 BIN := $(VENV)/bin
 READY := $(VENV)/.gaitway-installed
 
+# Of what pip says, a line for each package and for what takes long; its errors go past this.
+define PIP_SHOWN
+/^Collecting / { print "  " $$2 } \
+/^ *Downloading / && !/metadata/ { sub(/^ */, "  "); print } \
+/^Building / { print "  " $$0 } \
+/^Installing collected packages/ { print "  installing " NF - 3 " packages, which takes a minute or two" } \
+{ fflush() }
+endef
+
 .DELETE_ON_ERROR:
 .PHONY: help setup walk reason test lint format bench clean FORCE
 
@@ -28,9 +37,10 @@ $(READY): pyproject.toml constraints.txt
 	       "(Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Gaitway and what it needs into $(VENV); the first time this takes a few minutes"
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_ARGS) \
-	  -c constraints.txt -e '.[train,mujoco,gyms,atari,language,robot,dev]'
-	@touch $@
+	@rm -f $@
+	@{ $(BIN)/python -u -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) \
+	  -c constraints.txt -e '.[train,mujoco,gyms,atari,language,robot,dev]' && touch $@; } | awk '$(PIP_SHOWN)'
+	@test -e $@  # the status of a pipe is that of its end
 
 # ---- a walking robot, step by step; each line is what a user would type ------------------------------------------
 
