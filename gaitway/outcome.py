@@ -54,7 +54,7 @@ def _missing_package(error: Exception) -> tuple[int, str] | None:
         return None
     package = error.name.partition(".")[0]
     if package in CORE:
-        return WRONG_INPUT, f"{package} is missing, and nothing works without it: pip install gaitway"
+        return WRONG_INPUT, f"{package} is missing, a part of every installation: pip install gaitway"
     entry = entry_with(package)
     return entry and (WRONG_INPUT, f"{package} is needed and not installed here: {install_line(entry.extras)}")
 
