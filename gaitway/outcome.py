@@ -56,7 +56,9 @@ def _missing_package(error: Exception) -> tuple[int, str] | None:
     if package in CORE:
         return WRONG_INPUT, f"{package} is missing, a part of every installation: pip install gaitway"
     entry = entry_with(package)
-    return entry and (WRONG_INPUT, f"{package} is needed and not installed here: {install_line(entry.extras)}")
+    if entry is None:
+        return None
+    return WRONG_INPUT, f"{package} is needed and not installed here: {install_line(entry.extras)}"
 
 
 def _disk(error: Exception) -> tuple[int, str] | None:

@@ -295,7 +295,7 @@ _COPIED = ("preset", "world", "algorithm", "seed")
 def _check_record(path: Path, record: dict[str, Any]) -> None:
     """Refuse a record with fields that no run writes."""
     for name, kind in _KINDS.items():
-        value = record.get(name, None if name in _ALWAYS else kind())
+        value: Any = record.get(name, None if name in _ALWAYS else kind())
         good = isinstance(value, kind) or (kind is float and isinstance(value, int))
         if not good or isinstance(value, bool) or (kind in (int, float) and not value >= 0):
             raise RunError(f"{path / RECORD} is damaged or was edited: {name} is {value!r}")

@@ -18,8 +18,8 @@ GIVEN = "\0"  # begins a message that names the value, which then stands beside 
 class Parser(argparse.ArgumentParser):
     """Mistakes are one sentence, as everywhere. Numbers are finite, and a file or folder has a name."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+    def __init__(self, **kwargs: Any):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
         for kind, convert in ((int, whole()), (float, number()), (Path, path)):
             self.register("type", kind, convert)
 
