@@ -176,6 +176,7 @@ def config(tmp: Path) -> Kind:
 def record(tmp: Path) -> Kind:
     (tmp / "run").mkdir()
     good = {"gaitway_run": 3, "task": "walk", "steps": 10, "versions": {"gaitway": "0.1"}, "time_s": {}, "status": "x"}
+    good |= {"wall_time_s": 1.5, "algorithm": "ppo", "world": "gym", "seed": 1}
     read = in_file(tmp / "run" / "run.json", lambda path: RunFolder.open(path.parent))
     return Kind(json.dumps(good, indent=2).encode(), read, UserError)
 
