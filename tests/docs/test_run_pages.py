@@ -93,7 +93,9 @@ def test_a_page_can_be_followed(page, workshop, capsys):
 
 def follow(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     words = small(command)
-    if words[0] == "train" and "--out" in words and "--resume" not in words:
+    if words[0] == "train" and "--out" not in words:
+        words += ["--out", f"runs/line{command.line}"]  # the usual name has the second, which two may share here
+    if words[0] == "train" and "--resume" not in words:
         shutil.rmtree(words[words.index("--out") + 1], ignore_errors=True)
     capsys.readouterr()
     code = main(words)
