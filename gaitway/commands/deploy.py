@@ -202,7 +202,7 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
 
 
 def _signed(args: argparse.Namespace) -> str | None:
-    """Who signed the bundle, of those who are trusted; without --trust, nobody is asked."""
+    """Who signed the bundle, of those who are trusted; None without --trust."""
     if not args.trust:
         return None
     common.require("--trust", SIGNING)

@@ -124,7 +124,7 @@ class HardwareInterface(RobotInterface, Protocol):
         ...
 
     def check_alone(self) -> None:
-        """Raise :class:`DeployError` if another program drives this robot; sends nothing, and nobody notices."""
+        """Raise :class:`DeployError` if another program drives this robot; sends nothing that others could notice."""
         ...
 
     def take_over(self) -> None:

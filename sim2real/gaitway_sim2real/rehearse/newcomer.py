@@ -37,7 +37,7 @@ class Newcomer(MemoryBus):
         self._theirs.release()
 
     def claim(self, topic: Topic) -> None:
-        """Of another computer's claims nobody knows."""
+        """Claims of another computer are not seen from here."""
 
     def sleep_until(self, deadline: float) -> None:
         self._wakes = deadline

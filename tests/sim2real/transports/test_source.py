@@ -101,9 +101,9 @@ def test_a_recording_beside_the_robot_that_is_meant(name):
 
 
 @every_wire
-def test_nobody_there_is_meant(name):
+def test_the_one_that_is_meant_is_not_there(name):
     wire = Wire(name, robot_ids=["the-other"])
-    with pytest.raises(DeployError, match=r"nobody who writes rt/.* is the-other: there is robot, id robot"):
+    with pytest.raises(DeployError, match=r"no writer of rt/.* is the-other: there is robot, id robot"):
         wire.robot.connect()
 
 

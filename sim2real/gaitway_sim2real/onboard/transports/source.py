@@ -11,7 +11,7 @@ from ..wire.bus import Bus, Endpoint, Topic
 class Source:
     """A topic of a robot's, heard from one writer: the one that was found when it was connected, by its identity.
 
-    A message of anybody else is never used. Call :meth:`settle` once everyone on the bus is known.
+    A message of any other writer is never used. Call :meth:`settle` once everyone on the bus is known.
     """
 
     def __init__(self, bus: Bus, topic: Topic, ids: Collection[str] = ()):
@@ -54,7 +54,7 @@ class Source:
         return [each for each in self.bus.writers(self.topic) if each.id in self.ids or each.address in self.ids]
 
     def settle(self) -> None:
-        """Refuse with :class:`DeployError` if anybody but the writer could be the robot; remember who is there."""
+        """Refuse with :class:`DeployError` if another writer could be the robot; remember who is there."""
         writers = {each.handle: each for each in self.bus.writers(self.topic)}
         self.about = writers.get(self.writer or 0)
         others = (writers.keys() | self._strangers) - {self.writer} - self._beside
@@ -89,11 +89,11 @@ class Source:
         return bool(self._strangers)
 
     def absent(self) -> str | None:
-        """Why nobody's messages count, if ``ids`` is the reason."""
+        """Why no message counts, if ``ids`` is the reason."""
         there = self.bus.writers(self.topic)
         if not self.ids or not there or self._meant():
             return None
-        return f"nobody who writes {self.topic.name} is {' or '.join(sorted(self.ids))}: there is {_listed(there)}"
+        return f"no writer of {self.topic.name} is {' or '.join(sorted(self.ids))}: there is {_listed(there)}"
 
 
 def describe(endpoint: Endpoint) -> str:

@@ -18,7 +18,7 @@ class MemoryBus:
     """
 
     introduced = -math.inf
-    """Nobody here needs time to become known."""
+    """Everyone here is known at once."""
 
     def __init__(
         self, name: str = "computer", *, address: str = "", drives: bool = False, _shared: _Shared | None = None
