@@ -159,10 +159,9 @@ def tracking(flight: Flight) -> tuple[float, float] | None:
 def _peak(flight: Flight, name: str) -> Peak | None:
     if name not in flight.state or not (chosen := flight.has(name)).any():
         return None
-    values = np.abs(np.nan_to_num(flight.state.values[name].astype(float)))
-    values[~chosen] = 0.0
+    values = np.abs(np.nan_to_num(flight.state.values[name][chosen].astype(float)))
     row, joint = np.unravel_index(int(values.argmax()), values.shape)
-    time = float(flight.state.time[row]) - flight.start
+    time = float(flight.state.time[chosen][row]) - flight.start
     return Peak(value=float(values[row, joint]), joint=flight.joint_names[joint], time=time)
 
 

@@ -83,13 +83,15 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
         ("exception", Mode.POLICY),
     ],
 )
+@pytest.mark.hostile("deployment")
 def test_faults_end_in_damping(go2_bundle, name, mode):
     trial = rehearse_fault(go2_bundle, GO2.hardware, trouble(name), mode, quirks=WORN)
     assert trial.failures() == []
     assert trial.mode == mode and math.isfinite(trial.facts["detected after [ms]"])
 
 
-def test_a_second_deployment_disturbs_nobody(go2_bundle, monkeypatch):
+@pytest.mark.hostile("deployment")
+def test_a_second_deployment_disturbs_no_other(go2_bundle, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 0.5)
     trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-deploy"), Mode.RAMP, quirks=WORN)
     assert trial.failures() == [] and "finished; the second: controller drives a robot on rt/lowcmd" in trial.outcome
@@ -123,6 +125,7 @@ def test_a_reason_that_is_another_fails(go2_bundle):
     assert trial.failures() == ["wrong in ramp: reason named 0, allowed at least 1"]
 
 
+@pytest.mark.hostile("deployment")
 @pytest.mark.parametrize("kind", ["alternating", "one NaN", "beyond float"])
 def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
     trial = rehearse_policy(go2_bundle, GO2.hardware, kind=kind, quirks=WORN, seconds=0.6)

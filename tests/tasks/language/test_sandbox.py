@@ -62,6 +62,7 @@ FORBIDDEN = {
 }
 
 
+@pytest.mark.hostile("language")
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_forbidden(what, tmp_path):
     file = tmp_path / "precious"
@@ -77,6 +78,7 @@ def test_forbidden(what, tmp_path):
     assert file.read_text() == "kept" and [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
+@pytest.mark.hostile("language")
 def test_raw_system_calls_are_refused_too():
     """Beneath Python's own functions, where its checks do not reach."""
     program = (
@@ -88,6 +90,7 @@ def test_raw_system_calls_are_refused_too():
 
 
 @pytest.mark.skipif(confine.platform.machine() != "x86_64", reason="machine code of one processor")
+@pytest.mark.hostile("language")
 def test_calls_by_another_table_of_numbers_end_the_program():
     """``int 0x80`` enters the kernel by the 32-bit table, whose numbers mean other calls."""
     program = (
@@ -98,6 +101,7 @@ def test_calls_by_another_table_of_numbers_end_the_program():
     assert (outcome.ended, outcome.stdout) == ("failed", "")
 
 
+@pytest.mark.hostile("language")
 def test_files_of_the_user_cannot_be_read(tmp_path):
     if "files" not in confinement():
         pytest.skip("the kernel has no Landlock")
@@ -130,6 +134,7 @@ def test_files_of_the_user_cannot_be_read(tmp_path):
         ("def f(:", "failed"),
     ],
 )
+@pytest.mark.hostile("language")
 def test_every_program_ends(program, ended):
     begin = time.monotonic()
     outcome = run_python(program, limits=QUICK)
@@ -166,6 +171,7 @@ def test_waiting_for_input_is_no_sleep():
     assert (outcome.ended, outcome.stdout) == ("finished", "200000\n")
 
 
+@pytest.mark.hostile("language")
 def test_a_crowd_of_threads_ends():
     program = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()"
     assert run_python(program, limits=QUICK).ended in ("time", "asleep", "failed")

@@ -160,6 +160,7 @@ def test_calls_are_found_as_the_pattern_says(pieces):
     ],
     ids=["starts", "JSON starts", "spaces", "letters", "calls", "brackets"],
 )
+@pytest.mark.hostile("language")
 def test_a_megabyte_of_calls_is_read_at_once(answer):
     begin = time.process_time()
     call_tools(["calculator"])(answer)
