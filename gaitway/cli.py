@@ -40,6 +40,9 @@ COMMANDS = (
 )
 """Modules of :mod:`gaitway.commands`, in the order of the help."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it no Python that we start looks for modules in the current folder."""
+
 DESCRIPTION = """\
 Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
 
@@ -97,7 +100,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
+    before = os.environ.get(SAFE_PATH)
     try:
+        os.environ[SAFE_PATH] = "1"
         from .terminal import guarded
 
         with guarded():
@@ -105,11 +110,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("gaitway: interrupted", file=sys.stderr)
         return 130
+    finally:  # for those who call this from a program of their own
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        os.environ["PYTHONSAFEPATH"] = "1"  # no Python that we start looks for modules in the current folder
         args = parse(argv)
         if modules := getattr(args, "trusted_modules", ()):
             from gaitway_files.trust import trust

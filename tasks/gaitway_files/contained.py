@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import os
 import resource
 import select
@@ -75,6 +76,7 @@ def _work(function: Callable[[], object], write: int, seconds: float, memory: in
     """The child's life."""
     try:
         end_with_parent(parent)
+        gc.freeze()  # objects of the original's, with threads that are not here, must not be taken down by this one
         faulthandler.disable()  # an end by a signal is an answer here, not an accident
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)

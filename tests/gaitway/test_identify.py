@@ -94,7 +94,7 @@ def states_only(path: Path, *, robot: str = "go2", spin: float = 0.0, count: int
         ({"count": 50}, [], "too few"),
         ({}, [], "moving joints"),
         ({}, ["--robot", "go3"], "unknown robot 'go3'"),
-        ({}, ["--threads", "-1"], "not negative"),
+        ({}, ["--threads", "-1"], "--threads -1: must be at least 0"),
     ],
 )
 def test_what_it_cannot_use_is_refused_in_one_line(tmp_path, capsys, flight_of, options, message):

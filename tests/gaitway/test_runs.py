@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -197,10 +198,12 @@ def test_a_good_task_passes_the_rehearsal(config):
 
 
 def test_a_second_signal_acts_as_usual():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has background jobs ignore it
     with pytest.raises(KeyboardInterrupt), stop_requests() as stop:
         os.kill(os.getpid(), 2)
         assert stop.exit_code == 130
         os.kill(os.getpid(), 2)
+    signal.signal(signal.SIGINT, before)
 
 
 def test_plain_lines_say_what_matters(config, capsys):

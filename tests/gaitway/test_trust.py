@@ -13,6 +13,7 @@ from gaitway_files.trust import TrustError, trust
 
 from gaitway import bench
 from gaitway.cli import main
+from gaitway.commands import list_
 from gaitway.config import dump, load, merge, resolve
 from gaitway.errors import ConfigError
 from gaitway.runs import RunFolder
@@ -195,11 +196,17 @@ def test_the_processes_of_a_bench_look_for_no_modules_in_the_current_folder(host
 
 def test_no_python_that_a_command_starts_looks_for_modules_in_the_current_folder(hostile, monkeypatch):
     """Those of multiprocessing too, which are started with ``-c``."""
+    code = "import multiprocessing, json; print(json.dumps([1]))"
+
+    def start_another(args):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert json.loads(done.stdout) == [1]
+        return 0
+
+    monkeypatch.setattr(list_, "run", start_another)
     monkeypatch.setenv("PYTHONSAFEPATH", "")
     assert main(["list", "worlds"]) == 0
-    code = "import multiprocessing, json; print(json.dumps([1]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert json.loads(done.stdout) == [1]
+    assert os.environ["PYTHONSAFEPATH"] == ""  # as it was, in the program that called
     assert not hostile.exists()
 
 

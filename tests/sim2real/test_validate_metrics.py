@@ -187,7 +187,7 @@ def test_json_round_trip_and_seal(tmp_path: Path) -> None:
     with pytest.raises(VerdictError, match="edited"):
         Verdict.load(path)
     path.write_text(path.read_text()[:100])
-    with pytest.raises(VerdictError, match="truncated"):
+    with pytest.raises(VerdictError, match="cut off"):
         Verdict.load(path)
     with pytest.raises(VerdictError, match="no verdict"):
         Verdict.load(tmp_path / "none.json")

@@ -177,7 +177,7 @@ def damage_evaluation(run):
     [
         (damage_record, "run.json is damaged"),
         (damage_other_format, "left out: it has run format 99"),
-        (damage_missing_key, "run.json has no algorithm"),
+        (damage_missing_key, "run.json is damaged or was edited: algorithm is None"),
         (damage_config, "config.yaml cannot be read"),
         (damage_no_config, "it has no config.yaml"),
         (damage_row, "episodes.jsonl is damaged: line 4 is not a row"),

@@ -118,7 +118,7 @@ def test_the_commands(walker: Walker, tmp_path: Path, capsys: pytest.CaptureFixt
     for arguments, message in (
         (["diagnose", str(bundle), "--recording", str(tmp_path / "no.npz")], "no recording at"),
         (["record", str(bundle), "--out", str(tmp_path / "x.csv")], "a recording is an .npz file"),
-        (["record", str(bundle), "--out", str(out), "--seconds", "0"], "--seconds 0.0"),
+        (["record", str(bundle), "--out", str(out), "--seconds", "0"], "--seconds 0"),
         (["record", str(bundle), "--out", str(out), "--envs", "0"], "--envs 0"),
     ):
         assert main(arguments) == 2

@@ -144,7 +144,7 @@ def test_functions_by_name(tmp_path, monkeypatch):
         "nowhere_at_all:f": "No module named 'nowhere_at_all'",
         "my_rewards": "use http://host:port or module:function",
         "my rewards:f": "use http://host:port or module:function",
-        "http://": "no host",
+        "http://": "no address",
     }.items():
         with pytest.raises(ValueError, match=message):
             load_reward(where)
