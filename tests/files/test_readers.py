@@ -1,5 +1,6 @@
 """Files of strangers: one reader for each kind, which refuses in one sentence what would cost a machine its memory."""
 
+import gc
 import io
 import json
 import os
@@ -263,3 +264,26 @@ def test_what_is_contained_leaves_nothing_behind():
     assert seen == []
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_tried_copy_does_not_take_down_what_the_original_left(tmp_path):
+    """Objects that wait for the collector may have threads, which the copy has not: ending them there is a crash."""
+    mark = tmp_path / "ended"
+
+    class Left:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            mark.write_text("here")
+
+    gc.collect()
+    gc.disable()
+    try:
+        Left()
+        contained(gc.collect, "a file", "reading it")
+        assert not mark.exists()
+    finally:
+        gc.enable()
+    gc.collect()
+    assert mark.exists()
