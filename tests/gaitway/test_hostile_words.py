@@ -220,9 +220,15 @@ def test_a_core_package_that_is_missing_is_named(package, monkeypatch, capsys):
 
 
 def test_before_main_next_to_nothing_is_imported():
-    code = "import sys; known = set(sys.modules); import gaitway.cli; print(*set(sys.modules) - known)"
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=cli.__file__[:-15])
-    assert set(done.stdout.split()) <= {"gaitway", "gaitway.cli", "__future__"}
+    code = "import os, sys; known = set(sys.modules); import gaitway.cli; print(*set(sys.modules) - known)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(cli.__file__).parents[1],
+    )
+    assert set(done.stdout.split()) == {"gaitway", "gaitway.cli", "__future__"}
 
 
 @pytest.mark.parametrize("moment", ["gaitway.terminal.guarded", "gaitway.cli.parse", "gaitway.commands.list_.run"])

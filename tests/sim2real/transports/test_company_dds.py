@@ -31,16 +31,16 @@ class Robot:
         self._thread = threading.Thread(target=self.run)
         self._thread.start()
 
-    def state(self, clock: float) -> bytes:
+    def state(self, clock: float, position: float) -> bytes:
         state = layout_of(GO_LOW_STATE).new()
         state["tick"], state["imu_state.quaternion"][0] = round(1e3 * clock) & 0xFFFFFFFF, 1.0
-        state["motor_state.q"][:12] = self.position
+        state["motor_state.q"][:12] = position
         seal(state)
         return bytes(state.payload)
 
     def run(self) -> None:
         while not self._over.wait(0.005):
-            self.publisher.send(self.state(time.monotonic()))
+            self.publisher.send(self.state(time.monotonic(), self.position))
 
     def close(self) -> None:
         self._over.set()
@@ -80,9 +80,7 @@ def test_states_that_are_sent_again_by_another_are_never_read(open_):
     robot.connect()
     robot.take_over()
     again = open_(DdsBus).publisher(STATE)
-    right.position = 0.2
-    old = right.state(time.monotonic())
-    right.position = 0.1
+    old = right.state(time.monotonic(), 0.2)
 
     def told(signals):
         again.send(old)
