@@ -109,6 +109,7 @@ class _Loop:
             for operator in self.operators:
                 if (request := operator.poll(signals, now)) is not None:
                     controller.request(request)
+            self.taken(now)  # before this process's own lateness is judged, which is what follows from it
             command = controller.step(signals, now)
             if self.guardian is not None and not self.guarded(self.guardian, now):
                 command = None
@@ -117,15 +118,22 @@ class _Loop:
                 self.recorded = False
                 controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
             watch.end()
+            self.taken(now)
             robot.sleep_until(self.schedule.next(robot.clock()))
 
     def guarded(self, guardian: Guardian, now: float) -> bool:
         """Show a sign of life; False if the guardian has taken the robot away, as late as it can be asked."""
         self.watched(guardian, now)
-        if guardian.latched:
-            self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)
+        if self.taken(now):
             return False
         guardian.beat()
+        return True
+
+    def taken(self, now: float) -> bool:
+        """Whether the guardian has taken the robot away, which ends the controller for that reason."""
+        if self.guardian is None or not self.guardian.latched:
+            return False
+        self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)
         return True
 
     def watched(self, guardian: Guardian, now: float) -> None:
