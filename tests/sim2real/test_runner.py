@@ -189,6 +189,18 @@ def test_what_the_guardian_has_taken_is_not_taken_back(contract: Contract) -> No
     assert guardian.beats > 100 and not any(stiff[-100:])
 
 
+def test_a_robot_that_the_guardian_took_is_reported_as_that_wherever_the_process_stood(contract: Contract) -> None:
+    class Stands(Watcher):
+        def beat(self) -> None:
+            super().beat()
+            if self.beats == 50:  # after the last look at the guardian, before lateness is judged
+                time.sleep(1.1)
+                self.latched = True
+
+    robot = play(contract, WavePolicy(contract), seconds=1e6, guardian=Stands())
+    assert not robot.report.ok and robot.report.cause == "hung"
+
+
 class LossyLog(NoLog):
     """A flight whose recorder ends in the middle."""
 
