@@ -1,9 +1,10 @@
 """A robot's MJCF as a USD that Isaac Lab spawns with ``UsdFileCfg``, written with usd-core alone.
 
-One prim per body under the default prim, which is the articulation's root; every body has explicit mass properties, so
-that no importer guesses them from shapes; joints and bodies keep the names of the MJCF. What is written are the figures
-that MuJoCo compiles. Schema and units are OpenUSD's UsdPhysics (degrees for angles and for what is divided by them);
-``physxJoint:``, ``newton:`` and ``mjc:`` attributes are the names of PhysX, Newton and MuJoCo for what it lacks.
+One prim per body under the default prim. The base is the articulation's root: marked on a prim above, simulators take
+the body in the middle of the tree of joints. Every body has explicit mass properties, so that no importer guesses them
+from shapes; joints and bodies keep the names of the MJCF. What is written are the figures that MuJoCo compiles. Schema
+and units are OpenUSD's UsdPhysics (degrees for angles and for what is divided by them); ``physxJoint:``,
+``physxJointAxis:``, ``newton:`` and ``mjc:`` attributes are the names of PhysX, Newton and MuJoCo for what it lacks.
 """
 
 from __future__ import annotations
@@ -82,11 +83,6 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
     root = UsdGeom.Xform.Define(stage, "/" + "".join(c if c.isalnum() else "_" for c in robot.name))
     stage.SetDefaultPrim(root.GetPrim())
-    UsdPhysics.ArticulationRootAPI.Apply(root.GetPrim())
-    root.GetPrim().AddAppliedSchema("PhysxArticulationAPI")  # Newton reads the attribute too
-    root.GetPrim().CreateAttribute("physxArticulation:enabledSelfCollisions", Sdf.ValueTypeNames.Bool).Set(
-        _collides_with_itself(model)
-    )
 
     inertials = body_inertials(model)
     places = _places(model)
@@ -95,6 +91,12 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
         position, rotation = places[body]
         _place(prim, position, rotation)
         UsdPhysics.RigidBodyAPI.Apply(prim.GetPrim())
+        if body == 1:
+            UsdPhysics.ArticulationRootAPI.Apply(prim.GetPrim())
+            prim.GetPrim().AddAppliedSchema("PhysxArticulationAPI")  # Newton reads the attribute too
+            prim.GetPrim().CreateAttribute("physxArticulation:enabledSelfCollisions", Sdf.ValueTypeNames.Bool).Set(
+                _collides_with_itself(model)
+            )
         moments, axes = inertials[body].principal()
         mass = UsdPhysics.MassAPI.Apply(prim.GetPrim())
         mass.CreateMassAttr(inertials[body].mass)
@@ -217,11 +219,18 @@ def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjMod
             drive.CreateDampingAttr(math.radians(law.damping))
             drive.CreateMaxForceAttr(law.effort_limit)
         prim.GetPrim().AddAppliedSchema("PhysxJointAPI")
+        prim.GetPrim().AddAppliedSchema("PhysxJointAxisAPI:angular")  # its armature takes precedence
+        friction, damping = float(model.dof_frictionloss[dof]), float(np.ravel(model.dof_damping[dof])[0])
         for attribute, value in (
             ("physxJoint:armature", armature),
+            ("physxJoint:jointFriction", 0.0),  # a coefficient, of PhysX's older model
+            ("physxJointAxis:angular:armature", armature),
+            ("physxJointAxis:angular:staticFrictionEffort", friction),
+            ("physxJointAxis:angular:dynamicFrictionEffort", friction),
+            ("physxJointAxis:angular:viscousFrictionCoefficient", math.radians(damping)),  # per degree
             ("newton:armature", armature),
-            ("newton:friction", float(model.dof_frictionloss[dof])),
-            ("mjc:damping", float(np.ravel(model.dof_damping[dof])[0])),
+            ("newton:friction", friction),
+            ("mjc:damping", damping),
         ):
             prim.GetPrim().CreateAttribute(attribute, Sdf.ValueTypeNames.Float).Set(value)
     prim.CreateBody0Rel().SetTargets([root.AppendChild(model.body(int(model.body_parentid[body])).name)])

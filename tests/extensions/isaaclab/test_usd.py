@@ -197,11 +197,17 @@ def test_joint_limits_drives_and_what_else_the_model_says(stage, model, robot):
         dof = model.jnt_dofadr[number]
         for attribute, value in (
             ("physxJoint:armature", model.dof_armature[dof]),
+            ("physxJoint:jointFriction", 0.0),
+            ("physxJointAxis:angular:armature", model.dof_armature[dof]),
+            ("physxJointAxis:angular:staticFrictionEffort", model.dof_frictionloss[dof]),
+            ("physxJointAxis:angular:dynamicFrictionEffort", model.dof_frictionloss[dof]),
+            ("physxJointAxis:angular:viscousFrictionCoefficient", math.radians(np.ravel(model.dof_damping[dof])[0])),
             ("newton:armature", model.dof_armature[dof]),
             ("newton:friction", model.dof_frictionloss[dof]),
             ("mjc:damping", np.ravel(model.dof_damping[dof])[0]),
         ):
             assert prim.GetAttribute(attribute).Get() == pytest.approx(value), (name, attribute)
+        assert {"PhysxJointAPI", "PhysxJointAxisAPI:angular"} <= set(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
 
 
 def test_colliders_are_the_geoms_that_collide(stage, model):
@@ -236,18 +242,43 @@ def test_colliders_are_the_geoms_that_collide(stage, model):
                 pytest.fail(f"{prim.GetPath()} is a {other}")
 
 
-def test_the_articulation_is_found_and_every_canonical_body_is_a_link(stage, robot):
-    root = stage.GetDefaultPrim()
-    assert root.HasAPI(UsdPhysics.ArticulationRootAPI)
+def test_openusd_s_own_parser_finds_one_articulation_with_the_base_as_its_root(stage, model, robot):
     assert UsdGeom.GetStageUpAxis(stage) == "Z" and UsdGeom.GetStageMetersPerUnit(stage) == 1.0
-    for name in robot.body_names:
-        link(stage, name)
+    found = UsdPhysics.LoadUsdPhysicsFromRange(stage, ["/"])
+
+    def parsed(*kinds):
+        return {path.name: each for kind in kinds for path, each in zip(*found.get(kind, ((), ())), strict=True)}
+
+    kinds = UsdPhysics.ObjectType
+    (articulation,) = parsed(kinds.Articulation).values()
+    assert [path.name for path in articulation.rootPrims] == [robot.base_name]
+    bodies = {model.body(body).name for body in range(1, model.nbody)}
+    assert {path.name for path in articulation.articulatedBodies} == set(parsed(kinds.RigidBody)) == bodies
+    assert set(robot.body_names) <= bodies
+
+    hinges, fixed = parsed(kinds.RevoluteJoint), parsed(kinds.FixedJoint)
+    assert {path.name for path in articulation.articulatedJoints} == hinges.keys() | fixed.keys()
+    assert hinges.keys() == set(robot.joint_names)
+    links = {each.body1.name: each.body0.name for each in (*hinges.values(), *fixed.values())}
+    assert links == {model.body(b).name: model.body(int(model.body_parentid[b])).name for b in range(2, model.nbody)}
+    for name, joint in hinges.items():
+        assert joint.jointEnabled and joint.axis == UsdPhysics.Axis.X and joint.drive.enabled
+        assert joint.body1.name == model.body(int(model.joint(name).bodyid[0])).name
+        assert joint.limit.enabled == bool(model.joint(name).limited[0])
+        if joint.limit.enabled:
+            limits = np.radians([joint.limit.lower, joint.limit.upper])
+            np.testing.assert_allclose(limits, model.joint(name).range, atol=1e-6)
+
+    shapes = [kinds.SphereShape, kinds.CapsuleShape, kinds.CylinderShape, kinds.CubeShape]
+    carried = sorted(shape.rigidBody.name for kind in shapes for shape in found.get(kind, ((), ()))[1])
+    colliding = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
+    assert carried == sorted(model.body(int(model.geom_bodyid[g])).name for g in colliding)
 
 
 def test_bodies_collide_with_each_other_only_where_the_mjcf_lets_them(tmp_path):
     def self_collisions(robot):
         stage = Usd.Stage.Open(str(write_usd(robot, tmp_path / f"{robot.name}.usd")))
-        return stage.GetDefaultPrim().GetAttribute("physxArticulation:enabledSelfCollisions").Get()
+        return link(stage, robot.base_name).GetAttribute("physxArticulation:enabledSelfCollisions").Get()
 
     assert self_collisions(ANYMAL_C) is False  # its colliders meet the ground alone
     assert self_collisions(skewed_robot(tmp_path)) is True
