@@ -17,10 +17,12 @@ Make a bundle of a policy that Isaac Lab trained with rsl_rl, to be validated in
 
 RUN is the folder that train.py leaves, such as logs/rsl_rl/anymal_c_flat/2026-01-31_12-00-00, with params/env.yaml,
 params/agent.yaml and model_*.pt; Isaac Lab 2.x and 3.0, rsl_rl 2.x to 5.x. Isaac Lab itself is not needed, and nothing
-in the folder is executed. Robots of Isaac Lab's velocity tasks are known; others need --model.
+in the folder is executed. Robots of Isaac Lab's velocity tasks and the G1 with 29 or 23 joints are known; others need
+--model.
 
 Joints are in the order of the training simulator. It is read from IO_descriptors.yaml where there is one (train.py
---export_io_descriptors), else it follows from the physics engine; --joint-order overrules both.
+--export_io_descriptors), from the run's joint_ordering or from unitree_rl_lab's deploy.yaml, else it follows from the
+physics engine; --joint-order overrules them all.
 
 A policy that reads what no robot measures, such as its base velocity, is imported; validate feeds it the simulation's
 own values and says so. Observation, action and command terms without an equivalent are listed, and nothing is written.
@@ -39,7 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help="model_<iteration>.pt (default: the newest in RUN)"
     )
-    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: by the run's USD file)")
+    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: by the run's asset)")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="MJCF of the robot, for robots not known here")
     parser.add_argument(
         "--joint-order", metavar="ORDER", help="physx, newton, or all joint names with commas between them"

@@ -15,7 +15,10 @@ from .names import matching, values
 FIX_ACTION = (
     "only JointPositionAction of isaaclab.envs.mdp can be exported: a bundle's output is joint position targets"
 )
-FIX_COMMAND = "only UniformVelocityCommand of isaaclab.envs.mdp can be exported: a bundle carries one velocity command"
+FIX_COMMAND = (
+    "only UniformVelocityCommand of isaaclab.envs.mdp and classes with its settings can be exported: a bundle carries "
+    "one velocity command"
+)
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,12 @@ def robot_asset(env: Settings) -> str:
 
 
 ACTIONS = ("JointPositionAction", "OrderedJointPositionAction", "ClampedJointPositionAction")
-COMMANDS = ("UniformVelocityCommand", "ZeroAxisVelocityCommand")
-"""Isaac Lab's own, and those of Gaitway's tasks in it."""
+COMMANDS = ("UniformVelocityCommand", "ZeroAxisVelocityCommand", "UniformThresholdVelocityCommand")
+"""Isaac Lab's own, that of Gaitway's tasks in it, and Robot Lab's, which sets slow linear commands to 0."""
+
+AXES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
+THRESHOLD = 0.2
+"""Speed in Robot Lab's code [m/s]; no setting has it."""
 
 
 def map_actions(
@@ -104,8 +111,10 @@ def _exact(by_joint: dict[str, Any]) -> dict[str, Any]:
     return {re.escape(joint): value for joint, value in by_joint.items()}
 
 
-def map_command(env: Settings, read: tuple[str, ...], problems: list[str]) -> dict[str, UniformVelocityCommand]:
-    """The one velocity command that the policy's terms ``read``; without any, the task's own for the contract."""
+def map_command(
+    env: Settings, read: tuple[str, ...], problems: list[str], notes: list[str]
+) -> dict[str, UniformVelocityCommand]:
+    """The one velocity command that the policy's terms ``read``, at the widest that its curriculum may make it."""
     present = env.children("commands") if "commands" in env else {}
     if len(read) > 1:
         problems.append(f"the policy reads {len(read)} commands ({', '.join(read)}): a bundle carries one")
@@ -119,10 +128,25 @@ def map_command(env: Settings, read: tuple[str, ...], problems: list[str]) -> di
         return {}
     term = present[name]
     function = term.require("class_type", str)
-    if function.rpartition(":")[2] not in COMMANDS:
+    kind = function.rpartition(":")[2]
+    ranges = term.child("limit_ranges" if "limit_ranges" in term else "ranges")
+    if not all(axis in ranges for axis in AXES):
         problems.append(f"command {name!r}: {function} is not known")
         return {}
-    ranges = term.child("ranges")
+    if kind not in COMMANDS:
+        notes.append(
+            f"command {name!r}: {function} is not known; read as a UniformVelocityCommand, whose ranges it has"
+        )
+    if kind == "UniformThresholdVelocityCommand":
+        notes.append(
+            f"command {name!r}: linear velocities up to {THRESHOLD:g} m/s were set to 0 in training; the policy knows "
+            f"no slower walk"
+        )
+    curriculum = env.children("curriculum") if "curriculum" in env else {}
+    if "limit_ranges" in term:
+        notes.append(f"command {name!r}: its limit_ranges, which the run's curriculum may not have reached")
+    elif widened := [key for key, level in curriculum.items() if re.search("command|cmd", level.get("func", str, ""))]:
+        notes.append(f"command {name!r}: env.yaml's ranges, which the run's curriculum ({', '.join(widened)}) changes")
 
     def pair(key: str) -> tuple[float, float]:
         low, high = ranges.require(key, (tuple, list))

@@ -18,6 +18,15 @@ PD = {"ImplicitActuator": "", "IdealPDActuator": "", "DelayedPDActuator": "its d
       "RemotizedPDActuator": "its delay and its angle-dependent torque limit are not part of the bundle"}  # fmt: skip
 """Actuators that are PD laws with a torque limit, and what of them a bundle does not carry."""
 
+SOLVER_EFFORT = ("joint_effort_limit", "effort_limit_sim")
+MODEL_EFFORT = ("actuator_effort_limit", "effort_limit")
+MODEL_SPEED = ("actuator_velocity_limit", "velocity_limit", "joint_velocity_limit", "velocity_limit_sim")
+"""Limits by their names of 3.0, then of 2.x, which 3.0 reads too. A motor's speed is the solver's where it has none."""
+
+FRICTION = ("friction", "dynamic_friction", "viscous_friction", "Fs", "Fd")
+UNLIMITED = 1e9
+"""Speed that stands for none in ``UnitreeActuatorCfg``."""
+
 
 @dataclass(frozen=True)
 class Fallback:
@@ -75,27 +84,49 @@ def _laws(
     kind = function.rpartition(":")[2]
     borrowed: set[str] = set()
 
-    def value(joint: str, *keys: str) -> float:
-        """The first of ``keys`` that the group sets for its joints, else the fallback's."""
-        for key in keys:
-            if key in node:
-                return _of_joint(node, key, joints)[joint]
-        borrowed.add(keys[0].removesuffix("_sim"))
-        return fallback.value(joint, keys[0].removesuffix("_sim"), node.where)
+    def setting(joint: str, *keys: str) -> float | None:
+        """The first of ``keys`` that the group sets for its joints."""
+        return next((_of_joint(node, key, joints)[joint] for key in keys if key in node), None)
+
+    def value(joint: str, name: str, *keys: str) -> float:
+        """Likewise; without any, the fallback's ``name``."""
+        if (found := setting(joint, *keys or (name,))) is None:
+            borrowed.add(name)
+            return fallback.value(joint, name, node.where)
+        return found
 
     armature = _of_joint(node, "armature", joints) if "armature" in node else dict.fromkeys(joints, None)
 
     def common(joint: str, *effort: str) -> dict[str, Any]:
+        limits = [value(joint, "effort_limit", *effort)]
+        if (solver := setting(joint, *SOLVER_EFFORT)) is not None:
+            limits.append(solver)  # clips what a model gives, too
         return {
             "stiffness": value(joint, "stiffness"),
             "damping": value(joint, "damping"),
-            "effort_limit": value(joint, *effort),
+            "effort_limit": min(limits),
             "armature": armature[joint],
         }
 
     def motor(joint: str) -> DCMotor:
-        limits: dict[str, Any] = {key: value(joint, key) for key in ("saturation_effort", "velocity_limit")}
-        return DCMotor(**common(joint, "effort_limit"), **limits)
+        return DCMotor(
+            **common(joint, *MODEL_EFFORT),
+            saturation_effort=value(joint, "saturation_effort"),
+            velocity_limit=value(joint, "velocity_limit", *MODEL_SPEED),
+        )
+
+    def unitree(joint: str) -> ActuatorLaw:
+        """The torque-speed curve where it drives: ``Y1`` up to the speed ``X1``, from there down to 0 at ``X2``."""
+        settings = common(joint, "Y1")
+        knee, no_load = (setting(joint, key) or UNLIMITED for key in ("X1", "X2"))
+        if no_load >= UNLIMITED:
+            return ImplicitPD(**settings)
+        if not knee < no_load:
+            raise IsaacLabImportError(
+                f"{node.where}: X1 of {joint} is {knee:g}; it must be below X2, which is {no_load:g}"
+            )
+        stall = value(joint, "effort_limit", "Y1") * no_load / (no_load - knee)
+        return DCMotor(**settings, saturation_effort=stall, velocity_limit=no_load)
 
     laws: dict[str, ActuatorLaw]
     if kind in NETWORKS:
@@ -109,19 +140,22 @@ def _laws(
         return laws
     if kind in ("DCMotor", "DelayedDCMotor"):
         laws = {joint: motor(joint) for joint in joints}
+    elif kind == "UnitreeActuator":
+        laws = {joint: unitree(joint) for joint in joints}
+        notes.append(f"actuators {group!r}: a {kind}; its delay is not part of the bundle")
+        if any(isinstance(law, DCMotor) for law in laws.values()):
+            notes[-1] += "; a DC motor with its torque-speed curve (Y1, X1, X2), which brakes with at most Y1, not Y2"
     elif kind in PD:
-        effort = ("effort_limit_sim", "effort_limit") if kind == "ImplicitActuator" else ("effort_limit",)
+        effort = (*SOLVER_EFFORT, "effort_limit") if kind == "ImplicitActuator" else MODEL_EFFORT
         laws = {joint: ImplicitPD(**common(joint, *effort)) for joint in joints}
         if PD[kind]:
             notes.append(f"actuators {group!r}: a {kind}; {PD[kind]}")
     else:
-        raise IsaacLabImportError(
-            f"{node.where}.class_type is {function}: only {', '.join((*PD, 'DCMotor', *NETWORKS))} have an "
-            f"equivalent here"
-        )
+        known = ", ".join((*PD, "DCMotor", "UnitreeActuator", *NETWORKS))
+        raise IsaacLabImportError(f"{node.where}.class_type is {function}: only {known} have an equivalent here")
     if borrowed:
         notes.append(f"actuators {group!r}: {', '.join(sorted(borrowed))} of {fallback.source}; env.yaml does not say")
-    if any(v != 0.0 for key in ("friction", "viscous_friction") if key in node
+    if any(v != 0.0 for key in FRICTION if key in node
            for v in _of_joint(node, key, joints).values()):  # fmt: skip
         notes.append(f"actuators {group!r}: joint friction is that of the model, not env.yaml's")
     return laws

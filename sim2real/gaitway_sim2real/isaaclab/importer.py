@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,19 +135,21 @@ def read_run(
     :class:`IsaacLabImportError` with all terms that have no equivalent, or with the tensor that does not fit.
     """
     folder = Path(folder)
-    env, agent, descriptors = _settings(folder)
+    env, agent, descriptors, deploy = _settings(folder)
     weights_file = Path(checkpoint) if checkpoint is not None else newest_checkpoint(folder)
     config, weights = actor_config(agent), read_weights(weights_file)
     asset = robot_asset(env)
     found = resolve_robot(
-        env, asset, name=robot, model=Path(model) if model else None, joint_order=joint_order, descriptors=descriptors
-    )
+        env, asset, name=robot, model=Path(model) if model else None, joint_order=joint_order, descriptors=descriptors,
+        deploy=deploy,
+    )  # fmt: skip
     pose = dict(zip(found.robot.joint_names, found.robot.default_joint_pos, strict=True))
     problems: list[str] = []
     action = map_actions(env, asset, pose, agent.get("clip_actions", float), problems)
     layout = Layout(found.robot.joint_names, action.joints, asset, (found.robot.base_name,))
     observation = map_observations(env, _groups(agent, env), layout, problems)
-    commands = map_command(env, observation.commands, problems) if not problems else {}
+    notes = [*found.notes, *observation.notes]
+    commands = map_command(env, observation.commands, problems, notes) if not problems else {}
     if problems:
         raise IsaacLabImportError(_refusal(folder, problems))
     actor = build_actor(config, weights, observation.widths, len(action.order))
@@ -155,7 +157,6 @@ def read_run(
     read = {signal for term in terms for signal in signals_of(term.func)}
     order = action.order
     scatter = [order.index(joint) if joint in order else len(order) for joint in found.robot.joint_names]
-    notes = [*found.notes, *observation.notes]
     if left := [joint for joint in found.robot.joint_names if joint not in order]:
         notes.append(f"{', '.join(left)}: moved by no action; held at 0 rad, as Isaac Lab does")
     try:
@@ -198,8 +199,8 @@ def read_run(
     )
 
 
-def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None]:
-    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors of a run folder."""
+def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settings | None]:
+    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors and ``deploy.yaml`` of a run folder."""
     if not folder.is_dir():
         raise IsaacLabImportError(f"no run folder at {folder}: give a folder like logs/rsl_rl/anymal_c_flat/<date>")
     params = folder if (folder / "env.yaml").is_file() else folder / "params"
@@ -215,9 +216,13 @@ def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None]:
                 f"env.yaml has no {key!r}: only manager-based tasks can be imported, since the code of a direct task "
                 f"decides what its policy reads"
             )
-    paths = (folder / sub / "IO_descriptors.yaml" for sub in DESCRIPTORS)
-    found = next((path for path in paths if path.is_file()), None)
-    return env, agent, Settings(read_yaml(found), str(found)) if found else None
+
+    def first(paths: Iterable[Path]) -> Settings | None:
+        found = next((path for path in paths if path.is_file()), None)
+        return Settings(read_yaml(found), str(found)) if found else None
+
+    descriptors = first(folder / sub / "IO_descriptors.yaml" for sub in DESCRIPTORS)
+    return env, agent, descriptors, first([params / "deploy.yaml"])
 
 
 def _groups(agent: Settings, env: Settings) -> list[str]:

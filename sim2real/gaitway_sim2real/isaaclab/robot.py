@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from .config import Settings, given
 from .errors import IsaacLabImportError
 from .model import OwnModel
 from .names import NoMatch, values
+
+ENGINES = {"physx": "physx", "mjwarp": "newton"}
+"""The engine whose order each ``joint_ordering`` of Isaac Lab 3.0 names."""
 
 
 @dataclass
@@ -36,20 +40,23 @@ def resolve_robot(
     model: Path | None = None,
     joint_order: str | None = None,
     descriptors: Settings | None = None,
+    deploy: Settings | None = None,
 ) -> RunRobot:
     """The robot ``asset`` of the scene, with its joints in the order of the policy's vectors.
 
-    The model is that of the known robot ``name``, or the MJCF ``model``, or that of the known robot whose USD file the
-    scene spawns. ``joint_order`` is ``"physx"``, ``"newton"`` or joint names with commas between them; without it the
-    order is that of ``descriptors`` (``IO_descriptors.yaml``), or that of the physics engine in ``env``.
+    The model is that of the known robot ``name``, or the MJCF ``model``, or that of the known robot whose file the
+    scene spawns or whose joints the run lists. ``joint_order`` is ``"physx"``, ``"newton"`` or joint names with commas
+    between them; without it the order is that of ``descriptors`` (``IO_descriptors.yaml``), of ``joint_ordering`` in
+    ``env``, of ``deploy`` (unitree_rl_lab's ``deploy.yaml``), or that of the physics engine in ``env``.
     """
     scene = env.child("scene").child(asset)
     notes: list[str] = []
     own = OwnModel(model) if model is not None else None
-    entry, fallback = _entry(scene, name, own, notes)
+    listed = _listed_joints(scene, asset, descriptors, deploy)
+    entry, fallback = _entry(scene, name, own, listed[0] if listed else _sdk_names(scene), notes)
     if own is not None and (feet := _feet(env, entry.body_names)):
         entry = entry.replace(foot_names=feet)
-    names, source = _joint_order(entry, env, asset, joint_order, descriptors, own is not None, notes)
+    names, source = _joint_order(entry, env, scene, joint_order, listed, own is not None, notes)
     try:
         pose = _default_pose(scene, names, asset, descriptors, notes)
         actuators = map_actuators(scene, names, fallback, notes)
@@ -68,14 +75,44 @@ def resolve_robot(
         init_height=float(height[2]) if height else entry.init_height,
         actuators=actuators,
     )
+    strength = robot.hardware.effort_limit if robot.hardware is not None else {}
+    limit = {joint: law.effort_limit for joint, law in zip(names, robot.joint_actuators, strict=True)}
+    if weaker := [joint for joint, most in strength.items() if limit[joint] > most]:
+        notes.append(
+            f"torque limits of env.yaml are above the real robot's for {len(weaker)} joints ({weaker[0]}: "
+            f"{limit[weaker[0]]:g} N m, its motor {strength[weaker[0]]:g}); validation is with those of env.yaml"
+        )
     return RunRobot(robot, source, notes, own)
 
 
-def _entry(scene: Settings, name: str | None, own: OwnModel | None, notes: list[str]) -> tuple[Robot, Fallback]:
+def _listed_joints(
+    scene: Settings, asset: str, descriptors: Settings | None, deploy: Settings | None
+) -> tuple[list[str], str] | None:
+    """All joints in the order of the policy's vectors and the file that lists them, if one does."""
+    if descriptors is not None:
+        return descriptors.child("articulations").child(asset).require("joint_names", list), "IO_descriptors.yaml"
+    if isinstance(ordering := scene.get("joint_ordering", (str, list, tuple)), (list, tuple)):
+        return list(ordering), "joint_ordering of env.yaml"
+    if deploy is not None and "joint_sdk_names" in scene:
+        slots, ids = scene.require("joint_sdk_names", list), deploy.require("joint_ids_map", list)
+        if not all(isinstance(slot, int) and 0 <= slot < len(slots) for slot in ids):
+            raise IsaacLabImportError(f"{deploy.where}.joint_ids_map is not one of the {len(slots)} joint_sdk_names")
+        return [slots[slot] for slot in ids], "deploy.yaml"
+    return None
+
+
+def _sdk_names(scene: Settings) -> list[str]:
+    """unitree_rl_lab's joints by motor; a slot without a motor is empty."""
+    return [joint for joint in scene.get("joint_sdk_names", list, []) if joint]
+
+
+def _entry(
+    scene: Settings, name: str | None, own: OwnModel | None, joints: Sequence[str], notes: list[str]
+) -> tuple[Robot, Fallback]:
     """The robot before the run's own settings, and what its actuators are where the run does not say."""
     spawn = Settings(scene.get("spawn", dict, {}), f"{scene.where}.spawn")
     asset_file = next((str(v) for k in ("usd_path", "asset_path") if given(v := spawn.data.get(k))), "")
-    known = _by_file(asset_file)
+    known = _recognised(asset_file, joints)
     if name is not None:
         if name not in ROBOTS:
             raise IsaacLabImportError(f"--robot {name!r} is not known; known robots are {', '.join(ROBOTS)}")
@@ -90,7 +127,7 @@ def _entry(scene: Settings, name: str | None, own: OwnModel | None, notes: list[
             f"({', '.join(ROBOTS)}): give the same robot as an MJCF with --model robot.xml, or say which of the known "
             f"ones it is with --robot NAME"
         )
-    if asset_file and _stem(asset_file) != _stem(known.usd or ""):
+    if asset_file and _stem(asset_file) != _file_of(known):
         notes.append(f"the run spawned {asset_file.rpartition('/')[2]}; the model is Gaitway's {known.name}")
     return known, _laws(known)
 
@@ -112,21 +149,28 @@ def _laws(robot: Robot) -> Fallback:
 
 
 def _stem(path: str) -> str:
-    return path.rpartition("/")[2].rpartition(".")[0].lower().removesuffix("_minimal")
+    """The file's name, less what Isaac Lab (fewer collision shapes) and Unitree (a revision) put behind it."""
+    return re.sub("(_minimal|_description|_rev_1_0)$", "", path.rpartition("/")[2].rpartition(".")[0].lower())
 
 
-def _by_file(path: str) -> Robot | None:
-    """The robot whose USD file has the same name; Isaac Lab's ``_minimal`` variants have fewer collision shapes."""
-    found = [robot for robot in ROBOTS.values() if robot.usd and _stem(robot.usd) == _stem(path)]
-    return found[0] if path and len(found) == 1 else None
+def _file_of(robot: Robot) -> str:
+    return _stem(robot.usd) if robot.usd else robot.name.replace("-", "_")
+
+
+def _recognised(path: str, joints: Sequence[str]) -> Robot | None:
+    """The robot that has just these ``joints``, or of several or none that whose file has this name."""
+    fitting = [robot for robot in ROBOTS.values() if set(robot.joint_names) == set(joints)]
+    named = [robot for robot in fitting or ROBOTS.values() if path and _file_of(robot) == _stem(path)]
+    found = fitting if len(fitting) == 1 else named
+    return found[0] if len(found) == 1 else None
 
 
 def _joint_order(
     robot: Robot,
     env: Settings,
-    asset: str,
+    scene: Settings,
     wanted: str | None,
-    descriptors: Settings | None,
+    listed: tuple[list[str], str] | None,
     own_model: bool,
     notes: list[str],
 ) -> tuple[tuple[str, ...], str]:
@@ -134,10 +178,9 @@ def _joint_order(
         return _same_joints(
             robot, [n.strip() for n in wanted.split(",") if n.strip()], "--joint-order"
         ), "--joint-order"
-    if wanted is None and descriptors is not None:
-        found = descriptors.child("articulations").child(asset).require("joint_names", list)
-        return _same_joints(robot, found, descriptors.where), "IO_descriptors.yaml"
-    engine, reason = (wanted, "--joint-order") if wanted else _physics(env)
+    if wanted is None and listed is not None:
+        return _same_joints(robot, *listed), listed[1]
+    engine, reason = (wanted, "--joint-order") if wanted else _engine(env, scene)
     if own_model:
         notes.append(
             f"joint order: that of {engine} if the training asset lists the children of each body as {robot.mjcf.name} "
@@ -147,18 +190,26 @@ def _joint_order(
     return order, f"{engine} ({reason})"
 
 
-def _physics(env: Settings) -> tuple[str, str]:
-    """``"physx"`` or ``"newton"``, and where that is written."""
+def _engine(env: Settings, scene: Settings) -> tuple[str, str]:
+    """``"physx"`` or ``"newton"``, whose order the joints are in, and where that is written."""
+    if (ordering := scene.get("joint_ordering", str)) is not None:
+        if ordering.lower() not in ENGINES:
+            raise IsaacLabImportError(
+                f"{scene.where}.joint_ordering is {ordering!r}, an order that only the asset tells: give the joints' "
+                f"names with --joint-order"
+            )
+        return ENGINES[ordering.lower()], "joint_ordering"
     sim = env.child("sim")
     if "physx" in sim:
         return "physx", "sim.physx"
     physics = sim.get("physics", dict)
     if physics is None:
         return "physx", "Isaac Lab's default"
-    kind = Settings(physics, f"{sim.where}.physics").get("class_type", str, "")
-    for engine in ("newton", "physx"):
-        if engine in kind.lower():
-            return engine, "sim.physics"
+    # PhysxAutoCfg has no class of its own: its fields are the two ways to PhysX.
+    kind = Settings(physics, f"{sim.where}.physics").get("class_type", str, " ".join(physics))
+    engines = [engine for engine in ("newton", "physx") if engine in kind.lower()]
+    if len(engines) == 1:
+        return engines[0], "sim.physics"
     raise IsaacLabImportError(
         f"{sim.where}.physics is {kind or physics!r}, neither PhysX nor Newton: give the joint order with --joint-order"
     )

@@ -31,7 +31,10 @@ OWN = "gaitway_isaaclab.terms"
 """Gaitway's own terms in Isaac Lab: the name is the dotted path of the function, and joints are in the order of the
 actions, whatever order the simulator has."""
 
-GROUP_SETTINGS = {"concatenate_terms", "concatenate_dim", "enable_corruption", "history_length", "flatten_history_dim"}
+GROUP_SETTINGS = {
+    "concatenate_terms", "concatenate_dim", "enable_corruption", "history_length", "flatten_history_dim",
+    "history_order",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ class _Mapped:
     selection: list[int]
     """Columns that the policy reads."""
     history: int
+    block: int = 0
+    """Terms of one block are read step by step, those of others one after the other."""
 
 
 def map_observations(env: Settings, groups: Sequence[str], layout: Layout, problems: list[str]) -> PolicyObservation:
@@ -119,29 +124,33 @@ def map_observations(env: Settings, groups: Sequence[str], layout: Layout, probl
         group = all_groups.child(group_name)
         if not group.get("concatenate_terms", bool, True) or group.get("concatenate_dim", int, -1) not in (-1, 0):
             problems.append(f"observation group {group_name!r}: its terms are not concatenated to one vector")
+        first, by_time = len(mapped), _by_time(group)
         for name, value in group.data.items():
             if name in GROUP_SETTINGS or not given(value):
                 continue
             label = name if len(groups) == 1 else f"{group_name}.{name}"
             try:
-                mapped.append(_map_term(label, group.child(name), group, env, layout, scanners, notes))
+                term = _map_term(label, group.child(name), group, env, layout, scanners, notes)
             except IsaacLabImportError as problem:
                 problems.append(f"observation term {label!r}: {problem}")
+                continue
+            term.block = first if by_time else len(mapped)
+            mapped.append(term)
     return _assemble(mapped, scanners, notes)
 
 
 def _assemble(mapped: list[_Mapped], scanners: dict[str, HeightScanner], notes: list[str]) -> PolicyObservation:
     history = max((term.history for term in mapped), default=1)
-    columns: list[int] = []
+    read: dict[tuple[int, int, int], list[int]] = {}
     start = 0
-    for entry in mapped:
+    for place, entry in enumerate(mapped):
         for age in range(history - entry.history, history):
-            columns += [start + age * entry.full + column for column in entry.selection]
+            read[entry.block, age, place] = [start + age * entry.full + column for column in entry.selection]
         start += entry.full * history
     commands = [entry.term.params["command_name"] for entry in mapped if "command_name" in entry.term.params]
     return PolicyObservation(
         group=ObservationGroup(terms={entry.label: entry.term for entry in mapped}, history_length=history),
-        columns=tuple(columns),
+        columns=tuple(column for _, columns in sorted(read.items()) for column in columns),
         widths={entry.label: len(entry.selection) * entry.history for entry in mapped},
         functions={entry.label: entry.function for entry in mapped},
         commands=tuple(dict.fromkeys(commands)),
@@ -174,6 +183,10 @@ def _map_term(
     history, flat = _history(node, group)
     if history > 1 and not flat:
         raise IsaacLabImportError(f"{function} keeps its history as a dimension of its own (flatten_history_dim)")
+    if lag := node.get("delay_max_lag", int, 0):
+        notes.append(
+            f"{label}: up to {lag} control steps late in training (delay_max_lag); the bundle reads it at once"
+        )
     ours: dict[str, Any] = {}
     joints = list(layout.joint_names)
     full, selection = 3, [0, 1, 2]
@@ -203,6 +216,14 @@ def _history(node: Settings, group: Settings) -> tuple[int, bool]:
     source = node if length is None else group
     length = node.get("history_length", int, 0) if length is None else length
     return max(1, length), source.get("flatten_history_dim", bool, True)
+
+
+def _by_time(group: Settings) -> bool:
+    """Whether the terms of a group with one history are laid out step by step (Isaac Lab's rule for ``"time"``)."""
+    order = group.get("history_order", str, "term")
+    if order not in ("term", "time"):
+        raise IsaacLabImportError(f"{group.where}.history_order is {order!r}; Isaac Lab has 'term' and 'time'")
+    return order == "time" and group.get("concatenate_dim", int, -1) == -1 and bool(group.get("history_length", int))
 
 
 def _joints(params: Settings, layout: Layout, function: str) -> list[str]:

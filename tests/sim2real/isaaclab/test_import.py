@@ -99,9 +99,74 @@ def test_where_the_joint_order_comes_from(tmp_path, env):
     env["sim"]["physics"] = {"class_type": "somewhere:OtherManager"}
     (tmp_path / "io_descriptors" / "IO_descriptors.yaml").unlink()
     assert "neither PhysX nor Newton" in refused(tmp_path, env)
+    env["sim"]["physics"] = {"default": {}, "newton_mjwarp": {"num_substeps": 2}, "physx": {}}  # presets left open
+    assert "neither PhysX nor Newton" in refused(tmp_path, env)
     env["sim"]["physics"] = {}
     write_run(tmp_path, env)
     assert read_run(tmp_path).joint_order == "physx (Isaac Lab's default)"
+
+
+@pytest.mark.parametrize(
+    ("physics", "order"),
+    [
+        ({"class_type": "isaaclab_ov.physics.ovphysx_manager:OvPhysxManager"}, physx_order),
+        ({"class_type": "isaaclab_physx.physics.physx_manager:PhysxManager"}, physx_order),
+        ({"class_type": None, "isaacsim_physx": {"dt": 1}, "ovphysx": {"dt": 1}}, physx_order),  # PhysxAutoCfg
+        ({"class_type": "isaaclab_newton.physics.kamino_manager:NewtonKaminoManager"}, newton_order),
+    ],
+)
+def test_the_engines_of_3_0(tmp_path, env, physics, order):
+    del env["sim"]["physx"]
+    env["sim"]["physics"] = physics
+    write_run(tmp_path, env)
+    assert read_run(tmp_path).task.robot.joint_names == order(GO2)
+
+
+def test_an_order_of_the_run_s_own_overrules_the_engine(tmp_path, env):
+    robot = env["scene"]["robot"]
+    for ordering, expected, source in (
+        ("mjwarp", newton_order(GO2), "newton (joint_ordering)"),
+        ("PhysX", physx_order(GO2), "physx (joint_ordering)"),
+        (tuple(reversed(GO2.joint_names)), tuple(reversed(GO2.joint_names)), "joint_ordering of env.yaml"),
+    ):
+        robot["joint_ordering"] = ordering
+        write_run(tmp_path, env)
+        run = read_run(tmp_path)
+        assert (run.task.robot.joint_names, run.joint_order) == (expected, source)
+    robot["joint_ordering"] = "robot_schema"
+    said = refused(tmp_path, env)
+    assert "robot.joint_ordering is 'robot_schema'" in said and "--joint-order" in said
+    names = ",".join(GO2.joint_names)
+    assert read_run(tmp_path, joint_order=names).task.robot.joint_names == GO2.joint_names
+    robot["joint_ordering"] = ["FL_hip_joint", "tail"]
+    assert "only joint_ordering of env.yaml has tail" in refused(tmp_path, env)
+
+
+def test_a_history_by_time_step(tmp_path, env):
+    """3.0's ``history_order``: each step has all terms of the group, oldest first; other groups are by term."""
+    env["observations"]["policy"] |= {"history_length": 2, "history_order": "time"}
+    env["observations"]["late"] = {"concatenate_terms": True, "history_length": 3, "history_order": "term",
+                                   "gyro": term("base_ang_vel")}  # fmt: skip
+    agent = agent_settings()
+    agent["obs_groups"] = {"actor": ["policy", "late"]}
+    write_run(tmp_path, env, agent, width=2 * 45 + 9)
+    run = read_run(tmp_path)
+    widths = (3, 3, 3, 12, 12, 12)
+    starts = [3 * sum(widths[:k]) for k in range(len(widths))]
+    step = [
+        [start + age * width + column for start, width in zip(starts, widths, strict=True) for column in range(width)]
+        for age in (1, 2)  # of our three
+    ]
+    assert list(run.observation.columns) == [*step[0], *step[1], *range(135, 144)]
+    env["observations"]["policy"]["history_order"] = "sideways"
+    assert "policy.history_order is 'sideways'; Isaac Lab has 'term' and 'time'" in refused(tmp_path, env, agent)
+
+
+def test_a_delayed_observation_is_noted(tmp_path, env):
+    env["observations"]["policy"]["joint_vel"] |= {"delay_min_lag": 0, "delay_max_lag": 2, "delay_hold_prob": 1.0}
+    write_run(tmp_path, env)
+    [note] = read_run(tmp_path).notes
+    assert note.startswith("joint_vel: up to 2 control steps late in training")
 
 
 def test_columns_of_subsets_histories_and_groups(tmp_path, env):
@@ -219,7 +284,10 @@ def test_all_that_cannot_be_mapped_is_listed_with_its_function(tmp_path, env):
 
 
 def test_commands_that_cannot_be_carried(tmp_path, env):
-    env["commands"]["base_velocity"]["class_type"] = "isaaclab.envs.mdp.commands.pose_2d_command:UniformPose2dCommand"
+    env["commands"]["base_velocity"] |= {
+        "class_type": "isaaclab.envs.mdp.commands.pose_2d_command:UniformPose2dCommand",
+        "ranges": {"pos_x": (-3.0, 3.0), "pos_y": (-3.0, 3.0), "heading": (-3.14, 3.14)},
+    }
     said = refused(tmp_path, env)
     assert "command 'base_velocity': isaaclab.envs.mdp.commands.pose_2d_command:UniformPose2dCommand" in said
     assert "only UniformVelocityCommand" in said
@@ -258,6 +326,34 @@ def test_actuators_joint_by_joint(tmp_path, env):
     assert laws["FL_hip_joint"].stiffness == GO2.joint_actuators[0].stiffness
     assert any("its delay is not part of the bundle" in note for note in run.notes)
     assert any("FL_hip_joint" in note and "in no actuator group" in note for note in run.notes)
+
+
+def test_limits_by_their_names_of_3_0(tmp_path, env):
+    """All numbers differ from Gaitway's Go2, which fills in what a run leaves out."""
+    groups = env["scene"]["robot"]["actuators"]
+    [motor] = groups.values()
+    motor |= {"effort_limit": None, "velocity_limit": None, "effort_limit_sim": None, "actuator_effort_limit": 17.0,
+              "actuator_velocity_limit": {".*_hip_joint": 11.0, ".*_thigh_joint": 12.0, ".*_calf_joint": 13.0},
+              "joint_effort_limit": None, "joint_velocity_limit": 99.0, "dynamic_friction": 0.1}  # fmt: skip
+
+    def law(**changes):
+        motor.update(changes)
+        write_run(tmp_path, env)
+        run = read_run(tmp_path)
+        assert not any("env.yaml does not say" in note for note in run.notes)
+        return run, dict(zip(run.task.robot.joint_names, run.task.robot.joint_actuators, strict=True))["FL_calf_joint"]
+
+    run, found = law()
+    assert isinstance(found, DCMotor) and (found.effort_limit, found.velocity_limit) == (17.0, 13.0)
+    assert any("joint friction is that of the model" in note for note in run.notes)
+    # A motor without a speed of its own has the solver's, and the solver clips what it gives.
+    _, found = law(actuator_velocity_limit=None, joint_effort_limit=15.0)
+    assert (found.effort_limit, found.velocity_limit) == (15.0, 99.0)
+    _, found = law(class_type="isaaclab.actuators.actuator_pd:IdealPDActuator", joint_effort_limit=None)
+    assert isinstance(found, ImplicitPD) and found.effort_limit == 17.0
+    # An implicit drive is clipped by the solver; the actuator's own limit only appears in its telemetry there.
+    _, found = law(class_type="isaaclab.actuators.actuator_pd:ImplicitActuator", joint_effort_limit=16.0)
+    assert isinstance(found, ImplicitPD) and found.effort_limit == 16.0
 
 
 def test_an_actuator_network_becomes_the_motor_around_it(tmp_path, env):
