@@ -106,10 +106,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .terminal import guarded
 
         with guarded():
-            return _run(argv)
-    except KeyboardInterrupt:
-        print("gaitway: interrupted", file=sys.stderr)
-        return 130
+            try:
+                code = _run(argv)
+            except KeyboardInterrupt:
+                print("gaitway: interrupted", file=sys.stderr)
+                code = 130
+            if launch := sys.modules.get("gaitway_isaaclab.launch"):
+                launch.shut_down(code)
+        return code
     finally:  # for those who call this from a program of their own
         if before is None:
             del os.environ[SAFE_PATH]
@@ -124,6 +128,8 @@ def _run(argv: Sequence[str] | None) -> int:
             from gaitway_files.trust import trust
 
             trust(*modules)
+        if getattr(args, "world", None) == "isaaclab" or "GAITWAY_ISAAC_SIM" in os.environ:
+            _make_way_for_isaac_lab()
         return int(args.run(args))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: there is no one to tell
@@ -138,6 +144,17 @@ def _run(argv: Sequence[str] | None) -> int:
             traceback.print_exc()
         print(f"gaitway: {message}", file=sys.stderr)
         return code
+
+
+def _make_way_for_isaac_lab() -> None:
+    """What must happen before numpy and torch are loaded.
+
+    The threads of numpy's OpenBLAS do not survive the forks with which Isaac Sim starts.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from gaitway_isaaclab import application
+
+    application.start_if_told()
 
 
 if __name__ == "__main__":

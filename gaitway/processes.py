@@ -31,10 +31,7 @@ def group(distributed: bool) -> Iterator[None]:
     import torch
     import torch.distributed as dist
 
-    gpu = torch.cuda.is_available()
-    if gpu:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
     finally:

@@ -34,6 +34,7 @@ class TensorWorld:
         n, joints, bodies, feet = num_envs, spec.num_joints, len(spec.body_names), len(spec.foot_names)
         self.spec, self.num_envs, self.device = spec, n, torch.device("cpu")
         self.step_dt, self.max_episode_length = step_dt, 1000
+        self.contact_time_tolerance = 1e-8
         self.default_joint_pos = torch.tensor(spec.default_joint_pos)
         self.soft_joint_pos_limits = torch.tensor(spec.soft_joint_limits())
         self.generator = torch.Generator().manual_seed(seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import application
 from .registration import register
 
 if TYPE_CHECKING:
@@ -32,4 +33,5 @@ def env_cfg(
     return build(task, num_envs, device, seed, physics, asset=asset, actuators=actuators)
 
 
-register()
+if not application.is_first_to_start():  # Gymnasium loads numpy
+    register()

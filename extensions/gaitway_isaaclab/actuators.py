@@ -25,7 +25,6 @@ from isaaclab.actuators.actuator_pd import DelayedPDActuator
 from isaaclab.utils import configclass
 from torch import nn
 
-from . import compat
 from .cache import cache_folder
 from .compat import IsaacLabError
 
@@ -39,21 +38,17 @@ class DelayedDCMotorCfg(DelayedPDActuatorCfg, DCMotorCfg):
     class_type: type = DelayedDCMotor
 
 
-def actuator_cfgs(task: Task, newton_armature: float | None) -> dict[str, Any]:
-    """One ``ActuatorBaseCfg`` for each group of the robot's actuators.
-
-    ``newton_armature`` [kg m^2] is what Newton gets where the law leaves it to the model, as in Isaac Lab's own tasks;
-    PhysX then takes the asset's.
-    """
+def actuator_cfgs(task: Task) -> dict[str, Any]:
+    """One ``ActuatorBaseCfg`` for each group of the robot's actuators."""
     robot, delay = task.robot, action_delay(task)
     if robot.parameters is None:
-        return {name: _actuator_cfg(law, delay, newton_armature) for name, law in robot.actuators.items()}
+        return {name: _actuator_cfg(law, delay) for name, law in robot.actuators.items()}
     _check_parameters(robot.parameters)
     network = robot.parameters.actuator_network
     cfgs: dict[str, Any] = {}
     for name, (law, joint) in _identified_groups(robot).items():
         if network is None:
-            cfgs[name] = _actuator_cfg(law, delay, newton_armature)
+            cfgs[name] = _actuator_cfg(law, delay)
         else:
             cfgs[name] = _network_cfg(law, network, task)
         if joint.friction is not None:
@@ -140,15 +135,13 @@ def action_delay(task: Task) -> tuple[int, int] | None:
     return None
 
 
-def _actuator_cfg(law: ActuatorLaw, delay: tuple[int, int] | None, newton_armature: float | None) -> Any:
+def _actuator_cfg(law: ActuatorLaw, delay: tuple[int, int] | None) -> Any:
     settings: dict[str, Any] = {
         "joint_names_expr": list(law.joints),
         "stiffness": {".*": law.stiffness},
         "damping": {".*": law.damping},
         "armature": law.armature,
     }
-    if law.armature is None and newton_armature is not None and compat.is_3():
-        settings["armature"] = compat.preset(0.0, newton_armature)
     if delay is not None:
         settings |= {"min_delay": delay[0], "max_delay": delay[1]}
     if isinstance(law, DCMotor):

@@ -86,7 +86,7 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
     if actuators == "task":
         from .actuators import actuator_cfgs
 
-        stock, cfg.actuators = cfg.actuators, actuator_cfgs(task, newton_armature=0.01 if asset == "nucleus" else None)
+        stock, cfg.actuators = cfg.actuators, actuator_cfgs(task)
         for name in stock.keys() & cfg.actuators.keys():
             if cfg.actuators[name].friction is None:
                 cfg.actuators[name].friction = stock[name].friction  # of the asset's joints, not the task's matter

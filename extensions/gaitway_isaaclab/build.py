@@ -48,9 +48,14 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     """Where the robot came from, ``"nucleus"`` or ``"mjcf"``."""
 
     def validate_config(self) -> None:
-        """Called by Isaac Lab 3.0 when the environment is made, so with the number of environments it will have."""
+        """Called by Isaac Lab 3.0 when the environment is made, so with all that a user has changed."""
         if self.gaitway_asset == "mjcf":
             compat.make_room_for_contacts(self.sim, self.scene.num_envs)
+        compat.do_without_gpu(self.sim)
+
+    def play_mode(self) -> None:
+        """Called by Isaac Lab 3.0's ``play``."""
+        for_play(self)
 
 
 def env_cfg(
@@ -108,13 +113,14 @@ def env_cfg(
     cfg.sim.render_interval = task.timing.decimation
     cfg.sim.device = device
     cfg.sim.physics_material = cfg.scene.terrain.physics_material
-    compat.set_physics(cfg.sim, rough=task.terrain.kind == "generator")
+    compat.set_physics(cfg.sim, task.robot.name, rough=task.terrain.kind == "generator")
+    compat.set_drives(cfg.sim, cfg.scene.robot.actuators)
     return compat.choose_physics(cfg, physics)
 
 
 def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:
     """``cfg`` for watching a policy, as Isaac Lab's ``_PLAY`` variants: few environments, no noise, no pushes."""
-    cfg.scene.num_envs, cfg.scene.env_spacing = PLAY_ENVS, 2.5
+    cfg.scene.num_envs, cfg.scene.env_spacing = min(cfg.scene.num_envs, PLAY_ENVS), 2.5
     for group in vars(cfg.observations).values():
         group.enable_corruption = False
     for name, event in vars(cfg.events).items():

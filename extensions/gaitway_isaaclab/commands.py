@@ -19,8 +19,8 @@ class ZeroAxisVelocityCommand(IsaacUniformVelocityCommand):
 
     def _resample_command(self, env_ids: Sequence[int]) -> None:
         super()._resample_command(env_ids)
-        kept = torch.rand(len(env_ids), 2, device=self.device) >= self.cfg.rel_zero_axis
-        self.vel_command_b[env_ids, :2] *= kept
+        drawn = self.vel_command_b[env_ids, :2]  # 3.0 gives a slice where it draws for all
+        self.vel_command_b[env_ids, :2] = drawn * (torch.rand_like(drawn) >= self.cfg.rel_zero_axis)
 
 
 @configclass

@@ -1,21 +1,34 @@
-"""Everything in which Isaac Lab 2.3 and 3.0 differ, and nothing else.
-
-Isaac Lab's packages number themselves: ``isaaclab.__version__`` is 0.54.x in Isaac Lab 2.3 and 6.1.x in 3.0.
-"""
+"""Everything in which Isaac Lab 2.3 and 3.0 differ, and nothing else."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .preflight import IsaacLabError, find, release_of
+from .preflight import PHYSICS, IsaacLabError, find, release_of
 
-PHYSICS = {"physx": "physx", "newton": "newton_mjwarp"}
-"""Our names for Isaac Lab 3.0's physics presets."""
+NEWTON = "newton_mjwarp"
+"""Isaac Lab 3.0's preset of Newton with the solver MuJoCo Warp."""
+FLAT_CONTACTS = {
+    "anymal-b": (75, 15),
+    "anymal-c": (120, 15),
+    "anymal-d": (60, 25),
+    "a1": (60, 30),
+    "go1": (60, 25),
+    "go2": (65, 35),
+    "h1": (65, 15),
+    "g1": (95, 10),
+}
+"""``njmax`` and ``nconmax`` of Isaac Lab 3.0's own tasks on a plane, with Newton."""
+ROUGH_CONTACTS = (1000, 300)
+"""The same on rough ground, and on a plane for a robot that Isaac Lab has no task of."""
+ELLIPTIC = ("anymal-b", "anymal-c", "anymal-d")
+"""Robots whose own tasks on a plane have elliptic friction cones."""
 
 
 @functools.cache
@@ -54,10 +67,18 @@ def identity_quat() -> tuple[float, float, float, float]:
     return (0.0, 0.0, 0.0, 1.0) if is_3() else (1.0, 0.0, 0.0, 0.0)
 
 
-def sensor_bodies(sensor: Any) -> Sequence[str]:
-    """Names of the bodies that a contact sensor reports, in its order. Newton's sensors call them sensors."""
-    names = getattr(sensor, "sensor_names", None)
-    return list(sensor.body_names if names is None else names)
+def contact_forces(data: Any, history: bool = False) -> Tensor:
+    """Normal forces on the sensed bodies [N], (N, S, 3), or the last of them, (N, H, S, 3).
+
+    In 3.0 a sensor's net force has friction in it, which Isaac Lab's contact terms leave out there as well.
+    """
+    name = f"{'net_normal_forces_w' if is_3() else 'net_forces_w'}{'_history' if history else ''}"
+    return tensor(getattr(data, name))
+
+
+def applied_torque(articulation: Any) -> Tensor:
+    """Torques of the drives after all limits [N m], (N, J), in the simulator's order."""
+    return tensor(articulation.actuators.applied_effort if is_3() else articulation.data.applied_torque)
 
 
 def body_masses(data: Any) -> Tensor:
@@ -68,12 +89,12 @@ def body_masses(data: Any) -> Tensor:
 # ---- configuration ---------------------------------------------------------------------------------------------------
 
 
-def configclass() -> Any:
+def class_type(name: str) -> Any:
+    """The class ``"module:Class"`` as a configuration has it; 3.0 takes the name and imports it when it needs it."""
     if is_3():
-        from isaaclab.utils.configclass import configclass
-    else:
-        from isaaclab.utils import configclass
-    return configclass
+        return name
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def noise_cfg(low: float, high: float) -> Any:
@@ -83,51 +104,41 @@ def noise_cfg(low: float, high: float) -> Any:
     return UniformNoiseCfg(n_min=low, n_max=high)
 
 
-def preset(default: Any, newton: Any) -> Any:
-    """``default``, or on 3.0 a preset that ``physics=newton_mjwarp`` switches to ``newton``."""
-    if not is_3():
-        return default
-    from isaaclab_tasks.utils import preset
-
-    return preset(default=default, newton_mjwarp=newton, physx=default)
-
-
-def set_physics(sim: Any, rough: bool) -> None:
+def set_physics(sim: Any, robot: str, rough: bool) -> None:
     """Physics engines with the settings of Isaac Lab's own velocity tasks, on ``sim`` (``SimulationCfg``).
 
-    2.3 has PhysX only. 3.0 gets a preset, for ``physics=physx`` and ``physics=newton_mjwarp``.
+    2.3 has PhysX only. 3.0 gets the presets of its own tasks: ``physics=physx`` leaves it to Isaac Lab whether PhysX
+    runs in Isaac Sim (``isaacsim_physx``) or by itself (``ovphysx``).
     """
     patches = 10 * 2**15
     if not is_3():
         sim.physx.gpu_max_rigid_patch_count = patches
         return
+    from isaaclab.physics import PhysxAutoCfg
     from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg, NewtonCollisionPipelineCfg, NewtonShapeCfg
+    from isaaclab_ov.physics import OvPhysxCfg
     from isaaclab_physx.physics import PhysxCfg
+    from isaaclab_tasks.utils import preset
 
-    if rough:
-        newton = NewtonCfg(
-            solver_cfg=MJWarpSolverCfg(
-                njmax=200,
-                nconmax=100,
-                cone="pyramidal",
-                impratio=1.0,
-                integrator="implicitfast",
-                use_mujoco_contacts=False,
-            ),
-            collision_cfg=NewtonCollisionPipelineCfg(max_triangle_pairs=2_500_000),
-            num_substeps=1,
-            debug_mode=False,
-            default_shape_cfg=NewtonShapeCfg(margin=0.01),
-        )
-    else:
-        newton = NewtonCfg(
-            solver_cfg=MJWarpSolverCfg(njmax=120, nconmax=15, cone="elliptic", impratio=100, integrator="implicitfast"),
-            num_substeps=1,
-            debug_mode=False,
-        )
-    if str(sim.device).startswith("cpu"):
-        newton.use_cuda_graph = False
-    sim.physics = preset(PhysxCfg(gpu_max_rigid_patch_count=patches), newton)
+    njmax, nconmax = ROUGH_CONTACTS if rough else FLAT_CONTACTS.get(robot, ROUGH_CONTACTS)
+    elliptic = robot in ELLIPTIC and not rough
+    newton = NewtonCfg(
+        solver_cfg=MJWarpSolverCfg(
+            njmax=300 if rough and robot == "g1" else njmax,
+            nconmax=nconmax,
+            cone="elliptic" if elliptic else "pyramidal",
+            impratio=100.0 if elliptic else 1.0,
+            integrator="implicitfast",
+            use_mujoco_contacts=False,
+        ),
+        collision_cfg=NewtonCollisionPipelineCfg(max_triangle_pairs=2_500_000),
+        num_substeps=2,
+        debug_mode=False,
+        default_shape_cfg=NewtonShapeCfg(margin=0.0, ke=160000.0, kd=1100.0),
+    )
+    kit, alone = PhysxCfg(gpu_max_rigid_patch_count=patches), OvPhysxCfg(gpu_max_rigid_patch_count=patches)
+    auto = PhysxAutoCfg(isaacsim_physx=kit, ovphysx=alone)
+    sim.physics = preset(default=auto, physx=auto, isaacsim_physx=kit, ovphysx=alone, newton_mjwarp=newton)
 
 
 def make_room_for_contacts(sim: Any, num_envs: int) -> None:
@@ -142,16 +153,24 @@ def make_room_for_contacts(sim: Any, num_envs: int) -> None:
         collisions.rigid_contact_max = solver.nconmax * num_envs
 
 
-def contact_sensor_cfg(**settings: Any) -> Any:
-    """A contact sensor; on 3.0 the class of the chosen physics engine."""
-    if not is_3():
-        from isaaclab.sensors import ContactSensorCfg
+def do_without_gpu(sim: Any) -> None:
+    """For 3.0 on a CPU, which has neither the graphs that Newton captures nor the page-locked memory that PhysX's
+    arrays ask for: plain memory does."""
+    if not str(sim.device).startswith("cpu"):
+        return
+    if hasattr(sim.physics, "use_cuda_graph"):
+        sim.physics.use_cuda_graph = False
+    import warp
 
-        return ContactSensorCfg(**settings)
-    from isaaclab_newton.sensors import ContactSensorCfg as NewtonContactSensorCfg
-    from isaaclab_physx.sensors import ContactSensorCfg as PhysxContactSensorCfg
+    if not warp.is_cuda_available():
+        cpu = warp.get_device("cpu")
+        cpu.pinned_allocator = cpu.default_allocator
 
-    return preset(PhysxContactSensorCfg(**settings), NewtonContactSensorCfg(**settings))
+
+def set_drives(sim: Any, actuators: Mapping[str, Any]) -> None:
+    """Have 3.0 call actuators of Gaitway's own classes; those that it knows it builds into the engine."""
+    if is_3() and any(type(cfg).__module__.startswith("gaitway_") for cfg in actuators.values()):
+        sim.use_newton_actuators = False
 
 
 def choose_physics(cfg: Any, physics: str | None) -> Any:
@@ -166,4 +185,9 @@ def choose_physics(cfg: Any, physics: str | None) -> Any:
         return cfg
     from isaaclab_tasks.utils import resolve_presets
 
-    return resolve_presets(cfg, {PHYSICS[physics]})
+    return resolve_presets(cfg, {NEWTON if physics == "newton" else physx_preset()})
+
+
+def physx_preset() -> str:
+    """3.0's preset of PhysX: Isaac Lab's choice where it has both, else the one that is installed."""
+    return "physx" if find().versions["ovphysx"] else "isaacsim_physx"

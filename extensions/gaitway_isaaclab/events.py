@@ -10,7 +10,6 @@ from gaitway_tasks.spec import Event, Task
 from isaaclab.envs import mdp
 from isaaclab.managers import EventTermCfg, SceneEntityCfg
 
-from . import compat
 from .compat import IsaacLabError
 
 Params = Mapping[str, Any]
@@ -93,9 +92,7 @@ def event_cfgs(task: Task) -> dict[str, Any]:
 
 def _event_cfg(task: Task, event: Event) -> Any:
     func, params = COUNTERPARTS[event.func](task, event.params)
-    cfg = EventTermCfg(func=func, mode=event.mode, params=params, interval_range_s=event.interval_range_s)
-    # Newton cannot move centres of mass; Isaac Lab's own task leaves the event out there.
-    return compat.preset(cfg, None) if event.func is ours.randomize_rigid_body_com else cfg
+    return EventTermCfg(func=func, mode=event.mode, params=params, interval_range_s=event.interval_range_s)
 
 
 def _base(task: Task) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import application
 from .preflight import PHYSICS, check, find
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class IsaacLabOptions:
     """How Isaac Lab simulates a task."""
 
     physics: str | None = None
-    """"physx" or, on Isaac Lab 3.0, "newton"; None takes PhysX where there is Isaac Sim, else Newton."""
+    """"physx" or, on Isaac Lab 3.0, "newton"; None takes PhysX where it is installed, else Newton."""
     asset: str = "auto"
     """The robot: "nucleus" (Isaac Lab's own), "mjcf" (made from Gaitway's) or "auto", Isaac Lab's if within reach."""
     actuators: str = "task"
@@ -42,8 +42,6 @@ class IsaacLabOptions:
 
 
 _simulator = contextlib.ExitStack()
-_kit: list[Any] = []
-"""Isaac Sim's application, of which a process can have one."""
 
 
 def make_env(
@@ -56,16 +54,15 @@ def make_env(
     """
     options = options or IsaacLabOptions()
     physics, where = check(options.physics), resolve_device(device)
-    kit_first = find().release == "2.3"
-    if kit_first:  # nothing of Isaac Lab 2.3 can be imported before Isaac Sim runs
-        _start_kit(where)
+    if is_older():  # nothing of it can be imported before Isaac Sim runs
+        application.start(application.settings(where))
     from . import env_cfg
 
     cfg = env_cfg(task, num_envs, where, seed, physics, asset=options.asset, actuators=options.actuators)
-    if where == "cpu" and physics == "newton":
-        cfg.sim.physics.use_cuda_graph = False
-    if not kit_first:
-        _simulator.enter_context(_launched(cfg, where))
+    if not is_older():
+        _launch(cfg)
+    if cfg.sim.device.startswith("cuda"):
+        torch.cuda.set_device(cfg.sim.device)  # not earlier: the simulator chooses its GPU when it starts
 
     from isaaclab.envs import ManagerBasedRLEnv
 
@@ -76,54 +73,47 @@ def make_env(
     return env
 
 
-def shut_down() -> None:
-    """Close the environments and stop the simulator. Isaac Sim ends the process with it: call this last."""
+def is_older() -> bool:
+    """Whether this is Isaac Lab 2.3, whose Isaac Sim has to run before anything else is loaded."""
+    return find().release == "2.3"
+
+
+def start_first(device: str) -> None:
+    """Begin the process anew with Isaac Sim as its first step, where Isaac Lab is one that needs this."""
+    if is_older() and not application.is_running():
+        application.restart(application.settings(resolve_device(device)))
+
+
+def shut_down(code: int = 0) -> None:
+    """Close the environments and stop the simulator, whether or not one was started.
+
+    ``code`` is the exit code of the process, which Isaac Sim ends as it stops: call this last.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    _simulator.close()
-    if _kit:
-        _kit.pop().close()
+    ending = SystemExit(code)
+    with contextlib.suppress(SystemExit):
+        _simulator.__exit__(*((SystemExit, ending, None) if code else (None, None, None)))
+    application.stop(code)
 
 
 def resolve_device(device: str) -> str:
-    """``device``, or for ``"auto"`` this process's GPU, ``"cpu"`` where there is none."""
+    """``device``, or for ``"auto"`` this process's GPU, ``"cpu"`` where there is none.
+
+    Processes of one machine share the GPUs that each of them can see, which may be one.
+    """
     if device == "auto":
-        return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+        if not torch.cuda.is_available():
+            return "cpu"
+        return f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % torch.cuda.device_count()}"
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"device={device}: torch finds no GPU here; use device=cpu, or install torch's CUDA build")
     return device
 
 
-def _start_kit(device: str) -> None:
-    if _kit:
-        return
-    from isaaclab.app import AppLauncher
+def _launch(cfg: Any) -> None:
+    """Isaac Lab 3.0's own launcher, which starts Isaac Sim where ``cfg`` needs it and nothing elsewhere."""
+    from isaaclab.app import launch_simulation
 
-    with _no_arguments():
-        settings = {"headless": True, "device": device, "distributed": "LOCAL_RANK" in os.environ and device != "cpu"}
-        _kit.append(AppLauncher(settings).app)
-
-
-@contextlib.contextmanager
-def _launched(cfg: Any, device: str) -> Iterator[None]:
-    """Isaac Lab 3.0's own launcher, which starts Isaac Sim for PhysX and nothing for Newton."""
-    from isaaclab_tasks.utils import launch_simulation
-
-    with _no_arguments():
-        context = launch_simulation(cfg, {"headless": True, "device": device})
-        context.__enter__()
-    try:
-        yield
-    finally:
-        context.__exit__(None, None, None)
-
-
-@contextlib.contextmanager
-def _no_arguments() -> Iterator[None]:
-    """Isaac Sim reads the command line of the process for arguments of its own; ours are none."""
-    arguments = sys.argv
-    sys.argv = arguments[:1]
-    try:
-        yield
-    finally:
-        sys.argv = arguments
+    with application.no_arguments():
+        _simulator.enter_context(launch_simulation(cfg, application.settings(cfg.sim.device)))

@@ -1,34 +1,38 @@
 """What of Isaac Lab is installed and whether it can run, found out without importing any of it.
 
-Starting a simulator takes a minute and fails late; this takes milliseconds. Versions come from package metadata and,
-for a source tree on the path, from its ``config/extension.toml``.
+Starting a simulator takes a minute and fails late; this takes milliseconds. Versions come from package metadata.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import os
+import re
+import subprocess
 import sys
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
-RELEASES = {(0, 54): "2.3", (6, 1): "3.0"}
-"""Isaac Lab's packages number themselves: these are the first two numbers of ``isaaclab.__version__``."""
-WHEELS = {(2, 3): "2.3", (3, 0): "3.0"}
-"""Wheels from a package index carry the release's number instead."""
-PACKAGES = ("isaaclab", "isaacsim", "newton", "numpy", "torch", "gymnasium", "rsl-rl-lib")
+RELEASES = {r"2\.3\.2(\.post\d+)?": "2.3", r"0\.54\.\d+": "2.3", r"3\.0\.\d+": "3.0", r"28\.0\.\d+": "3.0"}
+"""Versions that Gaitway takes: of wheels, and of source trees, which number their packages by themselves."""
+OTHERS = {r"2\.3\b.*": "2.3", r"0\.4[78]\..*": "2.3", r"3\.0.*": "3.0", r"6\..*": "3.0"}
+"""Versions just before those, and the release to take in their place: their interfaces are different."""
+PACKAGES = ("isaaclab", "isaacsim", "ovphysx", "newton", "warp-lang", "numpy", "torch", "gymnasium", "rsl-rl-lib")
 PHYSICS = ("physx", "newton")
 NVIDIA = "--extra-index-url https://pypi.nvidia.com"
+OVPHYSX = "pip install 'isaaclab[ovphysx]==3.0.0'"
 INSTALL = {
     "2.3": f"pip install 'isaaclab[isaacsim,all]==2.3.2.post1' {NVIDIA}    (Python 3.11)",
-    "3.0": f"pip install --pre 'isaaclab[isaacsim,all]==3.0.*' {NVIDIA}    (Python 3.12)",
-    "kit-less": "git clone --branch v3.0.0 https://github.com/isaac-sim/IsaacLab && cd IsaacLab && "
-    "./isaaclab.sh --install    (Python 3.12; Newton needs no Isaac Sim)",
+    "3.0": "pip install 'isaaclab[ovphysx,rsl-rl]==3.0.0'    (Python 3.12; Newton, and PhysX without Isaac Sim)",
+    "3.0 with Isaac Sim": f"pip install 'isaaclab[isaacsim,ovphysx,rsl-rl]==3.0.0' {NVIDIA}    (Python 3.12)",
 }
-SIM = {"2.3": "5.1.0.*", "3.0": "6.0.1.*"}
+SIM = {"2.3": "5.1.0.*", "3.0": "6.2.0.*"}
 PYTHON = {"2.3": (3, 11), "3.0": (3, 12)}
 """The Python that the release's Isaac Sim is built for."""
+EULA = "OMNI_KIT_ACCEPT_EULA"
+NO_RAY_TRACING = re.compile(r"\b([PV]100|A(30|100|800)|H(20|100|200|800)|GH200|G?B[123]00)\b")
+"""Data-centre GPUs without ray-tracing cores, by name. NVIDIA's requirements for Isaac Sim leave them out."""
 
 
 class IsaacLabError(ValueError):
@@ -50,8 +54,13 @@ class Installation:
 
     @property
     def physics(self) -> str:
-        """The engine to take where none is asked for: PhysX where there is Isaac Sim, which 2.3 cannot do without."""
-        return "newton" if self.release == "3.0" and self.versions["isaacsim"] is None else "physx"
+        """The engine to take where none is asked for: PhysX where it is installed, which 2.3 cannot do without."""
+        has_physx = self.versions["isaacsim"] or self.versions["ovphysx"]
+        return "newton" if self.release == "3.0" and not has_physx else "physx"
+
+    def starts_isaac_sim(self, physics: str) -> bool:
+        """Whether ``physics`` runs in Isaac Sim, and not by itself."""
+        return physics == "physx" and self.versions["isaacsim"] is not None and self.versions["ovphysx"] is None
 
     def __str__(self) -> str:
         found = [f"{name} {version or 'missing'}" for name, version in self.versions.items()]
@@ -60,19 +69,22 @@ class Installation:
 
 def release_of(version: str) -> str:
     """The Isaac Lab release, ``"2.3"`` or ``"3.0"``, that has this ``isaaclab.__version__`` or wheel version."""
-    numbers = version.split(".")[:2]
-    key = tuple(int(n) for n in numbers) if all(n.isdigit() for n in numbers) else ()
-    release = (RELEASES | WHEELS).get(key)  # type: ignore[arg-type]
-    if release is None:
-        known = ", ".join(f"{major}.{minor}.x (Isaac Lab {name})" for (major, minor), name in RELEASES.items())
-        raise IsaacLabError(f"isaaclab {version} is unknown to Gaitway, which knows {known}: install one of these")
-    return release
+    if release := _look_up(version, RELEASES):
+        return release
+    near = _look_up(version, OTHERS)
+    lines = "; ".join(line for name, line in INSTALL.items() if near is None or name.startswith(near))
+    raise IsaacLabError(f"isaaclab {version} is unknown to Gaitway, which knows 2.3.2 and 3.0: {lines}")
+
+
+def _look_up(version: str, table: dict[str, str]) -> str | None:
+    return next((release for pattern, release in table.items() if re.fullmatch(pattern, version)), None)
 
 
 def find() -> Installation:
     """What is installed."""
     versions = {name: _version(name) for name in PACKAGES}
-    versions["isaaclab"] = versions["isaaclab"] or _version_of_tree("isaaclab")
+    if versions["isaaclab"] is None and _findable("isaaclab"):
+        versions["isaaclab"] = "not installed, but on the path"
     if versions["isaacsim"] is None:
         # Isaac Sim unpacked from an archive is no package: its launcher puts it on the path.
         versions["isaacsim"] = _version("isaacsim-kernel") or ("unpacked" if _findable("isaacsim") else None)
@@ -98,17 +110,45 @@ def check(physics: str | None = None, installation: Installation | None = None) 
     return chosen
 
 
+def advice(physics: str, installation: Installation | None = None) -> list[str]:
+    """What may stop Isaac Sim on this machine, a line each; nothing where ``physics`` runs without it."""
+    here = installation or find()
+    if not here.starts_isaac_sim(physics):
+        return []
+    found = []
+    without = f"{OVPHYSX}, or --physics newton, do without" if here.release == "3.0" else "Isaac Lab 3.0 does without"
+    if cards := sorted({name for name in gpu_names() if NO_RAY_TRACING.search(name)}):
+        found.append(f"Isaac Sim is not supported on {', '.join(cards)}, which cannot trace rays: {without}")
+    if not sys.stdin.isatty() and not os.environ.get(EULA):
+        found.append(
+            f"Isaac Sim asks for agreement to its licence when it first starts, and nothing can answer here: "
+            f"{EULA}=YES agrees; {without}"
+        )
+    return found
+
+
+def gpu_names() -> list[str]:
+    """The GPUs that NVIDIA's driver shows; none where there is no driver."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        return [line.strip() for line in shown.splitlines() if line.strip()]
+    return []
+
+
 def _problems(here: Installation, release: str, physics: str) -> list[str]:
     versions, found = here.versions, []
     if release == "2.3" and physics == "newton":
         found.append(f"it has PhysX only, Newton came with 3.0: leave out --physics, or install 3.0: {INSTALL['3.0']}")
-    elif physics == "physx" and versions["isaacsim"] is None:
+    elif physics == "physx" and versions["isaacsim"] is None and (release == "2.3" or versions["ovphysx"] is None):
         line = f"pip install 'isaacsim[all,extscache]=={SIM[release]}' {NVIDIA}"
-        instead = ", or use --physics newton, which does without" if release == "3.0" else ""
-        found.append(f"PhysX needs Isaac Sim: {line}{instead}")
+        if release == "2.3":
+            found.append(f"PhysX needs Isaac Sim: {line}")
+        else:
+            found.append(f"PhysX is missing: {OVPHYSX}, or Isaac Sim: {line}; --physics newton does without")
     elif physics == "newton" and versions["newton"] is None:
-        found.append("Newton is missing: ./isaaclab.sh --install in Isaac Lab's source tree")
-    if physics == "physx" and here.python != PYTHON[release]:
+        found.append(f"Newton is missing: {INSTALL['3.0']}")
+    if (release == "2.3" or here.starts_isaac_sim(physics)) and here.python != PYTHON[release]:
         wanted = "{}.{}".format(*PYTHON[release])
         found.append(f"its Isaac Sim is built for Python {wanted}: make an environment with python{wanted}")
     found += _wrong_numpy(release, versions["numpy"])
@@ -136,15 +176,3 @@ def _findable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ValueError:  # a module made by hand, without a specification
         return module in sys.modules
-
-
-def _version_of_tree(module: str) -> str | None:
-    """The version of an Isaac Lab source tree that is on the path without being installed."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except ValueError:
-        return None
-    if spec is None or spec.origin is None:
-        return None
-    file = Path(spec.origin).parents[1] / "config" / "extension.toml"
-    return str(tomllib.loads(file.read_text("utf-8"))["package"]["version"]) if file.is_file() else "unknown"

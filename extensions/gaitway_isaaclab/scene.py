@@ -10,7 +10,7 @@ import isaaclab.terrains as terrain_gen
 from gaitway_tasks.spec import HeightScanner, SubTerrain, Task, Terrain
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg
 from isaaclab.scene import InteractiveSceneCfg
-from isaaclab.sensors import RayCasterCfg, patterns
+from isaaclab.sensors import ContactSensorCfg, RayCasterCfg, patterns
 from isaaclab.terrains import TerrainGeneratorCfg, TerrainImporterCfg
 from isaaclab.utils import configclass
 from isaaclab.utils.assets import ISAAC_NUCLEUS_DIR, ISAACLAB_NUCLEUS_DIR
@@ -50,7 +50,7 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
         env_spacing=2.5,
         terrain=terrain_cfg(task.terrain, bool(task.curriculum), textured),
         robot=robot_cfg(task, asset, actuators),
-        contact_forces=compat.contact_sensor_cfg(
+        contact_forces=ContactSensorCfg(
             prim_path="{ENV_REGEX_NS}/Robot/.*",
             history_length=3,
             track_air_time=True,
@@ -89,9 +89,7 @@ def terrain_cfg(terrain: Terrain, curriculum: bool, textured: bool) -> Any:
         debug_vis=False,
     )
     if terrain.kind == "plane" and not textured:
-        from .ground import LocalGroundImporter
-
-        cfg.class_type = LocalGroundImporter
+        cfg.class_type = compat.class_type("gaitway_isaaclab.ground:LocalGroundImporter")
     return cfg
 
 

@@ -13,7 +13,7 @@ import torch
 from gaitway_tasks.robots.robot import Robot
 from torch import Tensor
 
-from .compat import IsaacLabError, quat_columns, sensor_bodies, tensor
+from .compat import IsaacLabError, applied_torque, contact_forces, is_3, quat_columns, tensor
 
 ROBOT, CONTACTS = "robot", "contact_forces"
 
@@ -60,11 +60,11 @@ class IsaacLabRobotState:
     """
 
     def __init__(self, articulation: Any, contacts: Any, robot: Robot, device: Any):
-        self._data, self._contacts = articulation.data, contacts
+        self._articulation, self._data, self._contacts = articulation, articulation.data, contacts
         self._joints = index_of("joint", robot.joint_names, articulation.joint_names, device)
         self._bodies = index_of("body", robot.body_names, articulation.body_names, device)
         self._quat = None if quat_columns() is None else torch.tensor(quat_columns(), device=device)
-        sensed = sensor_bodies(contacts)
+        sensed = contacts.body_names
         self._sensed = index_of("contact sensor on body", robot.body_names, sensed, device)
         self._feet = index_of("contact sensor on foot", robot.foot_names, sensed, device)
 
@@ -82,7 +82,7 @@ class IsaacLabRobotState:
 
     @property
     def applied_torque(self) -> Tensor:
-        return pick(tensor(self._data.applied_torque), self._joints)
+        return pick(applied_torque(self._articulation), self._joints)
 
     @property
     def root_pos_w(self) -> Tensor:
@@ -110,7 +110,7 @@ class IsaacLabRobotState:
 
     @property
     def contact_force_w(self) -> Tensor:
-        return pick(tensor(self._contacts.data.net_forces_w), self._sensed)
+        return pick(contact_forces(self._contacts.data), self._sensed)
 
     @property
     def current_air_time(self) -> Tensor:
@@ -142,10 +142,11 @@ class IsaacLabWorld:
         articulation, contacts = env.scene[ROBOT], env.scene[CONTACTS]
         self.robot = IsaacLabRobotState(articulation, contacts, robot, self.device)
         self.step_dt = env.step_dt
+        self.contact_time_tolerance = 0.5 * env.physics_dt if is_3() else 1e-8
         self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
         limits = tensor(articulation.data.soft_joint_pos_limits)[0]
         self.soft_joint_pos_limits = pick(limits, self.robot._joints, 0).clone()
-        self._contacts, self._sensed = contacts, list(sensor_bodies(contacts))
+        self._contacts, self._sensed = contacts, list(contacts.body_names)
         self._contact_ids: dict[str, Tensor] = {}
 
     # ---- what terms read -------------------------------------------------------------------------------------------
@@ -177,12 +178,12 @@ class IsaacLabWorld:
         return self._env.command_manager.get_command(name)
 
     def contact_force_norm(self, bodies: str) -> Tensor:
-        """Strongest net force in the sensor's history, which is what Isaac Lab's contact terms look at."""
+        """Strongest normal force in the sensor's history, which is what Isaac Lab's contact terms look at."""
         ids = self._contact_ids.get(bodies)
         if ids is None:
             columns = [self._sensed.index(self.spec.body_names[i]) for i in self.spec.body_ids(bodies)]
             ids = self._contact_ids[bodies] = torch.tensor(columns, device=self.device)
-        return tensor(self._contacts.data.net_forces_w_history).index_select(2, ids).norm(dim=-1).amax(1)
+        return contact_forces(self._contacts.data, history=True).index_select(2, ids).norm(dim=-1).amax(1)
 
     def height_scan(self, name: str) -> Tensor:
         """Height of the sensor's frame, which is its body's, above each scan point [m], (N, P)."""

@@ -24,6 +24,8 @@ TOP_SPEED = 1e3  # [m/s, rad/s] no robot gets near it; MuJoCo itself lets a dive
 class MujocoWorld:
     """Implements :class:`gaitway_tasks.world.EditableWorld` on ``mujoco.batch.Batch``."""
 
+    contact_time_tolerance = 1e-8
+
     def __init__(
         self, task: Task, num_envs: int, generator: torch.Generator, options: PhysicsOptions, num_threads: int = 0
     ):

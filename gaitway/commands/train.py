@@ -117,6 +117,11 @@ def run(args: argparse.Namespace) -> int:
     from .. import processes
 
     processes.check(args.distributed)
+    if args.distributed and args.world == "isaaclab":  # before the processes know each other
+        from gaitway_isaaclab.launch import start_first
+
+        given = [word.partition("=")[2] for word in args.settings if word.startswith("device=")]
+        start_first(given[-1] if given else "auto")
     if args.seeds is None:
         with processes.group(args.distributed):
             return _run_one(args)
@@ -169,6 +174,7 @@ def _run_one(args: argparse.Namespace) -> int:
     if args.distributed and config.language is not None:
         raise UserError("--distributed: language models learn in one process; leave it out")
     rehearse(config)
+    _prepare_simulator(config)
     if not _keeps_records():
         return _train(config, None)
     folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
@@ -200,18 +206,26 @@ def _keeps_records() -> bool:
     return distributed.rank() == 0
 
 
+def _prepare_simulator(config: TrainConfig) -> None:
+    """Say what may stop Isaac Sim, and start it now where it has to be the first thing that runs."""
+    if config.isaaclab is None:
+        return
+    from gaitway_isaaclab import application, launch, preflight
+
+    if application.is_running():
+        return
+    for line in preflight.advice(preflight.check(config.isaaclab.physics)):
+        print(f"note: {line}")
+    launch.start_first(config.device)
+
+
 def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
     from ..train import train, train_along
 
-    code = (
-        train(config, folder, quiet=quiet) if folder is not None and _keeps_records() else train_along(config, folder)
-    )
-    if config.world == "isaaclab" and code == 0:
-        from gaitway_isaaclab.launch import shut_down
-
-        shut_down()
-    return code
+    if folder is not None and _keeps_records():
+        return train(config, folder, quiet=quiet)
+    return train_along(config, folder)
 
 
 def _resume(args: argparse.Namespace, path: Path) -> int:
@@ -252,6 +266,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     if folder.record["status"] == "finished" and folder.record["steps"] >= config.total_steps:
         print(f"{path} is finished: {folder.record['steps']:,} steps; raise total_steps to train on")
         return 0
+    _prepare_simulator(config)
     if not _keeps_records():
         return _train(config, folder)
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)

@@ -41,6 +41,7 @@ class World(Protocol):
     default_joint_pos: Tensor  # [rad], (J,)
     soft_joint_pos_limits: Tensor  # [rad], (J, 2)
     step_dt: float
+    contact_time_tolerance: float  # [s], how far off a clock of contact or air may be
     max_episode_length: int
     action: Tensor  # (N, A), raw policy output
     previous_action: Tensor  # (N, A)

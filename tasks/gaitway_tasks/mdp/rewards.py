@@ -142,4 +142,4 @@ def is_terminated(world: World) -> Tensor:
 def first_contacts(world: World) -> Tensor:
     """Feet that touched down during the last control step, (N, F)."""
     contact_time = world.robot.current_contact_time
-    return (contact_time > 0.0) & (contact_time < world.step_dt + 1e-8)
+    return (contact_time > 0.0) & (contact_time < world.step_dt + world.contact_time_tolerance)

@@ -16,15 +16,9 @@ from gaitway.tree import from_tree, to_tree
 ROUGH = "velocity-rough-anymal-c"
 
 
-@pytest.mark.parametrize(("version", "release"), [("0.54.2", "2.3"), ("0.54.10", "2.3"), ("6.1.16", "3.0")])
+@pytest.mark.parametrize(("version", "release"), [("0.54.2", "2.3"), ("2.3.2.post1", "2.3"), ("3.0.0", "3.0")])
 def test_releases(version, release):
     assert compat.release_of(version) == release
-
-
-@pytest.mark.parametrize("version", ["0.47.1", "0.55.0", "1.0.0", "6.2.0", "6", "nightly", "0.0.0"])
-def test_releases_that_nobody_has_tried(version):
-    with pytest.raises(IsaacLabError, match=rf"isaaclab {version} is unknown.*0\.54\.x \(Isaac Lab 2\.3\)"):
-        compat.release_of(version)
 
 
 @pytest.mark.parametrize(("release", "quat"), [("2.3", (1.0, 0.0, 0.0, 0.0)), ("3.0", (0.0, 0.0, 0.0, 1.0))])
@@ -76,6 +70,6 @@ def test_newton_gets_room_for_every_contact_its_solver_takes():
     physics = SimpleNamespace(collision_cfg=collisions, solver_cfg=solver)
     compat.make_room_for_contacts(SimpleNamespace(physics=physics), 64)
     assert collisions.rigid_contact_max == 6400
-    physics.collision_cfg = None  # on flat ground MuJoCo finds the contacts itself
+    physics.collision_cfg = None  # PhysX has none
     compat.make_room_for_contacts(SimpleNamespace(physics=physics), 64)
     compat.make_room_for_contacts(SimpleNamespace(physx=None), 64)  # 2.3 has no Newton

@@ -11,8 +11,9 @@ from gaitway_isaaclab import preflight
 from gaitway_isaaclab.preflight import Installation, IsaacLabError
 
 GOOD_23 = {"isaaclab": "0.54.2", "isaacsim": "5.1.0.0", "numpy": "1.26.4", "torch": "2.7.0", "gymnasium": "1.2.0"}
-GOOD_30 = {"isaaclab": "6.1.16", "newton": "1.2.1", "numpy": "2.4.0", "torch": "2.10.0", "gymnasium": "1.2.1"}
-SIM_6 = {"isaacsim": "6.0.1.0"}
+GOOD_30 = {"isaaclab": "3.0.0", "newton": "1.6.1", "numpy": "2.4.0", "torch": "2.11.0", "gymnasium": "1.2.1"}
+OV = {"ovphysx": "0.6.4.72118723"}
+SIM_6 = {"isaacsim": "6.2.0.0"}
 PYTHON = {"2.3": (3, 11), "3.0": (3, 12)}
 
 
@@ -46,7 +47,10 @@ def refusal(installation: Installation, physics: str | None = None) -> str:
         (GOOD_23 | {"isaaclab": "2.3.2.post1"}, "2.3", None, "physx"),
         (GOOD_30, "3.0", None, "newton"),
         (GOOD_30, "3.0", "newton", "newton"),
-        (GOOD_30 | {"isaaclab": "3.0.0"}, "3.0", None, "newton"),
+        (GOOD_30 | {"isaaclab": "28.0.0"}, "3.0", None, "newton"),
+        (GOOD_30 | {"isaaclab": "3.0.1"}, "3.0", None, "newton"),
+        (GOOD_30 | OV, "3.0", None, "physx"),
+        (GOOD_30 | OV, "3.0", "newton", "newton"),
         (GOOD_30 | SIM_6, "3.0", None, "physx"),
         (GOOD_30 | SIM_6, "3.0", "newton", "newton"),
     ],
@@ -56,8 +60,9 @@ def test_good_installations_pass(install, packages, release, physics, chosen):
     assert here.release == release and preflight.check(physics, here) == chosen
 
 
-def test_newton_takes_any_python_that_gaitway_takes(install):
-    assert preflight.check(None, install(GOOD_30, (3, 11))) == "newton"
+def test_without_isaac_sim_any_python_will_do_that_gaitway_takes(install):
+    assert preflight.check("newton", here := install(GOOD_30 | OV | SIM_6, (3, 11))) == "newton"
+    assert preflight.check("physx", here) == "physx"  # by itself
 
 
 def test_nothing_installed_names_every_way_to_install_it(install):
@@ -83,7 +88,8 @@ def without(packages: dict[str, str], name: str) -> dict[str, str]:
         (GOOD_23, (3, 12), None, "python3.11"),
         (GOOD_23, (3, 11), "newton", "Newton came with 3.0"),
         (without(GOOD_23, "torch"), (3, 11), None, "torch is missing"),
-        (GOOD_30, (3, 12), "physx", "or use --physics newton"),
+        (GOOD_30, (3, 12), "physx", "pip install 'isaaclab[ovphysx]==3.0.0', or Isaac Sim: pip install"),
+        (GOOD_30, (3, 12), "physx", "--physics newton does without"),
         (GOOD_30 | SIM_6, (3, 11), "physx", "python3.12"),
         (GOOD_30 | {"numpy": "1.26.4"}, (3, 12), None, "needs numpy>=2"),
         (without(GOOD_30, "newton"), (3, 12), None, "Newton is missing"),
@@ -100,26 +106,67 @@ def test_everything_that_is_wrong_is_told_at_once(install):
     assert all(part in message for part in ("PhysX needs Isaac Sim", "numpy<2", "python3.11"))
 
 
-@pytest.mark.parametrize("version", ["0.47.1", "1.0.0", "2.2.0", "6.0.0", "7.0.0", "unknown"])
-def test_versions_that_nobody_tried_are_refused(install, version):
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.47.2", "isaaclab[isaacsim,all]==2.3.2.post1"),
+        ("2.3.0", "isaaclab[isaacsim,all]==2.3.2.post1"),
+        ("2.3.1", "isaaclab[isaacsim,all]==2.3.2.post1"),
+        ("6.1.16", "isaaclab[ovphysx,rsl-rl]==3.0.0"),
+        ("3.0.0b2", "isaaclab[ovphysx,rsl-rl]==3.0.0"),
+        ("1.0.0", "==2.3.2.post1"),
+        ("2.2.0", "==3.0.0"),
+        ("3.1.0", "==3.0.0"),
+        ("unknown", "==3.0.0"),
+    ],
+)
+def test_other_versions_are_refused_with_the_one_to_install(install, version, said):
     message = refusal(install(GOOD_30 | {"isaaclab": version}, (3, 12)))
-    assert version in message and "0.54.x (Isaac Lab 2.3)" in message and "6.1.x (Isaac Lab 3.0)" in message
+    assert f"isaaclab {version} is unknown to Gaitway, which knows 2.3.2 and 3.0" in message and said in message
+    assert ("==2.3.2" in message) == (version not in ("6.1.16", "3.0.0b2"))
+
+
+def test_what_may_stop_isaac_sim_is_said_before_it_starts(install, monkeypatch):
+    monkeypatch.setattr(preflight, "gpu_names", lambda: ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"])
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    monkeypatch.delenv(preflight.EULA, raising=False)
+    here = install(GOOD_30 | SIM_6, (3, 12))
+    card, licence = preflight.advice("physx", here)
+    assert "not supported on NVIDIA H100 80GB HBM3, which cannot trace rays" in card and "--physics newton" in card
+    assert "OMNI_KIT_ACCEPT_EULA=YES" in licence
+    monkeypatch.setenv(preflight.EULA, "YES")
+    monkeypatch.setattr(preflight, "gpu_names", lambda: ["NVIDIA L40S", "NVIDIA RTX A6000", "NVIDIA GeForce RTX 5090"])
+    assert preflight.advice("physx", here) == []
+
+
+def test_nothing_is_said_where_isaac_sim_does_not_start(install, monkeypatch):
+    monkeypatch.setattr(preflight, "gpu_names", lambda: ["NVIDIA A100-SXM4-80GB"])
+    here = install(GOOD_30 | SIM_6 | OV, (3, 12))
+    assert preflight.advice("physx", here) == preflight.advice("newton", here) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "traces"),
+    [
+        *((name, False) for name in ("A100-SXM4-40GB", "NVIDIA H200", "Tesla V100-SXM2-16GB", "NVIDIA GB200", "A30")),
+        *((name, True) for name in ("NVIDIA A10G", "Tesla T4", "NVIDIA L4", "NVIDIA A40", "NVIDIA RTX PRO 6000 B")),
+    ],
+)
+def test_which_cards_trace_rays(name, traces):
+    assert (preflight.NO_RAY_TRACING.search(name) is None) == traces
 
 
 def test_an_unknown_engine_is_refused(install):
     assert "'bullet': use one of physx, newton" in refusal(install(GOOD_30, (3, 12)), "bullet")
 
 
-def test_a_source_tree_on_the_path_tells_its_version(install, tmp_path, monkeypatch):
+def test_a_source_tree_on_the_path_has_to_be_installed(install, tmp_path, monkeypatch):
     package = tmp_path / "tree" / "isaaclab"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('imported')\n")
-    config = tmp_path / "tree" / "config"
-    config.mkdir()
-    (config / "extension.toml").write_text('[package]\nversion = "6.1.16"\n')
     install(without(GOOD_30, "isaaclab"), (3, 12))
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(package.parent)])
-    assert preflight.find().release == "3.0"
+    assert "isaaclab not installed, but on the path is unknown" in refusal(preflight.find())
 
 
 def test_isaac_sim_from_an_archive_is_found_on_the_path(install, tmp_path, monkeypatch):

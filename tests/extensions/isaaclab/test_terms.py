@@ -51,7 +51,6 @@ def lab_env(world, joints, bodies):
         "joint_pos": robot.joint_pos[:, to_joints],
         "joint_vel": robot.joint_vel[:, to_joints],
         "joint_acc": robot.joint_acc[:, to_joints],
-        "applied_torque": robot.applied_torque[:, to_joints],
         "soft_joint_pos_limits": world.soft_joint_pos_limits[to_joints].repeat(n, 1, 1),
         "root_pos_w": robot.root_pos_w,
         "root_quat_w": robot.root_quat_wxyz[:, [1, 2, 3, 0]],
@@ -62,10 +61,10 @@ def lab_env(world, joints, bodies):
     }
     times = ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time")
     contacts = SimpleNamespace(
-        sensor_names=list(bodies),
+        body_names=list(bodies),
         data=SimpleNamespace(
-            net_forces_w=Proxy(force),
-            net_forces_w_history=Proxy(torch.stack((0.2 * force, force, 0.7 * force), 1)),
+            net_normal_forces_w=Proxy(force),
+            net_normal_forces_w_history=Proxy(torch.stack((0.2 * force, force, 0.7 * force), 1)),
             **{name: per_body(getattr(robot, name)) for name in times},
         ),
     )
@@ -73,12 +72,14 @@ def lab_env(world, joints, bodies):
         joint_names=list(joints),
         body_names=list(bodies),
         data=SimpleNamespace(**{name: Proxy(value) for name, value in data.items()}),
+        actuators=SimpleNamespace(applied_effort=Proxy(robot.applied_torque[:, to_joints])),
     )
     return SimpleNamespace(
         scene={"robot": articulation, "contact_forces": contacts},
         num_envs=n,
         device="cpu",
         step_dt=world.step_dt,
+        physics_dt=world.step_dt / 4,
         max_episode_length=world.max_episode_length,
         episode_length_buf=world.episode_step,
         command_manager=SimpleNamespace(get_command=world.command),
@@ -136,9 +137,19 @@ def test_what_is_not_the_state(pair):
 def test_the_robot_s_own_order_costs_no_copy():
     world = TensorWorld(ANYMAL_C, N).randomize(0)
     env = lab_env(world, *ORDERS["newton"])
-    seen, data = IsaacLabWorld(env, ANYMAL_C), env.scene["robot"].data
-    for name in ("joint_pos", "joint_vel", "joint_acc", "applied_torque", "root_lin_vel_b", "body_lin_vel_w"):
-        assert getattr(seen.robot, name) is getattr(data, name).torch
+    seen, robot = IsaacLabWorld(env, ANYMAL_C), env.scene["robot"]
+    for name in ("joint_pos", "joint_vel", "joint_acc", "root_lin_vel_b", "body_lin_vel_w"):
+        assert getattr(seen.robot, name) is getattr(robot.data, name).torch
+    assert seen.robot.applied_torque is robot.actuators.applied_effort.torch
+
+
+def test_a_touchdown_is_seen_though_the_clock_is_half_a_physics_step_late():
+    """3.0's sensors take the difference of two times, each rounded; its own terms allow for as much."""
+    world = TensorWorld(ANYMAL_C, N).randomize(0)
+    seen = IsaacLabWorld(lab_env(world, *ORDERS["newton"]), ANYMAL_C)
+    clock = torch.tensor([0.0, 0.02, 0.0224, 0.0226])
+    seen.robot._contacts.data.current_contact_time.torch[0, seen.robot._feet] = clock
+    assert rewards.first_contacts(seen)[0].tolist() == [False, True, True, False]
 
 
 def test_a_step_s_terms_read_nothing_back_from_the_device(pair):

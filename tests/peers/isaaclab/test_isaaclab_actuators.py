@@ -76,7 +76,7 @@ def test_networks_from_one_file(kind, tmp_path):
     task = identified_task(
         get_task("velocity-flat-anymal-c"), RobotParameters(robot="anymal-c", actuator_network=str(path))
     )
-    (cfg,) = actuator_cfgs(task, None).values()
+    (cfg,) = actuator_cfgs(task).values()
     theirs = cfg.class_type(cfg, JOINTS, slice(None), N, "cpu")
     ours = NetworkDrives(path, task.robot, 0.005, N)
     generator = torch.Generator().manual_seed(1)
@@ -108,7 +108,7 @@ def test_identified_drives_are_groups_of_equal_joints():
     task = identified_task(
         get_task("velocity-flat-anymal-c"), RobotParameters(robot="anymal-c", joints=found, delay=0.01)
     )
-    groups = actuator_cfgs(task, None)
+    groups = actuator_cfgs(task)
     by_joint = {
         joint: cfg
         for cfg in groups.values()
@@ -123,4 +123,4 @@ def test_identified_drives_are_groups_of_equal_joints():
         assert (cfg.friction, cfg.dynamic_friction, cfg.viscous_friction) == ((0.4, 0.4, 0.2) if knee else (None,) * 3)
         assert (cfg.min_delay, cfg.max_delay) == (2, 2)
     with pytest.raises(IsaacLabError, match="base_mass and base_com are not put into"):
-        actuator_cfgs(identified_task(task, RobotParameters(robot="anymal-c", base_mass=20.0)), None)
+        actuator_cfgs(identified_task(task, RobotParameters(robot="anymal-c", base_mass=20.0)))

@@ -1,28 +1,31 @@
-"""Real Isaac Lab 3.0, Newton on the CPU. Run where ISAACLAB3_PATH names its source tree, skipped elsewhere."""
+"""Real Isaac Lab 3.0 on a CPU, on Newton and on PhysX. Run where its wheel is installed, skipped elsewhere."""
 
-import os
-import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-SOURCE = os.environ.get("ISAACLAB3_PATH")
+
+
+def is_here() -> bool:
+    try:
+        return metadata.version("isaaclab").startswith("3.")
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def pytest_collection_modifyitems(items):
-    if not SOURCE:
-        reason = "Isaac Lab 3.0 is not here: set ISAACLAB3_PATH to its source tree and run make test-isaaclab3"
+    if not is_here():
         for item in items:
             if HERE in item.path.parents:
-                item.add_marker(pytest.mark.skip(reason=reason))
+                item.add_marker(pytest.mark.skip(reason="Isaac Lab 3.0 is not installed here: run make test-isaaclab3"))
 
 
-if SOURCE:
-    packages = sorted((Path(SOURCE) / "source").glob("isaaclab*"))
-    if not packages:
-        raise pytest.UsageError(f"ISAACLAB3_PATH={SOURCE} is no Isaac Lab source tree: it has no source/isaaclab")
-    sys.path[:0] = [str(package) for package in packages]
+def pytest_generate_tests(metafunc):
+    """Each test that takes ``physics`` runs on both engines; ``-m "not newton"`` leaves the slow one out."""
+    if "physics" in metafunc.fixturenames:
+        metafunc.parametrize("physics", ["physx", pytest.param("newton", marks=pytest.mark.newton)], scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -1,33 +1,41 @@
-# Run Gaitway's tasks in real Isaac Lab 3.0, without Isaac Sim: Newton on the CPU. Not part of make test; takes half
-# an hour, the first time longer, since Newton's kernels are compiled then.
+# Run Gaitway's tasks in real Isaac Lab 3.0 on a CPU, without Isaac Sim, from its wheel, in an environment of its own:
 #
-#     make test-isaaclab3 ISAACLAB3_PATH=/path/to/IsaacLab [GAITWAY_RUN=runs/sprint]
+#     make test-isaaclab3                               # all, on PhysX and on Newton: about half an hour
+#     make test-isaaclab3-quick                         # what make test runs: PhysX, a few minutes
+#     make test-isaaclab3 GAITWAY_RUN=runs/walk         # and that run's policy has to walk there
 #
-# ISAACLAB3_PATH is a source tree of Isaac Lab 3.0.0. Its packages are used from there; what they need is installed in an
-# environment of its own. GAITWAY_RUN names a run of velocity-flat-anymal-c whose policy has to walk there.
+# NVIDIA supports Python 3.12 with torch 2.11, of which PyPI has a build with CUDA only. The wheel runs on 3.11 as well,
+# where torch has a build for CPUs. Isaac Lab's licence is BSD-3; PhysX (ovphysx, ovstage) comes under NVIDIA's terms: it
+# is installed, never copied. Kernels are compiled once and kept beside the environment.
 
 ISAACLAB3_DIR := tests/peers/isaaclab3
 ISAACLAB3_VENV := .venv-isaaclab3
-ISAACLAB3_PATH ?=
+ISAACLAB3_PYTHON ?= python3.11
+ISAACLAB3_RUN = WARP_CACHE_PATH=$(CURDIR)/$(ISAACLAB3_VENV)/kernels OMP_NUM_THREADS=1 \
+	$(if $(GAITWAY_RUN),GAITWAY_RUN=$(abspath $(GAITWAY_RUN))) $(ISAACLAB3_VENV)/bin/python -m pytest -q $(ISAACLAB3_DIR)
+ISAACLAB3_PIP = $(ISAACLAB3_VENV)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 GAITWAY_RUN ?=
 
-.PHONY: test-isaaclab3
-ifeq ($(ISAACLAB3_PATH),)
-test-isaaclab3:
-	@echo "NOT RUN: set ISAACLAB3_PATH to a source tree of Isaac Lab 3.0"
+.PHONY: test-isaaclab3 test-isaaclab3-quick
+ifeq ($(shell command -v $(ISAACLAB3_PYTHON) 2>/dev/null),)
+test-isaaclab3 test-isaaclab3-quick:
+	@echo "NOT RUN: the comparison with Isaac Lab 3.0 needs $(ISAACLAB3_PYTHON), which is not installed"
 else
 test-isaaclab3: $(ISAACLAB3_VENV)/.stamp
-	ISAACLAB3_PATH=$(abspath $(ISAACLAB3_PATH)) $(if $(GAITWAY_RUN),GAITWAY_RUN=$(abspath $(GAITWAY_RUN))) \
-		OMP_NUM_THREADS=1 $(ISAACLAB3_VENV)/bin/python -m pytest -q $(ISAACLAB3_DIR)
+	$(ISAACLAB3_RUN)
+
+test-isaaclab3-quick: $(ISAACLAB3_VENV)/.stamp
+	$(ISAACLAB3_RUN) -m quick
 endif
 
-# Without its dependencies where these would replace torch: rsl-rl-lib names torchvision, which nothing here imports.
+# Isaac Lab and PhysX without their dependencies, which name viewers, importers and a torch of their own.
 $(ISAACLAB3_VENV)/.stamp: $(ISAACLAB3_DIR)/constraints.txt $(ISAACLAB3_DIR)/isaaclab3.mk
 	rm -rf $(ISAACLAB3_VENV)
-	$(ISAACLAB_PYTHON) -m venv $(ISAACLAB3_VENV)
-	$(ISAACLAB3_VENV)/bin/pip install --quiet $(PIP_ARGS) -c $(ISAACLAB3_DIR)/constraints.txt \
-		einops filelock flatdict GitPython gymnasium h5py hydra-core imageio lazy_loader matplotlib mujoco mujoco-warp \
-		'newton[sim]' numpy omegaconf omniverseclient onnx onnxruntime onnxscript packaging prettytable psutil pydantic \
-		pyglet pytest pyyaml rich safetensors scipy tensorboard tensordict toml torch tqdm trimesh usd-core warp-lang
-	$(ISAACLAB3_VENV)/bin/pip install --quiet --no-deps -c $(ISAACLAB3_DIR)/constraints.txt rsl-rl-lib leapp fast-sugiyama
+	$(ISAACLAB3_PYTHON) -m venv $(ISAACLAB3_VENV)
+	$(ISAACLAB3_PIP) -c $(ISAACLAB3_DIR)/constraints.txt torch 'newton[sim]' warp-lang gymnasium omniverseclient \
+		usd-exchange newton-usd-schemas 'numpy>=2' botocore cryptography einops filelock flatdict gitpython h5py hydra-core \
+		lazy_loader matplotlib omegaconf onnx onnxruntime onnxscript packaging pillow prettytable psutil pytest requests \
+		rich scipy starlette tensorboard tensordict toml tqdm trimesh
+	$(ISAACLAB3_PIP) --no-deps --ignore-requires-python -c $(ISAACLAB3_DIR)/constraints.txt \
+		isaaclab rsl-rl-lib ovphysx ovstage leapp fast-sugiyama
 	touch $@

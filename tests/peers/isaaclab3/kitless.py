@@ -1,33 +1,29 @@
-"""Isaac Lab 3.0 without Isaac Sim: Newton on a CPU, with assets of our own where it would fetch NVIDIA's.
+"""Isaac Lab 3.0 without Isaac Sim, on a CPU: its own tasks, with assets of ours where it would fetch NVIDIA's.
 
-Call :func:`use_local_assets` before anything of Isaac Lab but ``isaaclab.utils.assets`` is imported: its configurations
-take their paths when their classes are made.
+Call :func:`use_local_assets` before anything of Isaac Lab is imported: it reads where its assets are when it is.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-GROUND = "Isaac/Environments/Grid/default_environment.usd"
-STOCK_FLAT = "Isaac-Velocity-Flat-Anymal-C-v0"
-STOCK_ROUGH = "Isaac-Velocity-Rough-Anymal-C-v0"
-PRESET = "newton_mjwarp"
+GROUND = "Isaac/IsaacLab/Environments/Grid/default_ground_plane_checker_v1/default_ground_plane.usda"
+STOCK_FLAT = "IsaacContrib-Velocity-Flat-AnymalC"
+STOCK_ROUGH = "IsaacContrib-Velocity-Rough-AnymalC"
+PRESETS = {"newton": "newton_mjwarp", "physx": "ovphysx"}
 
 
 def use_local_assets(folder: Path) -> None:
     """Fill ``folder`` with ANYmal C, from Gaitway's model, and a ground plane, and have Isaac Lab look there."""
-    import isaaclab.utils.assets as assets
+    os.environ["ISAACSIM_ASSET_ROOT"] = str(folder)
     from gaitway_isaaclab.usd import write_usd
     from gaitway_tasks.robots.anymal_c import ANYMAL_C
 
     assert ANYMAL_C.usd is not None
     write_usd(ANYMAL_C, folder / "Isaac" / "IsaacLab" / ANYMAL_C.usd)
     write_ground(folder / GROUND)
-    assets.NUCLEUS_ASSET_ROOT_DIR = str(folder)
-    assets.NVIDIA_NUCLEUS_DIR = f"{folder}/NVIDIA"
-    assets.ISAAC_NUCLEUS_DIR = f"{folder}/Isaac"
-    assets.ISAACLAB_NUCLEUS_DIR = f"{folder}/Isaac/IsaacLab"
 
 
 def write_ground(path: Path) -> None:
@@ -46,12 +42,12 @@ def write_ground(path: Path) -> None:
     stage.GetRootLayer().Export(str(path))
 
 
-def env_cfg(task_id: str, num_envs: int, seed: int = 0) -> Any:
-    """The registered configuration of ``task_id`` for Newton on the CPU, with nothing that has to be fetched."""
+def env_cfg(task_id: str, num_envs: int, physics: str, seed: int = 0) -> Any:
+    """The registered configuration of ``task_id`` on the CPU, with nothing that has to be fetched."""
     import isaaclab_tasks  # noqa: F401  registers the stock tasks
     from isaaclab_tasks.utils import load_cfg_from_registry, resolve_presets
 
-    cfg: Any = resolve_presets(load_cfg_from_registry(task_id, "env_cfg_entry_point"), (PRESET,))
+    cfg: Any = resolve_presets(load_cfg_from_registry(task_id, "env_cfg_entry_point"), (PRESETS[physics],))
     return kitless(cfg, num_envs, seed)
 
 
@@ -59,7 +55,6 @@ def kitless(cfg: Any, num_envs: int, seed: int = 0) -> Any:
     """Take out of ``cfg`` what needs a GPU, a renderer or NVIDIA's servers."""
     cfg.scene.num_envs, cfg.seed = num_envs, seed
     cfg.sim.device = "cpu"
-    cfg.sim.physics.use_cuda_graph = False
     cfg.scene.terrain.visual_material = None
     if getattr(cfg.scene, "sky_light", None) is not None:
         cfg.scene.sky_light.spawn.texture_file = None
@@ -76,12 +71,16 @@ def with_dc_motors(cfg: Any) -> Any:
     return cfg
 
 
-def stock_cfg(task_id: str, num_envs: int, seed: int = 0) -> Any:
-    return with_dc_motors(env_cfg(task_id, num_envs, seed))
+def stock_cfg(task_id: str, num_envs: int, physics: str, seed: int = 0) -> Any:
+    return with_dc_motors(env_cfg(task_id, num_envs, physics, seed))
 
 
 def make_env(cfg: Any) -> Any:
-    """The environment itself, without Gymnasium's wrappers."""
+    """The environment itself, without Gymnasium's wrappers; ``cfg`` may be NVIDIA's or ours."""
+    from gaitway_isaaclab.compat import do_without_gpu
+    from isaaclab.app import launch_simulation
     from isaaclab.envs import ManagerBasedRLEnv
 
-    return ManagerBasedRLEnv(cfg)
+    do_without_gpu(cfg.sim)
+    with launch_simulation(cfg, {"device": "cpu"}):
+        return ManagerBasedRLEnv(cfg)

@@ -1,4 +1,4 @@
-"""The converted robot as Newton loads it: masses, frames, limits, and feet that carry it."""
+"""The converted robot as the engines load it: masses, frames, limits, and feet that carry it."""
 
 import mujoco
 import numpy as np
@@ -8,10 +8,10 @@ from gaitway_tasks.robots.anymal_c import ANYMAL_C
 
 
 @pytest.fixture(scope="module")
-def env(lab):
+def env(lab, physics):
     """The stock task around our robot, without what changes masses."""
-    cfg = lab.stock_cfg(lab.STOCK_FLAT, num_envs=2)
-    cfg.events.add_base_mass = cfg.events.push_robot = None
+    cfg = lab.stock_cfg(lab.STOCK_FLAT, 2, physics)
+    cfg.events.add_base_mass = cfg.events.push_robot = cfg.events.base_com = None
     env = lab.make_env(cfg)
     yield env
     env.close()
@@ -84,11 +84,11 @@ def test_it_stands_on_its_feet_as_in_mujoco(env, model):
         _, _, terminated, _, _ = env.step(torch.zeros(2, 12))
         assert not terminated.any()
     sensor, robot = env.scene["contact_forces"], env.scene["robot"]
-    force = sensor.data.net_forces_w.torch[..., 2]
-    feet = [sensor.sensor_names.index(name) for name in ANYMAL_C.foot_names]
+    force = sensor.data.net_normal_forces_w.torch[..., 2]
+    feet = [sensor.body_names.index(name) for name in ANYMAL_C.foot_names]
     weight = robot.data.body_mass.torch.sum(1) * 9.81
     torch.testing.assert_close(force[:, feet].sum(1), weight, rtol=0.05, atol=0.0)
-    others = [row for row in range(len(sensor.sensor_names)) if row not in feet]
+    others = [row for row in range(len(sensor.body_names)) if row not in feet]
     assert not force[:, others].any()
     height, angles = standing_in_mujoco(model)
     assert robot.data.root_pos_w.torch[:, 2].tolist() == pytest.approx([height] * 2, abs=0.02)

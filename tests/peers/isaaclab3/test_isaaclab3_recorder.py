@@ -14,8 +14,8 @@ class Bare(gym.Wrapper):
     """Isaac Lab's environment as ``gym.make`` would hand it out."""
 
 
-def test_recorded_states_give_the_recorded_observation(lab, make, tmp_path):
-    cfg = lab.stock_cfg(lab.STOCK_FLAT, 4)
+def test_recorded_states_give_the_recorded_observation(lab, make, physics, tmp_path):
+    cfg = lab.stock_cfg(lab.STOCK_FLAT, 4, physics)
     cfg.observations.policy.enable_corruption = False
     cfg.episode_length_s = 0.4
     env = make(cfg)

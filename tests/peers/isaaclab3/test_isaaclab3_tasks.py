@@ -12,13 +12,14 @@ from gaitway_tasks.registry import get_task, task_names
 
 ROOT = Path(__file__).parents[3]
 NUM_ENVS = 4
+ENTRY_POINTS = "[isaaclab.tasks]\ngaitway = gaitway_isaaclab\n"
 
 
 @pytest.mark.parametrize("task_name", task_names())
-def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, monkeypatch, task_name):
+def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, physics, monkeypatch, task_name):
     monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")
     task = get_task(task_name)
-    env = make(lab.env_cfg(env_id(task_name), NUM_ENVS))
+    env = make(lab.env_cfg(env_id(task_name), NUM_ENVS, physics))
     observations, _ = env.reset()
     generator, shape = torch.Generator().manual_seed(0), (NUM_ENVS, task.robot.num_joints)
     for step in range(20):
@@ -35,27 +36,62 @@ def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, monke
     assert feet.norm(dim=-1).sum() > 0.0
 
 
-def test_isaac_labs_training_script_trains_our_task_with_rsl_rl(lab, tmp_path):
-    """``./isaaclab.sh train`` calls this script; nothing of the configuration is touched."""
-    script = Path(os.environ["ISAACLAB3_PATH"]) / "scripts" / "reinforcement_learning" / "train.py"
+def isaaclab(*arguments, folder):
+    """Isaac Lab's own command, which finds Gaitway's tasks by the entry point of an installed Gaitway."""
     folders = ["", "tasks", "agents", "extensions", "sim2real"]
+    plugin = folder / "plugin" / "gaitway-0.dist-info"
+    plugin.mkdir(parents=True, exist_ok=True)
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: gaitway\nVersion: 0\n")
+    (plugin / "entry_points.txt").write_text(ENTRY_POINTS)
     done = subprocess.run(
-        [
-            *(sys.executable, script, "--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C-v0"),
-            *("--external_callback", "gaitway_isaaclab.register", "--num_envs", "16", "--max_iterations", "2"),
-            *("--device", "cpu", "agent.device=cpu", "physics=newton_mjwarp"),
-        ],
-        cwd=tmp_path,
+        [sys.executable, "-m", "isaaclab", *arguments],
+        cwd=folder,
         env=os.environ
         | {
-            "PYTHONPATH": os.pathsep.join([*(str(ROOT / folder) for folder in folders), *sys.path]),
+            "PYTHONPATH": os.pathsep.join([str(plugin.parent), *(str(ROOT / name) for name in folders), *sys.path]),
             "GAITWAY_ISAACLAB_ASSET": "mjcf",
         },
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_isaac_labs_own_command_trains_and_plays_our_task(lab, physics, tmp_path):
+    common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C-v0", "--num_envs", "16"]
+    common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
+    shown = isaaclab("train", *common, "--max_iterations", "2", folder=tmp_path)
     (checkpoint,) = tmp_path.glob("logs/rsl_rl/gaitway_velocity_flat_anymal_c/*/model_1.pt")
     weights = torch.load(checkpoint, weights_only=False)
     assert weights["iter"] == 1
-    assert "Learning iteration 1/2" in done.stdout
+    assert "Learning iteration 1/2" in shown
+
+
+def test_configurations_import_nothing_that_a_simulator_must_load_first(lab):
+    """NVIDIA's own test of its tasks, over ours: USD, Isaac Sim and SciPy stay out until the simulator is chosen."""
+    forbidden = ("pxr", "omni", "carb", "isaacsim", "scipy")
+    code = (
+        "import sys, gaitway_isaaclab\n"
+        "from gaitway_isaaclab.registration import env_id\n"
+        "from gaitway_tasks.registry import task_names\n"
+        "from isaaclab_tasks.utils import load_cfg_from_registry\n"
+        f"forbidden = {forbidden}\n"
+        "for task in task_names():\n"
+        "    for play in (False, True):\n"
+        "        load_cfg_from_registry(env_id(task, play), 'env_cfg_entry_point')\n"
+        "        load_cfg_from_registry(env_id(task, play), 'rsl_rl_cfg_entry_point')\n"
+        "        print(task, sorted({name.partition('.')[0] for name in sys.modules} & set(forbidden)))\n"
+    )
+    folders = ["", "tasks", "agents", "extensions", "sim2real"]
+    path = os.pathsep.join([*(str(ROOT / name) for name in folders), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path, "GAITWAY_ISAACLAB_ASSET": "mjcf"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    shown = [line for line in done.stdout.splitlines() if line.startswith("velocity-")]
+    assert len(shown) == 2 * len(task_names())
+    assert [line for line in shown if not line.endswith("[]")] == []

@@ -1,4 +1,4 @@
-"""Our adapter, our learner and our command on real Isaac Lab environments: Newton on the CPU."""
+"""Our adapter, our learner and our command on real Isaac Lab environments: on both engines."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def task_for(*, noise, endless=False, seconds=20.0):
 
 
 @pytest.fixture
-def isaac(lab, make):
+def isaac(lab, make, physics):
     def make_isaac(task, seed=3):
         from gaitway_isaaclab import env_cfg
 
-        return make(lab.kitless(env_cfg(task, ENVS, "cpu", seed, "newton", asset="mjcf"), ENVS, seed))
+        return make(lab.kitless(env_cfg(task, ENVS, "cpu", seed, physics, asset="mjcf"), ENVS, seed))
 
     return make_isaac
 
@@ -97,12 +97,12 @@ def test_asking_for_them_leaves_no_trace(isaac):
     assert ends >= ENVS
 
 
-def test_the_command_trains_and_resumes(lab, tmp_path, capsys):
+def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
     from gaitway.cli import main
 
     settings = ["device=cpu", "num_envs=8", "isaaclab.asset=mjcf", "agent.num_steps=8"]
     out = str(tmp_path / "run")
-    start = ["train", "velocity-flat-anymal-c", "--world", "isaaclab", "--physics", "newton", *settings, "--out", out]
+    start = ["train", "velocity-flat-anymal-c", "--world", "isaaclab", "--physics", physics, *settings, "--out", out]
     assert main([*start, "total_steps=128"]) == 0
     assert main(["train", "velocity-flat-anymal-c", "--out", out, "--resume", "total_steps=256"]) == 0
     assert "episodes start anew" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A policy that learnt in Gaitway's MuJoCo world walks in Isaac Lab's Newton, with nothing converted but the world.
+"""A policy that learnt in Gaitway's MuJoCo world walks in Isaac Lab's engines, with nothing converted but the world.
 
 GAITWAY_RUN names its run folder: ``gaitway train velocity-flat-anymal-c --preset sprint --out RUN`` makes one.
 """
@@ -55,14 +55,14 @@ def actor_of(run, config, observations):
 
 
 @pytest.mark.skipif(RUN is None, reason="GAITWAY_RUN names no run folder of velocity-flat-anymal-c")
-def test_it_stands_and_walks(lab, make, capsys):
+def test_it_stands_and_walks(lab, make, physics, capsys):
     from gaitway.runs import RunFolder
 
     run = RunFolder.open(Path(RUN))
     config = run.config()
     task = examination(config.task)
     (name,) = task.commands
-    cfg = gaitway_isaaclab.env_cfg(task, NUM_ENVS, "cpu", 10_000, "newton", asset="mjcf")
+    cfg = gaitway_isaaclab.env_cfg(task, NUM_ENVS, "cpu", 10_000, physics, asset="mjcf")
     env = make(lab.kitless(cfg, NUM_ENVS, 10_000))
     data = env.scene["robot"].data
     observations, _ = env.reset()
@@ -84,7 +84,7 @@ def test_it_stands_and_walks(lab, make, capsys):
     linear, yaw = linear[50:].mean(), yaw[50:].mean()  # after the first second
     with capsys.disabled():
         print(
-            f"\n{NUM_ENVS} robots, {SECONDS:g} s on Newton: {linear:.3f} m/s and {yaw:.3f} rad/s off the command, "
+            f"\n{NUM_ENVS} robots, {SECONDS:g} s on {physics}: {linear:.3f} m/s and {yaw:.3f} rad/s off the command, "
             f"{int(fell.sum())} fell; the one told to stand moved {drift:.3f} m"
         )
     assert not fell.any()
