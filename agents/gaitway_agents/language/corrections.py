@@ -100,7 +100,15 @@ def high_entropy(entropy: Tensor, mask: Tensor, share: float) -> Tensor:
     kept = entropy[mask.bool()].float()
     if not kept.numel():
         return torch.zeros_like(mask)
-    return (entropy >= kept.quantile(1.0 - share)).to(mask.dtype) * mask
+    return (entropy >= _quantile(kept, 1.0 - share)).to(mask.dtype) * mask
+
+
+def _quantile(values: Tensor, share: float) -> Tensor:
+    """``torch.quantile`` of values (N,), which refuses more than 2^24 of them."""
+    rank = round(share * (len(values) - 1), 6)
+    low = int(rank)
+    lower = values.kthvalue(low + 1).values
+    return lower if rank == low else torch.lerp(lower, values.kthvalue(low + 2).values, rank - low)
 
 
 def _difference(log_probs: Tensor, other: Tensor, mask: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import nn
 
 from ..core.batch import Batch
@@ -57,5 +56,5 @@ class SFTTrainer(FixedDataTrainer):
         examples = [self.demonstrations.tokens(row) for row in rows]
         tokens, lengths, mask = pad(examples, self.device)
         mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it
-        none = torch.zeros(()).expand(mask.shape)
+        none = mask.new_zeros(()).expand(mask.shape)
         return Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)

@@ -111,6 +111,20 @@ def test_the_tokens_of_highest_entropy():
     assert torch.equal(high_entropy(entropy, torch.zeros(2, 4), 0.2), torch.zeros(2, 4))
 
 
+@pytest.mark.parametrize("share", [0.2, 0.25, 0.37, 0.999])
+@pytest.mark.parametrize("count", [1, 11, 1001])
+def test_the_tokens_of_highest_entropy_are_those_above_the_quantile(share, count):
+    entropy = torch.rand(1, count, generator=torch.Generator().manual_seed(count))
+    kept = high_entropy(entropy, torch.ones(1, count), share)
+    assert torch.equal(kept, (entropy >= entropy.quantile(1.0 - share)).float())
+
+
+def test_more_tokens_than_a_quantile_of_torch_can_take():
+    entropy = tensor([[0.0], [1.0], [2.0], [3.0]]).expand(4, 2**22 + 1)
+    kept = high_entropy(entropy, torch.ones(()).expand(entropy.shape), 0.3)
+    assert kept.mean(1).tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

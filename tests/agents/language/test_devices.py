@@ -1,0 +1,156 @@
+"""Language agents learn where their model is. Told without a GPU by what would be on it; *not run* on one."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gaitway_agents.language import presets
+from gaitway_agents.language.asynchronous import AsynchronousWorld, _Worker
+from gaitway_agents.language.config import CorrectionConfig
+from gaitway_agents.language.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
+from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
+from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer
+from gaitway_agents.language.reward_model import RewardModelConfig, RewardModelTrainer
+from gaitway_agents.language.schedule import LearningRateSchedule
+from gaitway_agents.language.sft import SFTConfig, SFTTrainer
+from gaitway_agents.models.reward_model import RewardModel
+from gaitway_agents.models.token_critic import TokenCritic
+from gaitway_language.conversation import Conversation
+from gaitway_language.engines.make import make_engine
+from gaitway_language.model import load_model, load_reward_model
+from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_language.rollout import Sampling
+from gaitway_language.tokenizer import build_tokenizer
+from gaitway_language.world import TextWorld
+from gaitway_tasks.language.tasks import get_language_task
+from pretend_gpu import GPU, PretendGpu
+from torch import nn
+
+from .tiny_models import Copies, HigherWins
+
+TASK = get_language_task("arithmetic")
+TOKENIZER = build_tokenizer(TASK.source.vocabulary())
+SIZES = TinyModel(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=256)
+OPTIONS = LanguageOptions(tiny=SIZES, attention="eager", batch_size=8)
+CONSTANT = LearningRateSchedule()
+
+
+def tiny(lora: bool = False) -> Any:
+    return load_model(replace(OPTIONS, lora=LoraOptions(rank=2) if lora else None), TOKENIZER, device=GPU)
+
+
+def world(model: Any, **settings: Any) -> TextWorld:
+    """Rewards that differ for answers of other lengths."""
+
+    def score(prompts: Any, completions: Any, rows: Any) -> Any:
+        found = [float(len(text) % 5) for text in completions]
+        return found, {"length": found}
+
+    conversation = Conversation(TOKENIZER)
+    engine = make_engine(OPTIONS, model, TOKENIZER, [[5, 9, 11], [7, 8]], **settings)
+    sampling = Sampling(max_tokens=6, stop_tokens=(conversation.end,))
+    return TextWorld(TASK, conversation, engine, sampling, score, seed=0)
+
+
+class Beside(AsynchronousWorld):
+    """The world of another process, in this one: what its pipe would carry is answered at once."""
+
+    def __init__(self, inner: TextWorld):
+        worker, answers = _Worker(inner), deque[bytes]()
+        self._connection: Any = SimpleNamespace(
+            send=lambda asked: answers.append(pickle.dumps(worker.answer(*asked))), recv_bytes=answers.popleft
+        )
+        self._weights, self._shape, self._log, self._version, self.staleness = None, None, {}, 0, 1
+        self._pending, self._ready = deque(), deque()
+        self.temperature = self._ask("temperature")
+
+
+def reading(trainer: Any, config: Any, data: Any, **settings: Any) -> Any:
+    return lambda: trainer(tiny(**settings), data, replace(config, batch_size=4, updates=2, schedule=CONSTANT), seed=0)
+
+
+def reward_model() -> Any:
+    model = RewardModel(load_reward_model(OPTIONS, TOKENIZER, device=GPU)[0])
+    config = RewardModelConfig(batch_size=4, updates=2, schedule=CONSTANT, normalise_on=4)
+    return RewardModelTrainer(model, HigherWins(8), config, seed=0, total_steps=8)
+
+
+def sampling(preset: Any, lora: bool = False, **settings: Any) -> Any:
+    def make() -> Any:
+        model = tiny(lora)
+        group = min(preset.group_size, 4)
+        optimizer = replace(preset.optimizer, minibatches=min(preset.optimizer.minibatches, 2), chunk_size=256)
+        sizes = {"prompts_per_step": 8 // group, "group_size": group, "schedule": CONSTANT, "optimizer": optimizer}
+        critic = TokenCritic(model) if preset.advantage == "gae" else None
+        return PolicyGradientTrainer(model, world(model), replace(preset, **sizes | settings), seed=0, critic=critic)
+
+    return make
+
+
+def online_dpo() -> Any:
+    model = tiny()
+    config = OnlineDPOConfig(prompts_per_step=4, optimizer=replace(OnlineDPOConfig().optimizer, chunk_size=256))
+    return OnlineDPOTrainer(model, world(model), config, seed=0)
+
+
+def asynchronous() -> Any:
+    config = replace(presets.GRPO, prompts_per_step=2, group_size=4)
+    return PolicyGradientTrainer(tiny(), Beside(world(tiny(), learning=False)), config, seed=0)
+
+
+CORRECTED = {
+    "behaviour": "trainer",
+    "correction": CorrectionConfig(),
+    "entropy_share": 0.5,
+    "off_policy_threshold": 0.1,
+}
+TRAINERS = {
+    "sft": reading(SFTTrainer, SFTConfig(), Copies(8)),
+    "sft, adapters": reading(SFTTrainer, SFTConfig(), Copies(8), lora=True),
+    **{
+        loss: reading(PreferenceTrainer, PreferenceConfig(loss=loss), HigherWins(8))
+        for loss in ("dpo", "ipo", "hinge", "simpo", "kto")
+    },
+    "dpo, adapters": reading(PreferenceTrainer, PreferenceConfig(), HigherWins(8), lora=True),
+    "reward-model": reward_model,
+    "grpo": sampling(presets.GRPO),
+    "grpo, adapters": sampling(presets.GRPO, lora=True),
+    "grpo, corrected": sampling(presets.GRPO, **CORRECTED, reference_interval=1),
+    "dr-grpo": sampling(presets.DR_GRPO),
+    "dapo": sampling(presets.DAPO),
+    "gspo": sampling(presets.GSPO),
+    "cispo": sampling(presets.CISPO),
+    "rloo": sampling(presets.RLOO),
+    "reinforce++": sampling(presets.REINFORCE_PLUS_PLUS),
+    "ppo": sampling(presets.PPO_RLHF),
+    "online-dpo": online_dpo,
+    "asynchronous": asynchronous,
+}
+
+
+def mixed(make: Any, monkeypatch: Any) -> list[str]:
+    """Operations of making a trainer and of two iterations that would fail on a GPU."""
+    gpu = PretendGpu(strict=True)
+    convert = nn.Module.to
+
+    def to(module: nn.Module, device: Any = None, dtype: Any = None) -> nn.Module:
+        if device == GPU:
+            gpu.put(module)
+        return module if dtype is None else convert(module, dtype)
+
+    monkeypatch.setattr(nn.Module, "to", to)
+    with gpu.watching():
+        trainer = make()
+        for _ in range(2):
+            trainer.iterate()
+    return gpu.mixed
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_nothing_is_made_beside_the_model(name, monkeypatch):
+    assert mixed(TRAINERS[name], monkeypatch) == []
