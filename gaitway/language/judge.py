@@ -9,8 +9,7 @@ import torch
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.preference import PreferenceTrainer
 from gaitway_agents.language.reward_model import RewardModelTrainer
-from gaitway_agents.language.sequences import pad
-from gaitway_agents.language.sft import SFTTrainer
+from gaitway_agents.language.sft import SFTTrainer, batch_of_examples
 from gaitway_language.data import TextDemonstrations, TextPreferences
 from torch import Tensor
 
@@ -100,30 +99,20 @@ class LanguageJudge:
     def _foresee(self, rows: Sequence[Row]) -> Measure:
         """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
         demonstrations = TextDemonstrations(rows, self.studio.task, self.studio.conversation)
-        policy: Any = self.trainer.policy  # type: ignore[attr-defined]
+        assert isinstance(self.trainer, SFTTrainer)
         losses: list[float] = []
         for first in range(0, len(rows), BATCH):
             part = [demonstrations.tokens(i) for i in range(first, min(first + BATCH, len(rows)))]
-            tokens, lengths, mask = pad(part, self.studio.device)
-            log_probs = policy.log_probs(tokens, lengths, mask)[0]
-            losses += (-log_probs.sum(1) / mask.sum(1)).tolist()
+            batch = batch_of_examples(part, self.studio.device)
+            assert batch.mask is not None
+            losses += (-self.trainer.evaluate(batch).log_probs.sum(1) / batch.mask.sum(1)).tolist()
         return bootstrap_mean(losses)
 
     def _scores(self, batch: Batch) -> Tensor:
         """Of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
-        if isinstance(self.trainer, RewardModelTrainer):
-            found = self.trainer.policy.evaluate(batch).values
-            assert found is not None
-            return found
-        return self._implicit_rewards(batch)
-
-    def _implicit_rewards(self, batch: Batch) -> Tensor:
-        """By how much more likely answers have become, shape (B, 2); of SimPO, the likelihood of a token itself."""
-        trainer = self.trainer
-        assert isinstance(trainer, PreferenceTrainer)
-        log_probs: Tensor = trainer.policy.evaluate(batch).log_probs  # type: ignore[operator]
-        lengths, mask = batch.observations["lengths"], batch.observations["mask"]
-        if trainer.reference is None:
-            return log_probs / mask.sum(-1)
-        before = trainer.reference.log_probs(batch.actions.flatten(0, 1), lengths.flatten(), mask.flatten(0, 1))
-        return log_probs - before.sum(-1).view(lengths.shape)
+        if isinstance(self.trainer, PreferenceTrainer):
+            return self.trainer.rewards(batch)
+        assert isinstance(self.trainer, RewardModelTrainer)
+        found = self.trainer.evaluate(batch).values
+        assert found is not None
+        return found

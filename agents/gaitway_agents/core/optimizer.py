@@ -19,7 +19,7 @@ from .critic import CriticConfig, CriticOptimizer, decisions, shuffled, tell
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
-from .policy import Evaluation
+from .policy import Evaluation, computing
 from .threads import result_of
 
 
@@ -207,6 +207,10 @@ class PolicyOptimizer:
             if self.config.normalize_advantages == "batch" and (epoch == 0 or refresh is not None):
                 batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
             order = shuffled(batch, self.generator)
+            if self.config.minibatches == 1:
+                # In its own order it has the forward passes of whatever else evaluated it, and their very numbers.
+                yield batch
+                continue
             for rows in order.tensor_split(self.config.minibatches):
                 yield batch[rows]
 
@@ -265,11 +269,8 @@ class PolicyOptimizer:
     def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
         """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
         cfg, mask = self.config, batch.mask
-        if cfg.precision == "bfloat16":
-            with torch.autocast(batch.actions.device.type, torch.bfloat16):
-                new: Evaluation = policy.evaluate(batch)
-        else:
-            new = policy.evaluate(batch)
+        with computing(batch.actions.device, cfg.precision):
+            new: Evaluation = policy.evaluate(batch)
         losses, columns = self.loss(new, batch)
         if cfg.aggregation == "sequence":
             losses = objective.sequence_means(losses, mask)

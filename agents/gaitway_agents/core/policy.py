@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from .batch import Batch
@@ -25,6 +27,11 @@ class Evaluation:
     """The critic's own loss of each decision, where that is not the squared error of ``values``."""
     likeliest: Tensor | None = None
     """1 where no other action was likelier than the one that was chosen. No gradient."""
+
+
+def computing(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Where networks on ``device`` compute in ``precision``, "float32" or "bfloat16"; weights stay what they are."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
 class Policy(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -10,23 +9,25 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, computing
 
 
 @torch.no_grad()
 def evaluate(policy: nn.Module, batch: Batch, config: OptimizerConfig) -> Evaluation:
-    """Log-probabilities, entropies and values (B, L), in the precision that the policy is trained in."""
+    """Log-probabilities, entropies and values, in the forward passes and the precision that the policy is trained in.
+
+    What it says of a batch that the optimiser does not cut into minibatches is bit by bit what it will say there.
+    """
     device = batch.actions.device
-    low = config.precision == "bfloat16"
     found: dict[str, Tensor] = {}
     rows = torch.arange(len(batch), device=device)
     for part in _parts(policy, batch, config.chunk_size):
-        with torch.autocast(device.type, torch.bfloat16) if low else nullcontext():
+        with computing(device, config.precision):
             new: Evaluation = policy.evaluate(batch[part])  # type: ignore[operator]
         for name in ("log_probs", "entropy", "values"):
             value = getattr(new, name)
             if value is not None:
-                found.setdefault(name, value.new_zeros(batch.actions.shape))[rows[part]] = value
+                found.setdefault(name, value.new_zeros(len(batch), *value.shape[1:]))[rows[part]] = value
     return Evaluation(log_probs=found["log_probs"], entropy=found["entropy"], values=found.get("values"))
 
 

@@ -13,7 +13,9 @@ from torch import nn
 from ..core.batch import Batch
 from ..core.losses import Loss
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
+from ..core.policy import Evaluation
 from ..trainer import Episode
+from .evaluation import evaluate
 from .schedule import LearningRateSchedule
 from .sequences import EpochOrder
 from .weights import load_trainable_state, trainable_state
@@ -105,6 +107,10 @@ class FixedDataTrainer:
         metrics["learn/learning_rate"] = self.optimizer.learning_rate
         metrics |= {"learn/epoch": self.order.position / self.order.length, "learn/tokens_per_s": tokens / seconds}
         return metrics | {"time/learning": seconds, "time/total": seconds}
+
+    def evaluate(self, batch: Batch) -> Evaluation:
+        """What the policy says of a batch, in the precision that it is trained in."""
+        return evaluate(self.policy, batch, self.config.optimizer)
 
     def _schedule(self) -> None:
         progress = (self.steps + 0.5 * self.config.batch_size) / self.total_steps if self.total_steps else 0.0

@@ -14,7 +14,7 @@ from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.preference import PairLoss, PreferenceLossConfig
 from .fixed_data import one_step
 from .pairs import SequencePolicy, pairs_of
-from .reference import Reference
+from .reference import Reference, said_by
 from .samples import Samples, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
@@ -106,6 +106,4 @@ class OnlineDPOTrainer(SamplingTrainer):
         batch = pairs_of(samples.tokens[rows], samples.lengths[rows], samples.mask[rows])
         if self.reference is None or not len(batch):
             return batch
-        flat = rows.flatten()
-        said = self.reference.log_probs(samples.tokens[flat], samples.lengths[flat], samples.mask[flat])
-        return batch.replace(reference=said.sum(-1).view(rows.shape))
+        return batch.replace(reference=said_by(self.reference, batch, self.optimizer.config))

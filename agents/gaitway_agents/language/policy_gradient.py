@@ -29,7 +29,7 @@ from .corrections import high_entropy, importance_weights, mismatch, off_policy_
 from .entropy_control import EntropyController
 from .evaluation import evaluate
 from .kl_control import KLController
-from .reference import Reference
+from .reference import Reference, said_by
 from .samples import Samples, join, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
@@ -144,7 +144,7 @@ class PolicyGradientTrainer(SamplingTrainer):
             if cfg.behaviour == "trainer":
                 batch = batch.replace(log_probs=now.log_probs)
         if self.reference is not None:
-            batch = batch.replace(reference=self.reference.log_probs(samples.tokens, samples.lengths, samples.mask))
+            batch = batch.replace(reference=said_by(self.reference, batch, cfg.optimizer))
         batch = self._with_advantages(batch, samples, self._penalties(batch, metrics))
         if cfg.behaviour == "trainer":
             weights, statistics = _weights(cfg, batch, samples, now.entropy)

@@ -14,7 +14,7 @@ from ..core.optimizer import OptimizerConfig
 from ..core.preference import PreferenceLossConfig, preference_loss
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
 from .pairs import Example, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
-from .reference import Reference
+from .reference import Reference, said_by
 from .sequences import pad
 from .world import Feedback, LogProbs, Preferences
 
@@ -86,21 +86,24 @@ class PreferenceTrainer(FixedDataTrainer):
         """KTO's estimate of KL(policy || reference), at least 0: answers of other prompts stand in for samples."""
         following = [*examples[1:], examples[0]]
         batch = pairs_of(*pad([_crossed(a, b) for a, b in zip(examples, following, strict=True)], self.device))
-        policy: Any = self.policy
-        return (policy.evaluate(batch).log_probs - self._sums(batch)).mean().clamp(min=0.0)
+        return (self.evaluate(batch).log_probs - self._said(batch)).mean().clamp(min=0.0)
 
     def _reference(self, rows: list[int], batch: Batch) -> Tensor:
         """The reference's log-probabilities of the answers of these rows, shape (rows, answers)."""
         if torch.isnan(self._known[rows]).any():
-            self._known[rows] = self._sums(batch).view(len(rows), -1).cpu()
+            self._known[rows] = self._said(batch).view(len(rows), -1).cpu()
         return self._known[rows].to(self.device)
 
-    def _sums(self, batch: Batch) -> Tensor:
-        """The reference's log-probabilities of whole answers, in the shape of the batch's lengths."""
+    def _said(self, batch: Batch) -> Tensor:
         assert self.reference is not None
-        lengths, mask = batch.observations["lengths"], batch.observations["mask"]
-        found = self.reference.log_probs(batch.actions.flatten(0, -2), lengths.flatten(), mask.flatten(0, -2))
-        return found.sum(-1).view(lengths.shape).detach()
+        return said_by(self.reference, batch, self.config.optimizer)
+
+    def rewards(self, batch: Batch) -> Tensor:
+        """By how much likelier answers are than they were, shape (B, 2); of SimPO, the likelihood of a token itself."""
+        log_probs = self.evaluate(batch).log_probs
+        if self.reference is None:
+            return log_probs / batch.observations["mask"].sum(-1)
+        return log_probs - self._said(batch)
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.batch import Batch
+from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
 from ..models.sequences import merged_weights
+from .evaluation import evaluate
+from .world import LogProbs
 
 
 class Reference:
@@ -26,34 +30,23 @@ class Reference:
         self.adapted = hasattr(policy.model, "disable_adapter")
         if self.adapted and (dtype is not None or device is not None):
             raise ValueError("the reference of a model with adapters is that model: leave out dtype and device")
-        self.policy = policy
         self._moved = False
+        model: nn.Module = policy.model
         if not self.adapted:
-            model = copy.deepcopy(policy.model).requires_grad_(False).to(device=device, dtype=dtype)
-            self.policy = CausalLMPolicy(model, temperature=policy.temperature, entropy="none")
+            model = copy.deepcopy(model).requires_grad_(False).to(device=device, dtype=dtype)
+        # Of the same kind, so that its forward passes are the policy's, with the same rounding.
+        self.policy: CausalLMPolicy = type(policy)(model, temperature=policy.temperature, entropy="none")
 
-    @torch.no_grad()
-    def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor, *, size: int = 4096) -> Tensor:
-        """Log-probability of each masked token, shape (B, L), 0 elsewhere, at the policy's temperature.
+    def evaluate(self, batch: Batch, config: OptimizerConfig) -> Tensor:
+        """Log-probability of each decision of ``batch``, as the policy's ``evaluate`` has them; 0 where none is.
 
-        A forward pass has at most ``size`` tokens, padding included.
+        Forward passes and precision are those of ``config``: a policy that has not moved says exactly the same.
         """
-        if not self.adapted:
-            return self._log_probs(tokens, lengths, mask, size)
+        there = next(self.policy.parameters()).device
         model: Any = self.policy.model
-        with model.disable_adapter():
-            return self._log_probs(tokens, lengths, mask, size)
-
-    def _log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor, size: int) -> Tensor:
-        home, there = tokens.device, next(self.policy.parameters()).device
-        none = mask.new_zeros(mask.shape)
-        batch = Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)
-        found = torch.zeros(tokens.shape, dtype=torch.float32, device=home)
-        for rows in self.policy.chunks(batch, size):
-            part = batch[rows].map(lambda value: value.to(there))
-            assert part.mask is not None
-            found[rows] = self.policy.log_probs(part.actions, part.observations["lengths"], part.mask)[0].to(home)
-        return found
+        with model.disable_adapter() if self.adapted else nullcontext():
+            found = evaluate(self.policy, batch.map(lambda value: value.to(there)), config)
+        return found.log_probs.to(batch.actions.device)
 
     @torch.no_grad()
     def follow(self, policy: CausalLMPolicy, rate: float) -> None:
@@ -79,3 +72,14 @@ class Reference:
         if state:
             self.policy.model.load_state_dict(state["model"])
             self._moved = True
+
+
+@torch.no_grad()
+def said_by(reference: LogProbs | Reference, batch: Batch, config: OptimizerConfig) -> Tensor:
+    """Log-probability that ``reference`` gives to each decision of ``batch``: of tokens (B, L), or of whole answers."""
+    if isinstance(reference, Reference):
+        return reference.evaluate(batch, config)
+    mask = batch.observations["mask"] if batch.mask is None else batch.mask
+    lengths = batch.observations["lengths"]
+    found = reference.log_probs(batch.actions.flatten(0, -2), lengths.flatten(), mask.flatten(0, -2)).view(mask.shape)
+    return found.sum(-1) if batch.mask is None else found

@@ -101,9 +101,9 @@ class RewardModelTrainer(FixedDataTrainer):
         for start in range(0, len(rows), self.config.batch_size):
             part = rows[start : start + self.config.batch_size]
             batch = batch_of_pairs([preferences.pair(row) for row in part], self.device)
-            lengths = batch.observations["lengths"]
-            values = self.policy.model.score(batch.actions.flatten(0, 1), lengths.flatten())
-            found.append(values.view(lengths.shape).cpu())
+            values = self.evaluate(batch).values
+            assert values is not None
+            found.append(values.cpu())
         return torch.cat(found)
 
     def accuracy(self, preferences: Preferences) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.likelihood import NegativeLogLikelihood
@@ -53,8 +55,12 @@ class SFTTrainer(FixedDataTrainer):
         )
 
     def _batch(self, rows: list[int]) -> Batch:
-        examples = [self.demonstrations.tokens(row) for row in rows]
-        tokens, lengths, mask = pad(examples, self.device)
-        mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it
-        none = mask.new_zeros(()).expand(mask.shape)
-        return Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)
+        return batch_of_examples([self.demonstrations.tokens(row) for row in rows], self.device)
+
+
+def batch_of_examples(examples: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> Batch:
+    """Sequences of tokens (L,) with masks (L,) of those to be learnt, as a batch without rewards."""
+    tokens, lengths, mask = pad(examples, device)
+    mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it
+    none = mask.new_zeros(()).expand(mask.shape)
+    return Batch(observations={"lengths": lengths}, actions=tokens, log_probs=none, advantages=none, mask=mask)

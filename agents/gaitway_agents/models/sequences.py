@@ -27,8 +27,10 @@ def hidden_states(model: nn.Module, tokens: Tensor, lengths: Tensor, *, dropout:
     decoder = net.get_decoder()
     if str(net.config._attn_implementation).startswith("flash_attention"):
         return packed_states(decoder, tokens, lengths)
-    # What is computed anew in the backward pass is so without this context, and has to be the same.
-    with nullcontext() if training else short_attention(tokens.device):
+    # What is computed anew in the backward pass is so without this context, and has to be the same; and passes with
+    # and without a gradient have to agree.
+    anew = dropout or checkpoints_activations(model)
+    with nullcontext() if anew else short_attention(tokens.device):
         states: Tensor = decoder(input_ids=tokens, use_cache=False).last_hidden_state
     return states
 

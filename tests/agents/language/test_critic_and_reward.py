@@ -14,6 +14,8 @@ from gaitway_agents.models.token_critic import TokenCritic
 from tests.agents.language.test_causal_lm import adapted, batch_of, sequences
 from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
 
+PASSES = OptimizerConfig(chunk_size=24)
+
 
 def tiny_classifier(seed=0):
     from transformers import Qwen2Config, Qwen2ForSequenceClassification
@@ -134,7 +136,7 @@ def test_adapters_off_is_the_model_they_were_put_on():
     with torch.no_grad():
         expected = CausalLMPolicy(base).log_probs(*sequences())[0]
         reference = Reference(policy)
-        found = reference.log_probs(*sequences(), size=24)
+        found = reference.evaluate(batch_of(*sequences()), PASSES)
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=0.0)
         assert (policy.log_probs(*sequences())[0] - expected).abs().max() > 0.01  # they are on again
     assert len(list(policy.parameters())) == len(list(reference.policy.parameters()))
@@ -152,7 +154,7 @@ def test_a_copy_stays_where_it_was_until_it_follows():
         for parameter in policy.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
         moved = policy.log_probs(*sequences())[0]
-    found = reference.log_probs(*sequences(), size=24)
+    found = reference.evaluate(batch_of(*sequences()), PASSES)
     assert not found.requires_grad
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0.0)
     assert reference.state_dict() == {}
@@ -163,16 +165,18 @@ def test_a_copy_stays_where_it_was_until_it_follows():
     tied = [p.model.lm_head.weight for p in (half.policy, reference.policy, policy)]
     torch.testing.assert_close(tied[0], 0.5 * (tied[1] + tied[2]))  # once, though it has two names
     reference.follow(policy, 1.0)
-    torch.testing.assert_close(reference.log_probs(*sequences()), moved, atol=1e-6, rtol=0.0)
+    torch.testing.assert_close(reference.evaluate(batch_of(*sequences()), PASSES), moved, atol=1e-6, rtol=0.0)
     again = Reference(CausalLMPolicy(tiny_lm(5), temperature=0.7))
     again.load_state_dict(reference.state_dict())
-    assert torch.equal(again.log_probs(*sequences()), reference.log_probs(*sequences()))
+    assert torch.equal(
+        again.evaluate(batch_of(*sequences()), PASSES), reference.evaluate(batch_of(*sequences()), PASSES)
+    )
 
 
 def test_a_copy_in_half_precision():
     policy = CausalLMPolicy(tiny_lm())
     reference = Reference(policy, dtype=torch.bfloat16)
     assert {p.dtype for p in reference.policy.parameters()} == {torch.bfloat16}
-    found = reference.log_probs(*sequences())
+    found = reference.evaluate(batch_of(*sequences()), PASSES)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, policy.log_probs(*sequences())[0].detach(), atol=0.1, rtol=0.0)

@@ -6,6 +6,7 @@ import torch
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer, Unpaired
 from gaitway_agents.language.schedule import LearningRateSchedule
+from peft import LoraConfig, get_peft_model
 
 from .tiny_models import VOCABULARY, Copies, Frozen, HigherWins, tiny_lm
 
@@ -32,8 +33,18 @@ def plain_log_probs(model, tokens, mask):
     return float((said * mask[1:]).sum())
 
 
-def test_dpo_starts_at_ln_2():
-    first = trainer().iterate()
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["", "adapters", "checkpointing"])
+def test_dpo_starts_at_ln_2(precision, kind):
+    """However the examples are cut into forward passes, the reference's are the policy's."""
+    model = tiny_lm()
+    if kind == "checkpointing":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if kind == "adapters":
+        model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear"))
+    optimizer = one_step(learning_rate=1e-3, precision=precision, chunk_size=64)
+    config = PreferenceConfig(batch_size=16, updates=1, schedule=CONSTANT, optimizer=optimizer, beta=1.0)
+    first = PreferenceTrainer(model, HigherWins(40), config, seed=0).iterate()
     assert first["learn/loss"] == pytest.approx(math.log(2.0), abs=1e-6)
     assert first["learn/margin"] == pytest.approx(0.0, abs=1e-6)
 
@@ -118,12 +129,10 @@ def test_a_resumed_training_is_the_same_training(loss):
 def test_the_reference_is_asked_once_for_each_pair():
     learner = trainer(data=HigherWins(8), batch_size=8, updates=3)
     asked = []
-    inner = learner.reference.log_probs
-    learner.reference.log_probs = lambda tokens, lengths, mask: (
-        asked.append(len(tokens)) or inner(tokens, lengths, mask)
-    )
+    inner = learner.reference.evaluate
+    learner.reference.evaluate = lambda batch, config: asked.append(batch.actions.shape[:2]) or inner(batch, config)
     learner.iterate()
-    assert asked == [16]
+    assert asked == [(8, 2)]
 
 
 def test_bad_data_and_settings_are_named():
