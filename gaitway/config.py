@@ -132,6 +132,11 @@ class TrainConfig:
                 f"agent {self.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's own "
                 "scripts for rsl_rl"
             )
+        if self.agent.decoupled:
+            raise ConfigError(
+                f"agent {self.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on the "
+                "GPU that also learns, so nothing can be gathered meanwhile; use --agent ppo with agent.decoupled=false"
+            )
         for name, value in (("env_groups", 1), ("evaluation_episodes", 0)):
             if getattr(self, name) != value:
                 raise ConfigError(
