@@ -22,7 +22,7 @@ from .progress import make_progress
 from .provenance import available_cores
 from .rows import RunWarning, read_rows
 from .runs import EPISODES, RunFolder
-from .worlds import usual_agent
+from .worlds import as_begun, usual_agent
 
 if TYPE_CHECKING:
     from gaitway_agents.symmetry import Symmetry
@@ -123,6 +123,7 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
 
 
 def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
+    config = as_begun(config, run.record)
     try:
         trainer, judge = _set_up(config, run)
     except BaseException as error:
@@ -178,13 +179,23 @@ def _set_up(config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
         return studio.trainer, LanguageJudge(config, run, studio)
     torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
     trainer = build_trainer(config)
+    if config.world == "isaaclab":
+        _record_simulation(run, trainer.envs[0])
     return trainer, Judge(config, run, trainer)
+
+
+def _record_simulation(run: RunFolder, env: Any) -> None:
+    """Say and write down what of Isaac Lab this is: what was chosen here is what the run goes on with."""
+    simulation = env.simulation
+    run.update(isaaclab=simulation)
+    version = simulation["versions"].get("isaaclab", "of unknown version")
+    print(f"Isaac Lab {version}, {simulation['engine']}; robot: {simulation['asset']}", flush=True)
 
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     """What every process but the first does in :func:`train`: the same iterations, and no records."""
     torch.set_num_threads(1)
-    trainer = build_trainer(config)
+    trainer = build_trainer(config if run is None else as_begun(config, run.record))
     found = None if run is None else run.load_checkpoint()
     if found is not None:
         trainer.load_state_dict(found[0]["trainer"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gaitway_ale import AtariTask
 from gaitway_files.trust import import_trusted, trust
@@ -19,7 +19,7 @@ from gaitway_tasks.spec import Task, Terrain
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gymnasium.vector import VectorEnv
 
@@ -47,6 +47,14 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
     task = config.robot_task
     flat = task.replace(terrain=Terrain(friction=task.terrain.friction), curriculum={})
     return dataclasses.replace(config, world="mujoco", isaaclab=None, device="auto", task=flat)
+
+
+def as_begun(config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
+    """``config`` with the robot and the engine of Isaac Lab that a run's record says it began with."""
+    if config.isaaclab is None or "isaaclab" not in record:
+        return config
+    begun = {name: record["isaaclab"][name] for name in ("asset", "physics") if name in record["isaaclab"]}
+    return dataclasses.replace(config, isaaclab=dataclasses.replace(config.isaaclab, **begun))
 
 
 def find_task(name: str, preset: str | None = None) -> AnyTask:

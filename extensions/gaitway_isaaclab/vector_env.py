@@ -12,6 +12,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
+from .preflight import find
+
 if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
 
@@ -73,6 +75,18 @@ class IsaacLabVectorEnv(VectorEnv):
         from .world import world_of
 
         return world_of(self.isaac)
+
+    @property
+    def simulation(self) -> dict[str, Any]:
+        """What was settled when the simulator started, for a record: robot, engine and the versions of both."""
+        sim = self.isaac.cfg.sim
+        engine = type(getattr(sim, "physics", None) or sim.physx).__name__  # 2.3 has PhysX only
+        return {
+            "asset": getattr(self.isaac.cfg, "gaitway_asset", None),
+            "physics": "newton" if engine.startswith("Newton") else "physx",
+            "engine": engine.removesuffix("Cfg"),
+            "versions": {name: version for name, version in find().versions.items() if version is not None},
+        }
 
     # ---- reset and step --------------------------------------------------------------------------------------------
 

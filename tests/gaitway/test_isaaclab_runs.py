@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from gaitway_agents.presets import PPOConfig
 from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
+from isaac_like import IsaacLike
 
 from gaitway import config as configuration
 from gaitway.cli import main
@@ -119,6 +124,49 @@ def test_processes_that_would_each_train_the_same_run_are_refused(capsys, monkey
     monkeypatch.setenv("RANK", "0")
     assert main(["train", FLAT]) == 2
     assert "2 processes would train the same run, each alone: add --distributed" in capsys.readouterr().err
+
+
+@pytest.fixture
+def isaac_lab(monkeypatch):
+    """An Isaac Lab of a few lines in the place of the simulator, which is not here; returns the options it was given.
+
+    Its asset server can be reached from the second start on.
+    """
+    asked: list[IsaacLabOptions] = []
+
+    def make_env(task, num_envs, *, device, seed, options):
+        asked.append(options)
+        env = IsaacLabVectorEnv(IsaacLike(num_envs, seed=seed, episode_length=5), seed=seed)
+        there = "nucleus" if len(asked) > 1 else "mjcf"
+        env.isaac.cfg = SimpleNamespace(
+            gaitway_asset=there if options.asset == "auto" else options.asset,
+            sim=SimpleNamespace(physics=type("NewtonCfg", (), {})()),
+        )
+        return env
+
+    monkeypatch.setattr("gaitway_isaaclab.launch.make_env", make_env)
+    monkeypatch.setattr("gaitway_isaaclab.preflight.check", lambda physics=None, installation=None: physics or "newton")
+    return asked
+
+
+SMALL = ("num_envs=4", "agent.num_steps=2", "agent.model.actor_hidden=[8]", "agent.model.critic_hidden=[8]")
+
+
+def test_a_run_goes_on_with_the_robot_and_the_engine_that_it_began_with(isaac_lab, tmp_path, capsys):
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", FLAT, "--world", "isaaclab", *SMALL, "total_steps=8", *out]) == 0
+    assert re.search(r"^Isaac Lab .*, Newton; robot: mjcf$", capsys.readouterr().out, re.M)
+    record = RunFolder.open(tmp_path / "run").record
+    assert record["config"]["isaaclab"]["asset"] == "auto"  # what was asked for stays, so the same command continues
+    begun = record["isaaclab"]
+    assert (begun["asset"], begun["physics"], begun["engine"]) == ("mjcf", "newton", "Newton")
+    assert begun["versions"]["torch"] == importlib.metadata.version("torch")
+
+    assert main(["train", FLAT, "--world", "isaaclab", "isaaclab.asset=auto", "total_steps=16", *out, "--resume"]) == 0
+    assert isaac_lab == [IsaacLabOptions(), IsaacLabOptions(asset="mjcf", physics="newton")]
+    assert RunFolder.open(tmp_path / "run").record["isaaclab"]["asset"] == "mjcf"
+    assert main(["train", FLAT, "isaaclab.asset=nucleus", "total_steps=24", *out, "--resume"]) == 2
+    assert "isaaclab.asset cannot change" in capsys.readouterr().err
 
 
 # ---- a run that was made in Isaac Lab --------------------------------------------------------------------------------
