@@ -28,6 +28,13 @@ class SplitStep(Protocol):
     def evaluate(self) -> tuple[Any, ...]: ...
 
 
+@runtime_checkable
+class ChosenFinals(Protocol):
+    """An environment that computes of the final observations those groups that are asked for."""
+
+    final_groups: Sequence[str]
+
+
 class Collector:
     """Rollouts of ``num_steps`` steps; the environments take turns.
 
@@ -49,6 +56,9 @@ class Collector:
         self.num_steps, self.random_episode_start = num_steps, random_episode_start
         self.num_envs = sum(env.num_envs for env in envs)
         self.observations: list[Observation] | None = None
+        for env in envs:
+            if isinstance(env, ChosenFinals):
+                env.final_groups = self._final_groups()
         self._steps_at_once = self.num_envs * distributed.size()
         # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
         alone = len(envs) == 1 and not isinstance(envs[0], SplitStep)
@@ -79,6 +89,11 @@ class Collector:
                 if t + 1 < self.num_steps:
                     pending[i] = self._act(lane, i, timing)
         return join(lanes, [self.canonical(observation)[0] for observation in self.observations], timing)
+
+    def _final_groups(self) -> list[str]:
+        """What the critic reads, and what tells into which domain it is mirrored."""
+        read = list(self.policy.critic_encoder.keys)
+        return read if self.symmetry is None or "policy" in read else ["policy", *read]
 
     def _act(self, lane: Lane, i: int, timing: dict[str, float]) -> Callable[[], tuple[Any, ...]]:
         """Choose actions for environment ``i`` and start its step; the result returns what ``step`` does.

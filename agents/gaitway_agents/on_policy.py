@@ -145,9 +145,7 @@ class OnPolicyTrainer:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
-        next_values = torch.cat((values[1:], policy.value(rollout.following)[None]))
-        for t, envs, final in rollout.finals:
-            next_values[t, envs] = policy.value(self.collector.canonical(final)[0])
+        next_values = self._next_values(rollout, values)
         done = rollout.terminated | rollout.truncated
         rewards, terminated, distribution = rollout.learnt_rewards, rollout.terminated, rollout.distribution
         log_probs = policy.head.log_prob(distribution, rollout.actions)
@@ -192,6 +190,21 @@ class OnPolicyTrainer:
         if final is not None and self.total_steps:
             start = self.config.optimizer.learning_rate
             self.optimizer.learning_rate = start + (final - start) * min(1.0, self.steps / self.total_steps)
+
+    def _next_values(self, rollout: Rollout, values: Tensor) -> Tensor:
+        """Values (T, N) of what followed each step: the next observation's, or where an episode ended its last one's.
+
+        The critic sees all final observations of the rollout at once; they are the rows that ended, and no more.
+        """
+        next_values = torch.cat((values[1:], self.policy.value(rollout.following)[None]))
+        if not rollout.finals:
+            return next_values
+        steps, rows, finals = zip(*rollout.finals, strict=True)
+        seen = {name: torch.cat([final[name] for final in finals]) for name in finals[0]}
+        ended = self.policy.value(self.collector.canonical(seen)[0]).split([len(part) for part in rows])
+        for t, envs, part in zip(steps, rows, ended, strict=True):
+            next_values[t].index_copy_(0, envs, part)
+        return next_values
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +34,10 @@ class IsaacLabVectorEnv(VectorEnv):
 
     Observations are a dictionary of the groups, each float32 (N, D); everything is on ``device``, the simulator's.
     Isaac Lab restarts environments within the step that ends them and returns what follows, so the final observations
-    are computed just before it does, in steps that end anything: ``info["final_obs"]`` and ``info["_final_obs"]``.
-    They draw their noise from a stream of their own and leave no trace in histories, so the environment goes on as if
-    they had not been asked for. A time-out that is also a failure counts as terminated only.
+    are computed just before it does, in steps that end anything: ``info["final_obs"]``, of ``final_groups`` alone, valid
+    in the rows of ``info["_final_obs"]``. They draw their noise from a stream of their own and leave no trace in
+    histories, so the environment goes on as if they had not been asked for. A time-out that is also a failure counts
+    as terminated only.
 
     ``info["ended"]`` are the indices (K,) of the environments that ended, ``info["episode"]`` has the return ``r`` and
     the length ``l`` of their episodes, ``info["log"]`` what Isaac Lab logs of them, as tensors or numbers. Nothing here
@@ -54,7 +55,7 @@ class IsaacLabVectorEnv(VectorEnv):
         groups = getattr(env.single_observation_space, "spaces", {})
         if not groups or not all(isinstance(box, spaces.Box) and len(box.shape) == 1 for box in groups.values()):
             raise ValueError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
-        self._groups = list(groups)
+        self.final_groups: Sequence[str] = list(groups)
         self.isaac, self.num_envs, self.task = env, env.num_envs, task
         self.device = torch.device(env.device)
         self.single_observation_space, self.single_action_space = env.single_observation_space, env.single_action_space
@@ -134,38 +135,34 @@ class IsaacLabVectorEnv(VectorEnv):
             return {"ended": torch.zeros(0, dtype=torch.int64, device=self.device)}
         info = {
             "ended": rows,
-            "final_obs": {name: self._full(value, rows) for name, value in self._final.items()},
+            "final_obs": self._final,
             "_final_obs": done,
             "episode": {"r": self._returns.clone(), "l": self._lengths.clone()},
             "_episode": done,
             "log": {_log_name(name): value for name, value in extras.get("log", {}).items()},
         }
-        self._returns[rows] = 0.0
-        self._lengths[rows] = 0
+        self._returns.index_fill_(0, rows, 0.0)
+        self._lengths.index_fill_(0, rows, 0)
         return info
-
-    def _full(self, value: Tensor, rows: Tensor) -> Tensor:
-        return value.new_zeros(self.num_envs, *value.shape[1:]).index_copy_(0, rows, value)
 
     # ---- final observations ----------------------------------------------------------------------------------------
 
     def _before_reset(self, env_ids: Any) -> None:
         """Stands in for the environment's ``_reset_idx``, which its ``step`` calls when anything has ended."""
         if self._stepping:
-            rows = torch.as_tensor(env_ids, device=self.device).long()
             # A robot that has left the simulator's numbers ends an episode, whose last value then counts for nothing.
-            self._final = {name: torch.nan_to_num(value[rows]) for name, value in self._observe().items()}
-            self._ended = rows
+            self._final = {name: torch.nan_to_num(value) for name, value in self._observe().items()}
+            self._ended = torch.as_tensor(env_ids, device=self.device).long()
         self._reset_rows(env_ids)
 
     def _observe(self) -> Observation:
-        """All observations of now, as the next call of the observation manager would make them without a reset."""
+        """What is observed now, as the next call of the observation manager would make it without a reset."""
         manager = self.isaac.observation_manager
-        with self._own_randomness(), _unchanged(_stateful(manager)), _unread(self.isaac.scene):
+        with self._own_randomness(), _unchanged(_stateful(manager, self.final_groups)), _unread(self.isaac.scene):
             for term in self.isaac.command_manager._terms.values():
                 if hasattr(term, "heading_target"):  # its turning rate follows the heading; doing so twice is free
                     term._update_command()
-            return {name: manager.compute_group(name, update_history=True) for name in self._groups}
+            return {name: manager.compute_group(name, update_history=True) for name in self.final_groups}
 
     def _stream(self, seed: int) -> Tensor:
         return torch.Generator(self.device).manual_seed(seed).get_state()
@@ -230,10 +227,10 @@ def _log_name(name: str) -> str:
     return f"{LOG_NAMES.get(head, head)}/{tail}" if tail else name
 
 
-def _stateful(manager: Any) -> list[Any]:
-    """What an observation manager changes when it computes: histories, and terms, modifiers and noise that remember."""
-    found = [buffer for group in manager._group_obs_term_history_buffer.values() for buffer in group.values()]
-    found += [term.func for group in manager._group_obs_class_term_cfgs.values() for term in group]
+def _stateful(manager: Any, groups: Sequence[str]) -> list[Any]:
+    """What changes when ``groups`` are computed: histories, and terms, modifiers and noise that remember."""
+    found = [buffer for group in groups for buffer in manager._group_obs_term_history_buffer[group].values()]
+    found += [term.func for group in groups for term in manager._group_obs_class_term_cfgs[group]]
     return [*found, *manager._group_obs_class_instances]
 
 

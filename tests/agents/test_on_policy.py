@@ -201,6 +201,27 @@ def test_symmetric_learners_solve_a_symmetric_task(mode):
     assert left == pytest.approx(-right, abs=1e-6 if mode == "canonical" else 0.15)
 
 
+@pytest.mark.parametrize("mode", ["none", "canonical"])
+def test_the_critic_sees_all_final_observations_at_once(mode, monkeypatch):
+    """And says of each what it says of the few of one step; episodes of two environments end at all times."""
+    config = dataclasses.replace(CONFIG, symmetry=mode)
+    worlds = [TinyWorld(signs, walk, time_limit=5, num_envs=n, seed=n) for n in (6, 10)]
+    group = None if mode == "none" else mirror_group()
+    trainer = OnPolicyTrainer(worlds, config, seed=0, symmetry=group)
+    rollout = trainer.collector.rollout(0, last=False)
+    assert len(rollout.finals) > 8 and len({len(rows) for _, rows, _ in rollout.finals}) > 2
+    with torch.no_grad():
+        values = trainer.policy.value(rollout.flat_observations()).view(config.num_steps, 16)
+        expected = torch.cat((values[1:], trainer.policy.value(rollout.following)[None]))
+        for t, rows, final in rollout.finals:
+            expected[t, rows] = trainer.policy.value(trainer.collector.canonical(final)[0])
+        sizes: list[int] = []
+        value = trainer.policy.value
+        monkeypatch.setattr(trainer.policy, "value", lambda seen: sizes.append(len(seen["policy"])) or value(seen))
+        assert (trainer._next_values(rollout, values) - expected).abs().max() <= 1e-6
+    assert sizes == [16, sum(len(rows) for _, rows, _ in rollout.finals)]  # no other rows than those that ended
+
+
 # ---- the same run again ----------------------------------------------------------------------------------------------
 
 

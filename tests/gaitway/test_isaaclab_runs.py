@@ -100,7 +100,7 @@ def test_settings_of_isaac_lab_are_refused_elsewhere():
         settled(FLAT, agent="sac")
     with pytest.raises(ConfigError, match=r"agent 'impala' with agent\.decoupled=true: a process has one simulation"):
         settled(FLAT, agent="impala")
-    with pytest.raises(ConfigError, match="use --agent ppo with agent.decoupled=false"):
+    with pytest.raises(ConfigError, match=r"use --agent ppo with agent\.decoupled=false"):
         settled(FLAT, "agent.decoupled=true")
 
 

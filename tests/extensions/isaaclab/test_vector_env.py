@@ -15,10 +15,10 @@ from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
+from gpu_work import GpuWork
 from gymnasium import spaces
 from isaac_like import IsaacLike
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 NEVER = 10**9
 
@@ -174,6 +174,33 @@ def test_groups_that_are_not_concatenated_are_refused():
         IsaacLabVectorEnv(env)
 
 
+def test_final_observations_are_of_the_groups_that_the_critic_reads():
+    """Counted on the CPU: kernels launched in a step that ends episodes. What is left out changes nothing else."""
+    work, results = {}, {}
+    for groups in (["policy", "critic"], ["critic"]):
+        env = make(8, episode_length=3, noise=0.3)
+        if len(groups) == 1:
+            OnPolicyTrainer(env, SMALL, seed=0)  # whoever learns says what its critic reads
+        assert env.final_groups == groups
+        env.reset(seed=0)
+        for _ in range(3):
+            with GpuWork() as work[len(groups)]:
+                observation, _, _, truncated, info = env.step(torch.zeros(8, 3))
+        assert list(info["final_obs"]) == groups and truncated.all()
+        results[len(groups)] = info["final_obs"]["critic"], observation
+    assert conformance.same(results[1], results[2])
+    with GpuWork() as policy:
+        torch.nan_to_num(env.isaac.observation_manager.compute_group("policy", update_history=True))
+    saved = work[2].launches - work[1].launches
+    assert saved >= policy.launches + 4, (saved, work[2].launches, work[1].launches)  # 4 to keep its history as it was
+    alone = IsaacLike(8, episode_length=3, noise=0.3)
+    alone.reset(seed=0)
+    for _ in range(3):
+        with GpuWork() as bare:
+            alone.step(torch.zeros(8, 3))
+    assert work[1].launches - bare.launches <= 22 and len(work[1].waits) == len(bare.waits)
+
+
 # ---- learning --------------------------------------------------------------------------------------------------------
 
 SMALL = PPOConfig(
@@ -220,20 +247,6 @@ def test_a_run_resumes_with_the_same_learner_and_new_episodes():
     assert again.steps == 2 * trainer.steps
 
 
-class Waits(TorchDispatchMode):
-    """Counts what makes a program wait for a GPU: numbers read, and shapes that depend on data."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        masks = func is torch.ops.aten.index.Tensor and any(i is not None and i.dtype == torch.bool for i in args[1])
-        if masks or func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default):
-            self.found.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 LIMIT = 3
 
 
@@ -262,9 +275,9 @@ def collect(env: IsaacLabVectorEnv, steps: int, recurrent: str) -> None:
 
 def waits(use: Callable[..., None], *given: Any) -> int:
     env = ready()
-    with Waits() as mode:
+    with GpuWork() as work:
         use(env, *given)
-    return len(mode.found)
+    return len(work.waits)
 
 
 @pytest.mark.parametrize("recurrent", ["none", "gru"])
