@@ -1,8 +1,7 @@
-"""Velocity commands: Isaac Lab's, and a subclass for what only Gaitway's have."""
+"""Velocity commands: Isaac Lab's, without its waiting for the GPU, and with what only Gaitway's have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,42 +9,103 @@ from gaitway_tasks.spec import UniformVelocityCommand
 from isaaclab.envs.mdp.commands.commands_cfg import UniformVelocityCommandCfg
 from isaaclab.envs.mdp.commands.velocity_command import UniformVelocityCommand as IsaacUniformVelocityCommand
 from isaaclab.utils import configclass
+from isaaclab.utils.math import wrap_to_pi
+from torch import Tensor
+
+from .compat import tensor
+
+DRAWN = ("vel_command_b", "time_left", "heading_target", "is_heading_env", "is_standing_env")
+"""The tensors that a draw fills."""
 
 
-class ZeroAxisVelocityCommand(IsaacUniformVelocityCommand):
-    """Isaac Lab's command in which each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws."""
+class VelocityCommand(IsaacUniformVelocityCommand):
+    """Isaac Lab's command, of which no step waits for the GPU.
 
-    cfg: ZeroAxisVelocityCommandCfg
+    Isaac Lab asks in every step which timers have run out. Here commands are drawn ahead for every environment, and
+    those that are due take theirs. No timer runs out twice within the shortest ``resampling_time_range``, so that one
+    draw serves all steps of such a time, and none is needed in the first after all environments were restarted.
 
-    def _resample_command(self, env_ids: Sequence[int]) -> None:
+    Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws.
+    """
+
+    cfg: VelocityCommandCfg
+
+    def __init__(self, cfg: VelocityCommandCfg, env: Any):
+        super().__init__(cfg, env)
+        self._ahead: dict[str, Tensor] = {}
+        self._steps_left = 0
+
+    def reset(self, env_ids: Any = None) -> dict[str, Any]:
+        if env_ids is None or isinstance(env_ids, slice) or len(env_ids) == self.num_envs:
+            self._ahead, self._steps_left = {}, self._steps_apart(self._env.step_dt) - 1
+        return dict(super().reset(env_ids))
+
+    def compute(self, dt: float) -> None:
+        self._update_metrics()
+        self.time_left -= dt
+        if self._steps_left == 0:
+            self._draw_ahead()
+            self._steps_left = self._steps_apart(dt)
+        self._steps_left -= 1
+        if self._ahead:
+            due = self.time_left <= 0.0
+            for name, ahead in self._ahead.items():
+                value = getattr(self, name)
+                value.copy_(torch.where(due[:, None] if value.dim() == 2 else due, ahead, value))
+            self.command_counter += due
+        self._update_command()
+
+    def _steps_apart(self, dt: float) -> int:
+        """Steps that are surely between two times at which a timer runs out."""
+        return max(1, int(self.cfg.resampling_time_range[0] / dt + 1e-6))
+
+    def _draw_ahead(self) -> None:
+        """Isaac Lab's own draw for every environment, into other tensors."""
+        kept = {name: getattr(self, name) for name in (*DRAWN, "command_counter")}
+        for name, value in kept.items():
+            setattr(self, name, value.clone())
+        self._resample(torch.arange(self.num_envs, device=self.device))
+        self._ahead = {name: getattr(self, name) for name in DRAWN}
+        for name, value in kept.items():
+            setattr(self, name, value)
+
+    def _resample_command(self, env_ids: Any) -> None:
         super()._resample_command(env_ids)
-        drawn = self.vel_command_b[env_ids, :2]  # 3.0 gives a slice where it draws for all
-        self.vel_command_b[env_ids, :2] = drawn * (torch.rand_like(drawn) >= self.cfg.rel_zero_axis)
+        if self.cfg.rel_zero_axis > 0.0:
+            linear = self.vel_command_b[env_ids, :2]  # 3.0 gives a slice where it draws for all
+            self.vel_command_b[env_ids, :2] = linear * (torch.rand_like(linear) >= self.cfg.rel_zero_axis)
+
+    def _update_command(self) -> None:
+        """As 3.0 does it; 2.3 looks for the environments that follow a heading or stand."""
+        cfg, command = self.cfg, self.vel_command_b
+        if cfg.heading_command:
+            error = wrap_to_pi(self.heading_target - tensor(self.robot.data.heading_w))
+            rate = (cfg.heading_control_stiffness * error).clamp(*cfg.ranges.ang_vel_z)
+            command[:, 2] = torch.where(self.is_heading_env, rate, command[:, 2])
+        command.masked_fill_(self.is_standing_env[:, None], 0.0)
 
 
 @configclass
-class ZeroAxisVelocityCommandCfg(UniformVelocityCommandCfg):
-    class_type: type = ZeroAxisVelocityCommand
+class VelocityCommandCfg(UniformVelocityCommandCfg):
+    class_type: type = VelocityCommand
     rel_zero_axis: float = 0.0
 
 
-def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> Any:
-    """``UniformVelocityCommandCfg`` with the values of ``command``."""
-    settings: dict[str, Any] = {
-        "asset_name": "robot",
-        "resampling_time_range": command.resampling_time_range,
-        "rel_standing_envs": command.rel_standing_envs,
-        "rel_heading_envs": command.rel_heading_envs,
-        "heading_command": command.heading_command,
-        "heading_control_stiffness": command.heading_control_stiffness,
-        "debug_vis": debug_vis,
-        "ranges": UniformVelocityCommandCfg.Ranges(
+def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> VelocityCommandCfg:
+    """The values of ``command`` under Isaac Lab's names."""
+    return VelocityCommandCfg(
+        asset_name="robot",
+        resampling_time_range=command.resampling_time_range,
+        rel_standing_envs=command.rel_standing_envs,
+        rel_heading_envs=command.rel_heading_envs,
+        rel_zero_axis=command.rel_zero_axis,
+        heading_command=command.heading_command,
+        heading_control_stiffness=command.heading_control_stiffness,
+        debug_vis=debug_vis,
+        ranges=UniformVelocityCommandCfg.Ranges(
             lin_vel_x=command.lin_vel_x,
             lin_vel_y=command.lin_vel_y,
             ang_vel_z=command.ang_vel_z,
             heading=command.heading if command.heading_command else None,
         ),
-    }
-    if command.rel_zero_axis == 0.0:
-        return UniformVelocityCommandCfg(**settings)
-    return ZeroAxisVelocityCommandCfg(rel_zero_axis=command.rel_zero_axis, **settings)
+    )

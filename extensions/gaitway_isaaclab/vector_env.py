@@ -34,8 +34,8 @@ class IsaacLabVectorEnv(VectorEnv):
 
     Observations are a dictionary of the groups, each float32 (N, D); everything is on ``device``, the simulator's.
     Isaac Lab restarts environments within the step that ends them and returns what follows, so the final observations
-    are computed just before it does, in steps that end anything: ``info["final_obs"]``, of ``final_groups`` alone, valid
-    in the rows of ``info["_final_obs"]``. They draw their noise from a stream of their own and leave no trace in
+    are computed just before it does, in steps that end anything: ``info["final_obs"]``, of ``final_groups`` alone, in
+    the rows of ``info["_final_obs"]``. They draw their noise from a stream of their own and leave no trace in
     histories, so the environment goes on as if they had not been asked for. A time-out that is also a failure counts
     as terminated only.
 

@@ -13,6 +13,7 @@ from gaitway_tasks.managers import ObservationManager as OurObservationManager
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import JointPositionAction
+from gpu_work import GpuWork
 from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
 from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
 from stock_tasks import stock_cfg
@@ -191,6 +192,63 @@ def test_commands_along_one_axis():
     assert not zero[:, 2].any()
     generator._update_command()
     assert (generator.command == 0.0).all(1).float().mean() == pytest.approx(0.02, abs=0.005)  # standing
+
+
+@pytest.fixture
+def commands():
+    """Makes Isaac Lab's velocity command and ours, with the same settings and the same robots."""
+
+    def make(n=64, **settings):
+        from isaaclab.envs.mdp import UniformVelocityCommandCfg
+
+        env = isaac_env(TensorWorld(ANYMAL_C, n).randomize(5))
+        cfg = gaitway_isaaclab.env_cfg(get_task(FLAT), n, "cpu", asset="nucleus").commands.base_velocity
+        cfg.debug_vis = False
+        for name, value in settings.items():
+            setattr(cfg, name, value)
+        theirs = {name: value for name, value in vars(cfg).items() if name not in ("class_type", "rel_zero_axis")}
+        theirs = UniformVelocityCommandCfg(**theirs)
+        return cfg.class_type(cfg, env), theirs.class_type(theirs, env)
+
+    return make
+
+
+def test_commands_are_drawn_and_followed_as_isaac_lab_does(commands):
+    ours, theirs = commands(rel_standing_envs=0.3, rel_heading_envs=0.6)
+    for generator in (ours, theirs):
+        torch.manual_seed(3)
+        generator.reset(torch.arange(64))
+        before = torch.get_rng_state()
+        for _ in range(40):  # less than the timers: nothing more is drawn
+            generator.compute(0.02)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(ours.command, theirs.command) and torch.equal(ours.time_left, theirs.time_left)
+    assert ours.command.unique(dim=0).shape[0] > 30
+
+
+def test_no_step_of_a_command_waits_for_the_device(commands):
+    """Timers run out when Isaac Lab's do; the draws behind them are new each time, and of the same ranges."""
+    ours, theirs = commands(resampling_time_range=(0.1, 0.1), rel_standing_envs=0.2)
+    changes, work = 0, {ours: GpuWork(), theirs: GpuWork()}
+    for generator in work:
+        generator.reset(torch.arange(64))
+    late = torch.arange(0, 64, 3)
+    for step in range(1, 40):
+        drawn = ours.heading_target.clone()
+        for generator, counted in work.items():
+            if step == 13:
+                generator.reset(late)
+            with counted:
+                generator.compute(0.02)
+        assert torch.equal(ours.time_left, theirs.time_left)
+        assert torch.equal(ours.command_counter, theirs.command_counter)
+        if step != 13:
+            renewed = ours.heading_target != drawn
+            assert torch.equal(renewed, ours.time_left > 0.09), step
+            changes += int(renewed.sum())
+    assert changes > 64 * 6 and len(work[theirs].waits) >= 3 * 39 and work[ours].waits == []
+    low, high = ours.cfg.ranges.heading
+    assert low <= ours.heading_target.min() < low + 0.3 and high - 0.3 < ours.heading_target.max() <= high
 
 
 def test_delayed_dc_motor_is_the_dc_motor_some_steps_late():

@@ -56,7 +56,7 @@ def test_what_only_gaitway_s_tasks_have(tmp_path):
         "class_type": "gaitway_isaaclab.actions:ClampedJointPositionAction", "raw_clip": 2.0
     }  # fmt: skip
     command = env["commands"]["base_velocity"]
-    command |= {"class_type": "gaitway_isaaclab.commands:ZeroAxisVelocityCommand", "rel_zero_axis": 0.3}
+    command |= {"class_type": "gaitway_isaaclab.commands:VelocityCommand", "rel_zero_axis": 0.3}
     command["heading_command"], command["ranges"]["heading"] = False, None
     legs = env["scene"]["robot"]["actuators"]["base_legs"]
     legs |= {"class_type": "gaitway_isaaclab.actuators:DelayedDCMotor", "min_delay": 0, "max_delay": 4}
