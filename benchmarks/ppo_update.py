@@ -22,7 +22,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.heads import gaussian_log_prob
-from gaitway_agents.presets import cpu_has_bfloat16
+from gaitway_agents.presets import has_bfloat16
 from gymnasium import spaces
 from rsl_rl.algorithms import PPO
 from rsl_rl.models import MLPModel
@@ -103,7 +103,7 @@ def main() -> None:
     policy = ActorCritic(spaces.Dict({"policy": seen}), action, config)
     data = make_data(policy, args.steps, args.envs)
     contestants = {"rsl_rl": theirs(policy, data, args.epochs), "float32": ours(policy, data, args.epochs, "float32")}
-    if cpu_has_bfloat16():
+    if has_bfloat16(torch.device("cpu")):
         contestants["bfloat16"] = ours(policy, data, args.epochs, "bfloat16")
     best = dict.fromkeys(contestants, float("inf"))
     for _ in range(args.repeats):

@@ -66,6 +66,8 @@ class TrainConfig:
     """How Isaac Lab simulates a robot; None in other worlds."""
     language: LanguageOptions | None = None
     """Which model answers a language task, and through which engine; None for other tasks."""
+    tf32: bool = False
+    """Multiply matrices in TensorFloat-32 on GPUs that have it, as Isaac Lab's scripts do: 10 bits of mantissa."""
     device: str = "auto"
     """Where Isaac Lab simulates or a language model is, and the agent learns: "cuda:0", "cpu", or "auto"; other worlds
     are on the CPU."""
@@ -219,7 +221,8 @@ def resolve(
         raise ConfigError(
             f"{', '.join(options)}: of language models, and {task.name} is no language task; leave it out"
         )
-    settings = training_settings(task, agent, preset, given.get("world") or world_of(task), choices)
+    world, device = given.get("world") or world_of(task), _asked_device(config_file, overrides)
+    settings = training_settings(task, agent, preset, world, choices, device=device)
     settings = settings | {key: value for key, value in given.items() if value is not None}
     base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)
     if parameters is not None:
@@ -250,7 +253,7 @@ def _identified(config: TrainConfig, path: Path) -> TrainConfig:
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:
     """``base`` changed by a YAML file and by ``key=value`` settings."""
     tree = to_tree(base)
-    layers = ([_read(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
+    layers = _layers(config_file, overrides)
     if not layers:
         return base
     trust(*_modules_in(base))
@@ -258,6 +261,16 @@ def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str])
     for layer in layers:
         tree = _apply(tree, layer, "", _keys(tree))
     return config_from_tree(tree)
+
+
+def _layers(config_file: Path | None, overrides: Sequence[str]) -> list[Any]:
+    return ([_read(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
+
+
+def _asked_device(config_file: Path | None, overrides: Sequence[str]) -> str:
+    """The device that is asked for, which the settings that it is to be changed in depend on."""
+    asked = [layer["device"] for layer in _layers(config_file, overrides) if "device" in layer]
+    return str(asked[-1]) if asked else "auto"
 
 
 def trust_settings(overrides: Sequence[str]) -> None:

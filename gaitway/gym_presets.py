@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
 from gaitway_agents import presets as agents
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.core.trust_region import TrustRegionConfig
@@ -126,7 +127,11 @@ def _with_tricks(config: PPOConfig, tricks: PPOConfig) -> PPOConfig:
 def _quick(config: PPOConfig) -> PPOConfig:
     """With convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
     optimizer = config.optimizer
-    if not (config.model.share_encoder and isinstance(optimizer, OptimizerConfig) and agents.cpu_has_bfloat16()):
+    if not (
+        config.model.share_encoder
+        and isinstance(optimizer, OptimizerConfig)
+        and agents.has_bfloat16(torch.device("cpu"))
+    ):
         return config
     return replace(config, optimizer=replace(optimizer, precision="bfloat16"))
 

@@ -10,7 +10,7 @@ from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.off_policy.presets import FAST_SAC
-from gaitway_agents.presets import PPOConfig, cpu_has_bfloat16
+from gaitway_agents.presets import PPOConfig, has_bfloat16
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
@@ -26,7 +26,7 @@ from .catalogue import AGENTS
 from .errors import ConfigError
 from .gym_presets import gym_settings
 from .language.settings import Choices, language_settings
-from .worlds import AnyTask
+from .worlds import AnyTask, learning_device
 
 CPU: dict[str, Any] = {
     "num_envs": 256,
@@ -80,13 +80,19 @@ AGENT_DEFAULTS: dict[str, AgentConfig] = {
 
 
 def training_settings(
-    task: AnyTask, agent: str, preset: str | None, world: str, choices: Choices | None = None
+    task: AnyTask,
+    agent: str,
+    preset: str | None,
+    world: str,
+    choices: Choices | None = None,
+    *,
+    device: str = "auto",
 ) -> dict[str, Any]:
-    """Fields of :class:`gaitway.config.TrainConfig` for a task, agent, preset and world."""
+    """Fields of :class:`gaitway.config.TrainConfig` for a task, agent, preset and world, learnt on ``device``."""
     if agent not in AGENTS:
         raise UnknownNameError("agent", agent, AGENTS)
     if isinstance(task, LanguageTask):
-        return language_settings(task, agent, choices or Choices())
+        return language_settings(task, agent, choices or Choices(), learning_device(world, device))
     if agent not in AGENT_DEFAULTS:
         raise ConfigError(
             f"agent {agent!r} learns from texts, and {task.name} is an environment: use one of "
@@ -95,11 +101,14 @@ def training_settings(
     if not isinstance(task, Task):
         return gym_settings(task, agent, AGENT_DEFAULTS[agent])
     settings = isaac_lab_settings(task) if preset is None else {"cpu": CPU, "sprint": SPRINT}[preset]
+    learner = settings["agent"] if agent == "ppo" else AGENT_DEFAULTS[agent]
+    where = learning_device(world, device)
+    if preset is not None and agent == "ppo" and where.type == "cpu" and has_bfloat16(where):
+        learner = _in_bfloat16(learner)
     if world == "isaaclab":
-        settings = settings | {"isaaclab": IsaacLabOptions(), "agent": _in_one_go(settings["agent"])}
-    if agent != "ppo":
-        return settings | {"agent": AGENT_DEFAULTS[agent]}
-    return settings if preset is None or not cpu_has_bfloat16() else _in_bfloat16(settings)
+        settings = settings | {"isaaclab": IsaacLabOptions(), "tf32": True}
+        learner = _in_one_go(learner)
+    return settings | {"agent": learner}
 
 
 def isaac_lab_settings(task: Task) -> dict[str, Any]:
@@ -116,13 +125,14 @@ def isaac_lab_settings(task: Task) -> dict[str, Any]:
     }
 
 
-def _in_one_go(agent: PPOConfig) -> PPOConfig:
+def _in_one_go(agent: AgentConfig) -> AgentConfig:
     """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
-    assert isinstance(agent.optimizer, OptimizerConfig)
+    if not (isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)):
+        return agent
     return replace(agent, optimizer=replace(agent.optimizer, chunk_size=2**20, workers=1))
 
 
-def _in_bfloat16(settings: dict[str, Any]) -> dict[str, Any]:
-    """The same in the precision that this CPU is best at."""
-    agent = settings["agent"]
-    return settings | {"agent": replace(agent, optimizer=replace(agent.optimizer, precision="bfloat16"))}
+def _in_bfloat16(agent: AgentConfig) -> AgentConfig:
+    """The same in the precision that a CPU may be best at. On a GPU small networks lose more by the conversions."""
+    assert isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)
+    return replace(agent, optimizer=replace(agent.optimizer, precision="bfloat16"))

@@ -118,8 +118,22 @@ def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
 
     Raises :class:`RunError` at once where another process trains the run.
     """
-    with run.lock:
+    with run.lock, tensor_cores(config):
         return _train(config, run, quiet=quiet)
+
+
+@contextlib.contextmanager
+def tensor_cores(config: TrainConfig) -> Iterator[None]:
+    """The precision of a GPU's float32 products that the configuration asks for; then what was set before."""
+    flags: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [flag.allow_tf32 for flag in flags]
+    try:
+        for flag in flags:
+            flag.allow_tf32 = config.tf32
+        yield
+    finally:
+        for flag, was in zip(flags, before, strict=True):
+            flag.allow_tf32 = was
 
 
 def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
@@ -199,7 +213,7 @@ def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     found = None if run is None else run.load_checkpoint()
     if found is not None:
         trainer.load_state_dict(found[0]["trainer"])
-    with stop_requests() as stop:
+    with stop_requests() as stop, tensor_cores(config):
         while not _is_done(trainer, config) and not _asked_to_stop(stop):
             trainer.iterate()
             trainer.pop_episodes()

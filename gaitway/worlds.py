@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import torch
 from gaitway_ale import AtariTask
 from gaitway_files.trust import import_trusted, trust
 from gaitway_gymnasium import GymTask
@@ -33,6 +34,12 @@ WORLDS_OF = {Task: ("mujoco", "isaaclab"), GymTask: ("gymnasium",), AtariTask: (
 def world_of(task: AnyTask) -> str:
     """The name of the world that a task happens in unless told otherwise."""
     return WORLDS_OF[type(task)][0]
+
+
+def learning_device(world: str, device: str) -> torch.device:
+    """The kind of device that an agent learns on if the configuration says ``device``."""
+    gpu = world in ("isaaclab", "language") and device != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if gpu else "cpu")
 
 
 def usual_agent(task: AnyTask) -> str:

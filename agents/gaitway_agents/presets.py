@@ -80,8 +80,10 @@ class PPOConfig:
             )
 
 
-def cpu_has_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether ``device`` multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 

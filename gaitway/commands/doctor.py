@@ -116,9 +116,11 @@ def _state(entries: tuple[Entry, ...]) -> str:
 def _bfloat16() -> str:
     if importlib.util.find_spec("torch") is None:
         return "unknown without torch"
-    from gaitway_agents.presets import cpu_has_bfloat16
+    import torch
+    from gaitway_agents.presets import has_bfloat16
 
-    return "native: agent.optimizer.precision=bfloat16 is fast" if cpu_has_bfloat16() else "not native: use float32"
+    native = has_bfloat16(torch.device("cpu"))
+    return "native: agent.optimizer.precision=bfloat16 is fast" if native else "not native: use float32"
 
 
 def _gpu() -> str:

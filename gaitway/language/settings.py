@@ -13,7 +13,7 @@ from gaitway_agents.language.online_dpo import OnlineDPOConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
-from gaitway_agents.presets import cpu_has_bfloat16
+from gaitway_agents.presets import has_bfloat16
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
 from gaitway_tasks.language.spec import LanguageTask, TextReward
@@ -73,8 +73,9 @@ class Choices:
         return {name: value for name, value in found.items() if value} | ({"lora": LoraOptions()} if self.lora else {})
 
 
-def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[str, Any]:
+def language_settings(task: LanguageTask, agent: str, choices: Choices, device: torch.device) -> dict[str, Any]:
     """Fields of :class:`gaitway.config.TrainConfig`, the task among them, for whatever the command line says."""
+    precision = "bfloat16" if has_bfloat16(device) else "float32"  # what the device is fast in
     if agent not in TEXT_AGENTS:
         raise ConfigError(f"agent {agent!r} does not learn from texts, and {task.name} is a language task: use one of "
                           f"{', '.join(TEXT_AGENTS)}")  # fmt: skip
@@ -84,7 +85,7 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
         "num_envs": 1,
         "num_threads": 1 if tiny else 0,
         "evaluation_episodes": 200,
-        "agent": _fitted(TEXT_AGENTS[agent], task, tiny),
+        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny),
         "language": LanguageOptions(model="", tiny=None),
         "checkpoint_interval": 10,
     }
@@ -95,9 +96,9 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
     else:
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
     if tiny:
-        settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=_precision())
+        settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
         if (recipe := RECIPES.get((task.name, agent))) is not None:
-            settings |= recipe | {"agent": _precise(recipe["agent"])}
+            settings |= recipe | {"agent": _precise(recipe["agent"], precision)}
     chosen = choices.as_settings()
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
@@ -113,7 +114,7 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices) -> dict[
 def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> LanguageAgentConfig:
     """An agent's published settings with the lengths of the task's answers and, for tiny models, their sizes."""
     longest = task.max_completion_tokens
-    optimizer = _precise(config).optimizer
+    optimizer = config.optimizer
     if optimizer.aggregation == "constant":
         optimizer = replace(optimizer, horizon=longest)
     if tiny:
@@ -134,13 +135,8 @@ def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> Lang
     )
 
 
-def _precise(config: LanguageAgentConfig) -> LanguageAgentConfig:
-    return replace(config, optimizer=replace(config.optimizer, precision=_precision()))
-
-
-def _precision() -> str:
-    """What forward passes are computed in where nobody says: the precision that this machine is fast in."""
-    return "bfloat16" if torch.cuda.is_available() or cpu_has_bfloat16() else "float32"
+def _precise(config: LanguageAgentConfig, precision: str) -> LanguageAgentConfig:
+    return replace(config, optimizer=replace(config.optimizer, precision=precision))
 
 
 def is_tiny(model: str) -> bool:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gaitway_agents.presets import PPOConfig
+from gaitway_agents.presets import PPOConfig, has_bfloat16
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
@@ -22,7 +22,7 @@ from gaitway.commands.common import export_run
 from gaitway.config import TrainConfig, resolve
 from gaitway.errors import ConfigError
 from gaitway.runs import RunFolder
-from gaitway.train import build_trainer, load_actor
+from gaitway.train import build_trainer, load_actor, tensor_cores
 from gaitway.walkers import WorldWalker
 from gaitway.worlds import in_mujoco
 
@@ -126,6 +126,47 @@ def test_processes_that_would_each_train_the_same_run_are_refused(capsys, monkey
     assert "2 processes would train the same run, each alone: add --distributed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", [{"preset": "cpu"}, {"agent": "a2c"}], ids=str)
+def test_what_a_gpu_likes_is_decided_last(given):
+    """Whatever preset or agent the settings come from: one forward pass a minibatch, no threads."""
+    optimizer = settled(BLIND, **given).agent.optimizer
+    assert (optimizer.chunk_size, optimizer.workers) == (2**20, 1)
+    assert settled(BLIND, "agent.optimizer.workers=2", **given).agent.optimizer.workers == 2
+
+
+def test_bfloat16_is_decided_by_the_device_that_learns(monkeypatch):
+    def precision(*overrides: str, world: str = "isaaclab") -> str:
+        return resolve(BLIND, preset="cpu", world=world, overrides=overrides).agent.optimizer.precision
+
+    def of_texts(*overrides: str) -> set[str]:
+        config = resolve("arithmetic", agent="grpo", overrides=overrides)
+        return {config.agent.optimizer.precision, config.language.dtype}
+
+    native = "bfloat16" if has_bfloat16(torch.device("cpu")) else "float32"
+    assert precision() == precision("device=cpu") == precision(world="mujoco") == native and of_texts() == {native}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for capability, expected in (((7, 5), "float32"), ((8, 0), "bfloat16")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        assert of_texts() == of_texts("device=cuda:0") == {expected} and of_texts("device=cpu") == {native}
+        assert precision() == precision("device=cuda:1") == "float32"  # small networks, and TF32 costs nothing
+        assert precision("device=cpu") == precision(world="mujoco") == native
+
+
+def test_tensor_float_32_is_isaac_lab_s_choice_and_nobody_else_s():
+    assert settled(FLAT).tf32 and settled(FLAT, preset="cpu", agent="a2c").tf32 and not settled(FLAT, "tf32=false").tf32
+    assert (
+        not resolve(FLAT).tf32
+        and not resolve("arithmetic").tf32
+        and resolve("arithmetic", overrides=["tf32=true"]).tf32
+    )
+    flags = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [flag.allow_tf32 for flag in flags]
+    for asked in (True, False):
+        with tensor_cores(settled(FLAT, f"tf32={asked}")):
+            assert [flag.allow_tf32 for flag in flags] == [asked] * 2
+        assert [flag.allow_tf32 for flag in flags] == before
+
+
 @pytest.fixture
 def isaac_lab(monkeypatch):
     """An Isaac Lab of a few lines in the place of the simulator, which is not here; returns the options it was given.
@@ -136,6 +177,7 @@ def isaac_lab(monkeypatch):
 
     def make_env(task, num_envs, *, device, seed, options):
         asked.append(options)
+        assert torch.backends.cuda.matmul.allow_tf32  # when the training begins, and no more when it is over
         env = IsaacLabVectorEnv(IsaacLike(num_envs, seed=seed, episode_length=5), seed=seed)
         there = "nucleus" if len(asked) > 1 else "mjcf"
         env.isaac.cfg = SimpleNamespace(
@@ -157,12 +199,14 @@ def test_a_run_goes_on_with_the_robot_and_the_engine_that_it_began_with(isaac_la
     assert main(["train", FLAT, "--world", "isaaclab", *SMALL, "total_steps=8", *out]) == 0
     assert re.search(r"^Isaac Lab .*, Newton; robot: mjcf$", capsys.readouterr().out, re.M)
     record = RunFolder.open(tmp_path / "run").record
+    assert record["config"]["tf32"] is True
     assert record["config"]["isaaclab"]["asset"] == "auto"  # what was asked for stays, so the same command continues
     begun = record["isaaclab"]
     assert (begun["asset"], begun["physics"], begun["engine"]) == ("mjcf", "newton", "Newton")
     assert begun["versions"]["torch"] == importlib.metadata.version("torch")
 
     assert main(["train", FLAT, "--world", "isaaclab", "isaaclab.asset=auto", "total_steps=16", *out, "--resume"]) == 0
+    assert not torch.backends.cuda.matmul.allow_tf32
     assert isaac_lab == [IsaacLabOptions(), IsaacLabOptions(asset="mjcf", physics="newton")]
     assert RunFolder.open(tmp_path / "run").record["isaaclab"]["asset"] == "mjcf"
     assert main(["train", FLAT, "isaaclab.asset=nucleus", "total_steps=24", *out, "--resume"]) == 2
