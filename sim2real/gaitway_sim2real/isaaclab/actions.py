@@ -44,7 +44,7 @@ def robot_asset(env: Settings) -> str:
 
 ACTIONS = ("JointPositionAction", "OrderedJointPositionAction", "ClampedJointPositionAction")
 COMMANDS = ("UniformVelocityCommand", "VelocityCommand", "ZeroAxisVelocityCommand", "UniformThresholdVelocityCommand")
-"""Isaac Lab's own, that of Gaitway's tasks in it, and Robot Lab's, which sets slow linear commands to 0."""
+"""Isaac Lab's own, those of Gaitway's tasks in it, and Robot Lab's, which sets slow linear commands to 0."""
 
 AXES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 THRESHOLD = 0.2
