@@ -243,7 +243,7 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
 def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     from ..config import difference, merge, trust_settings
     from ..files import refuse_links
-    from ..worlds import find_task
+    from ..worlds import as_begun, find_task
 
     refuse_links(*path.iterdir())
     trust_settings(args.settings)
@@ -266,7 +266,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     if folder.record["status"] == "finished" and folder.record["steps"] >= config.total_steps:
         print(f"{path} is finished: {folder.record['steps']:,} steps; raise total_steps to train on")
         return 0
-    _prepare_simulator(config)
+    _prepare_simulator(as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder)
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
