@@ -103,7 +103,8 @@ FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
 
-test: lint test-isaaclab  ## lint, types and all tests, those against Isaac Lab's own code included
+test:  ## lint, types and all tests, those against Isaac Lab's own code included
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-isaaclab test-isaaclab3-quick
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 include tests/peers/dds/dds.mk

@@ -18,7 +18,7 @@ def by_joint_name(observation, robot, task):
     return moved
 
 
-@pytest.mark.parametrize("terrain", ["flat", "rough"])
+@pytest.mark.parametrize("terrain", [pytest.param("flat", marks=pytest.mark.quick), "rough"])
 def test_managers_of_both_agree_on_every_step(lab, make, physics, terrain):
     from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
 
@@ -83,6 +83,7 @@ def rollout(env, steps=40):
     return [torch.stack(values) for values in zip(*found, strict=True)]
 
 
+@pytest.mark.quick
 def test_from_one_seed_both_go_the_same_way(lab, make, physics):
     """Noise, commands, resets, friction and the times of pushes included: nothing is drawn in another order.
 

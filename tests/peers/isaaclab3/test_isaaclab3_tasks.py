@@ -58,6 +58,7 @@ def isaaclab(*arguments, folder):
     return done.stdout
 
 
+@pytest.mark.quick
 def test_isaac_labs_own_command_trains_and_plays_our_task(lab, physics, tmp_path):
     common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C-v0", "--num_envs", "16"]
     common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
@@ -68,6 +69,7 @@ def test_isaac_labs_own_command_trains_and_plays_our_task(lab, physics, tmp_path
     assert "Learning iteration 1/2" in shown
 
 
+@pytest.mark.quick
 def test_configurations_import_nothing_that_a_simulator_must_load_first(lab):
     """NVIDIA's own test of its tasks, over ours: USD, Isaac Sim and SciPy stay out until the simulator is chosen."""
     forbidden = ("pxr", "omni", "carb", "isaacsim", "scipy")

@@ -38,6 +38,7 @@ def isaac(lab, make, physics):
     return make_isaac
 
 
+@pytest.mark.quick
 def test_final_observations_are_what_an_environment_sees_that_is_not_reset(isaac):
     from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 
@@ -97,6 +98,7 @@ def test_asking_for_them_leaves_no_trace(isaac):
     assert ends >= ENVS
 
 
+@pytest.mark.quick
 def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
     from gaitway.cli import main
 

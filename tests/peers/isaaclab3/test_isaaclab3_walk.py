@@ -1,6 +1,6 @@
 """A policy that learnt in Gaitway's MuJoCo world walks in Isaac Lab's engines, with nothing converted but the world.
 
-GAITWAY_RUN names its run folder: ``gaitway train velocity-flat-anymal-c --preset sprint --out RUN`` makes one.
+GAITWAY_RUN names its run folder; ``make walk`` makes one.
 """
 
 import math
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 RUN = os.environ.get("GAITWAY_RUN")
-SECONDS, NUM_ENVS = 10.0, 16
+SECONDS, NUM_ENVS = 10.0, {"physx": 128, "newton": 16}
 
 
 def examination(task):
@@ -58,18 +58,19 @@ def actor_of(run, config, observations):
 def test_it_stands_and_walks(lab, make, physics, capsys):
     from gaitway.runs import RunFolder
 
+    count = NUM_ENVS[physics]
     run = RunFolder.open(Path(RUN))
     config = run.config()
     task = examination(config.task)
     (name,) = task.commands
-    cfg = gaitway_isaaclab.env_cfg(task, NUM_ENVS, "cpu", 10_000, physics, asset="mjcf")
-    env = make(lab.kitless(cfg, NUM_ENVS, 10_000))
+    cfg = gaitway_isaaclab.env_cfg(task, count, "cpu", 10_000, physics, asset="mjcf")
+    env = make(lab.kitless(cfg, count, 10_000))
     data = env.scene["robot"].data
     observations, _ = env.reset()
     actor = actor_of(run, config, observations)
     command = env.command_manager.get_command(name)
     command[0] = 0.0
-    fell = torch.zeros(NUM_ENVS, dtype=torch.bool)
+    fell = torch.zeros(count, dtype=torch.bool)
     start = data.root_pos_w.torch[:, :2].clone()
     linear, yaw = [], []
     with torch.inference_mode():
@@ -84,7 +85,7 @@ def test_it_stands_and_walks(lab, make, physics, capsys):
     linear, yaw = linear[50:].mean(), yaw[50:].mean()  # after the first second
     with capsys.disabled():
         print(
-            f"\n{NUM_ENVS} robots, {SECONDS:g} s on {physics}: {linear:.3f} m/s and {yaw:.3f} rad/s off the command, "
+            f"\n{count} robots, {SECONDS:g} s on {physics}: {linear:.3f} m/s and {yaw:.3f} rad/s off the command, "
             f"{int(fell.sum())} fell; the one told to stand moved {drift:.3f} m"
         )
     assert not fell.any()
