@@ -103,7 +103,7 @@ FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
 
-test:  ## lint, types and all tests, those against Isaac Lab's own code included
+test: setup  ## lint, types and all tests, those against Isaac Lab's own code included
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-isaaclab test-isaaclab3-quick
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
