@@ -35,7 +35,7 @@ $(ISAACLAB3_VENV)/.stamp: $(ISAACLAB3_DIR)/constraints.txt $(ISAACLAB3_DIR)/isaa
 	$(ISAACLAB3_PIP) -c $(ISAACLAB3_DIR)/constraints.txt torch 'newton[sim]' warp-lang gymnasium omniverseclient \
 		usd-exchange newton-usd-schemas 'numpy>=2' botocore cryptography einops filelock flatdict gitpython h5py hydra-core \
 		lazy_loader matplotlib omegaconf onnx onnxruntime onnxscript packaging pillow prettytable psutil pytest requests \
-		rich scipy starlette tensorboard tensordict toml tqdm trimesh
+		rich safetensors scipy starlette tensorboard tensordict toml tqdm trimesh
 	$(ISAACLAB3_PIP) --no-deps --ignore-requires-python -c $(ISAACLAB3_DIR)/constraints.txt \
 		isaaclab rsl-rl-lib ovphysx ovstage leapp fast-sugiyama
 	touch $@
