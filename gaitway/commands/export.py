@@ -1,4 +1,4 @@
-"""``gaitway export``: from a run to a bundle, a LEAPP package or a Hugging Face folder."""
+"""``gaitway export``: from a run to a bundle, a LEAPP package, a checkpoint of rsl_rl or a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ is compared with the training policy before anything is written.
 --format leapp writes a LEAPP package instead, through NVIDIA's library: the graph, a YAML that describes its inputs and
 outputs as Isaac Lab 3.0 describes those of its own policies, and the values that its feedback starts from.
 
+--format rsl-rl writes model_N.pt, which rsl_rl 3, 4 and 5 load, and with them Isaac Lab's own play and train. The
+settings that describe its networks to them are printed.
+
 A run of a language model becomes a plain folder in Hugging Face's form: config, safetensors with adapters merged,
 tokeniser and chat template. transformers and vLLM load it; a reward model is one for sequence classification.
 
@@ -33,10 +36,11 @@ examples:
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
   gaitway export runs/walk --out runs/walk/walk.leapp --format leapp
+  gaitway export runs/walk --out checkpoints --format rsl-rl
   gaitway export runs/reason/grpo --out reasoner
 """
 
-FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "huggingface": WORLDS["language"]}
+FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -77,14 +81,58 @@ def run(args: argparse.Namespace) -> int:
     if writes != (form == "huggingface"):
         what, right = ("a language model", "huggingface") if writes else ("a robot or game", "bundle")
         raise UserError(f"--format {form}: {args.source} is a run of {what}; use --format {right}")
-    if writes and args.estimate:
-        raise UserError("--estimate is for robots; leave it out")
+    if args.estimate and form not in ("bundle", "leapp"):
+        raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
     common.require(f"export --format {form}", FORMATS[form])
     if writes:
         from ..language.models import export_run
 
         export_run(args.source, args.out)
+    elif form == "rsl-rl":
+        return _write_rsl_rl(args.source, args.out)
     else:
         common.export_run(args.source, args.out, dict(args.estimate), form)
     print(f"{form}: {args.out}")
+    return 0
+
+
+def _write_rsl_rl(run: Path, out: Path) -> int:
+    """The newest policy as ``model_<iteration>.pt``, and what to tell rsl_rl of its networks."""
+    from gaitway_agents import rsl_rl_checkpoint
+    from gaitway_agents.presets import PPOConfig
+    from gaitway_agents.rsl_rl_config import RslRlConfig
+
+    from ..files import make_folder, write_tensors_atomically
+    from ..runs import RunFolder, read_checkpoint
+    from ..train import load_trainer
+
+    config, trainer, path = load_trainer(RunFolder.open(run))
+    trainer.envs[0].close()
+    config.robot_task  # noqa: B018  refuses what is no robot's
+    agent = config.agent
+    if not isinstance(agent, PPOConfig | RslRlConfig):
+        raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl has models of PPO's kind only")
+    if isinstance(agent, PPOConfig) and agent.symmetry == "canonical":
+        raise UserError(
+            f"{run} has agent.symmetry=canonical: its policy mirrors what it sees, which rsl_rl's models cannot; "
+            "train with agent.symmetry=augment or none"
+        )
+    try:
+        networks = rsl_rl_checkpoint.networks_of(trainer.policy)  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise UserError(f"{run} cannot be written for rsl_rl: {error}") from error
+    state = read_checkpoint(path)
+    if isinstance(agent, PPOConfig):
+        actor = critic = agent.model.activation
+        rate = state["trainer"]["optimizer"].get("learning_rate", agent.optimizer.learning_rate)
+    else:
+        actor, critic = agent.actor.activation, agent.critic.activation
+        rate = state["trainer"]["optimizer"]["param_groups"][0]["lr"]
+    make_folder(out)
+    file = out / f"model_{state['iteration']}.pt"
+    checkpoint = rsl_rl_checkpoint.checkpoint(networks, iteration=state["iteration"], learning_rate=rate)
+    write_tensors_atomically(file, checkpoint)
+    print(f"rsl-rl: {file}")
+    for release, settings in rsl_rl_checkpoint.settings_of(networks, actor=actor, critic=critic).items():
+        print(f"Isaac Lab {release} loads it with {' '.join(settings)}")
     return 0

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from box_spaces import box, boxes
+from gaitway_agents import rsl_rl_checkpoint
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.critics import DreamerTricks
 from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlModelConfig
 from gaitway_agents.rsl_rl_trainer import RslRlTrainer
 
@@ -80,3 +84,58 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="can be read"):
             trainer.load_rsl_rl_checkpoint(path)
+
+
+# ---- policies of our own agents --------------------------------------------------------------------------------------
+
+
+def policy_of(**model):
+    settings = {"actor_hidden": (16, 8), "critic_hidden": (12,), "init_std": 0.7} | model
+    policy = ActorCritic(boxes(policy=1, critic=1), box(1), ActorCriticConfig(**settings))
+    policy.update_normalizers({"policy": 3.0 + 2.0 * torch.randn(500, 1), "critic": torch.randn(500, 1) - 4.0})
+    return policy
+
+
+@pytest.mark.parametrize(("log_std", "normalized"), [(False, True), (True, False)])
+def test_rsl_rl_loads_a_policy_of_ours_and_learns_on(log_std, normalized, tmp_path):
+    policy = policy_of(log_std=log_std, normalize_observations=normalized)
+    networks = rsl_rl_checkpoint.networks_of(policy)
+    path = tmp_path / "model_7.pt"
+    torch.save(rsl_rl_checkpoint.checkpoint(networks, iteration=7, learning_rate=2e-4), path)
+    config = dataclasses.replace(
+        SMALL,
+        actor=RslRlActorConfig(
+            hidden_dims=(16, 8), obs_normalization=normalized, std_type="log" if log_std else "scalar"
+        ),
+        critic=RslRlModelConfig(hidden_dims=(12,), obs_normalization=normalized),
+    )
+    runner = make_runner(Plain(make_world()), config, seed=5)
+    runner.load(str(path))
+    act = runner.get_inference_policy()
+    observation = runner.env.get_observations() + 2.5
+    with torch.no_grad():
+        mean, std = policy.distribution(observation)
+        assert (act(observation) - mean).abs().max() <= 1e-6 and mean.abs().max() > 1e-3
+        act(observation, stochastic_output=True)
+        assert torch.allclose(act.output_std, std, rtol=1e-6)
+        assert (runner.alg.critic(observation)[:, 0] - policy.value(observation)).abs().max() <= 1e-6
+    assert (runner.current_learning_iteration, runner.alg.learning_rate) == (7, 2e-4)
+    runner.learn(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"recurrent": "gru"}, "model.recurrent 'gru': only feed-forward"),
+        ({"clip_observations": 5.0}, "model.clip_observations 5.0: rsl_rl's normaliser does not clip"),
+        ({"dreamer": DreamerTricks(critic="two_hot")}, "a critic that says one number"),
+        (
+            {"dreamer": DreamerTricks(symlog_observations=True)},
+            "policy reads policy: rsl_rl needs one plain vector",
+        ),
+    ],
+    ids=["memory", "clip", "critic", "symlog"],
+)
+def test_policies_that_rsl_rl_has_no_model_of_are_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        rsl_rl_checkpoint.networks_of(policy_of(**model))

@@ -26,7 +26,7 @@ NOT_HERE = (
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/test_signing.py makes one"),
-    (r"torchrun|\./isaaclab\.sh", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
     (r"\S*pip |python3 -m venv|source ", "installs"),
     (r"ip |ping ", "looks for a robot on the network"),
@@ -41,6 +41,7 @@ STANDS_FOR = {
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
     ("docs/export.md", "FOLDER"): "exported.leapp",
+    ("docs/rsl_rl.md", "RUN"): "runs/flat",
     ("", "RUN"): "runs/walk",
     ("", "BUNDLE"): "runs/walk/bundle",
 }

@@ -220,7 +220,7 @@ def run_of(config: TrainConfig, path) -> tuple[RunFolder, torch.nn.Module]:
     """A run folder as training in Isaac Lab leaves it, and its actor. The policy's spaces are the task's everywhere."""
     trainer = build_trainer(in_mujoco(config), num_envs=2)
     run = RunFolder.create(path, config)
-    run.save_checkpoint({"steps": 5, "trainer": trainer.state_dict()}, keep=1)
+    run.save_checkpoint({"steps": 5, "iteration": 3, "trainer": trainer.state_dict()}, keep=1)
     return run, trainer.actor()
 
 
@@ -243,6 +243,24 @@ def test_it_can_be_exported_and_played(tmp_path):
     for _ in range(3):
         walker.step([0.5, 0.0, 0.0])
     assert walker.model.nq == 19
+
+
+def test_it_can_be_written_for_rsl_rl(tmp_path, capsys):
+    """Whose own runner loads it: see tests/agents/test_rsl_rl_checkpoints.py."""
+    settings = ["num_envs=8", "agent.model.actor_hidden=[16,8]", "agent.model.critic_hidden=[12]"]
+    run, actor = run_of(settled(BLIND, *settings), tmp_path / "run")
+    out = tmp_path / "checkpoints"
+    assert main(["export", str(run.path), "--out", str(out), "--format", "rsl-rl"]) == 0
+    said = capsys.readouterr().out
+    assert "agent.actor.hidden_dims=[16,8] agent.actor.activation=elu agent.actor.obs_normalization=false" in said
+    assert "agent.policy.critic_hidden_dims=[12]" in said
+    written = torch.load(out / "model_3.pt", weights_only=True)
+    assert torch.equal(written["actor_state_dict"]["mlp.0.weight"], next(actor.parameters()))
+    assert torch.equal(written["model_state_dict"]["actor.0.weight"], next(actor.parameters()))
+    assert main(["export", str(run.path), "--out", str(out), "--format", "rsl-rl", "--estimate", "height_scan"]) == 2
+    mirrored, _ = run_of(settled(BLIND, "num_envs=8", preset="cpu"), tmp_path / "mirrored")
+    assert main(["export", str(mirrored.path), "--out", str(out), "--format", "rsl-rl"]) == 2
+    assert "agent.symmetry=canonical: its policy mirrors what it sees" in capsys.readouterr().err
 
 
 def test_mujoco_shows_rough_runs_on_flat_ground():
