@@ -118,7 +118,7 @@ def ours(precision: str) -> list[float]:
     probe = [conversation.prompt(row["prompt"]) for row in islice(source.stream("test", 0), 4)]
     engine = make_engine(LanguageOptions(model="words", dtype=precision), model, tokenizer, probe)
     world = TextWorld(
-        task, conversation, engine, Sampling(max_tokens=LONGEST, stop_tokens=(conversation.end,)),
+        task, conversation, engine, Sampling(max_tokens=LONGEST, stop_tokens=conversation.stops),
         functools.partial(score, task), seed=0,
     )  # fmt: skip
     optimizer = replace(

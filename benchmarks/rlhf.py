@@ -178,7 +178,7 @@ class Writer:
         return [self.conversation.decode(answer.tokens) for answer in sampled], float((mine - theirs).mean())
 
     def _sample(self, requests: Sequence[str], seed: int):
-        sampling = Sampling(max_tokens=LIMIT, stop_tokens=(self.conversation.end,), seed=seed)
+        sampling = Sampling(max_tokens=LIMIT, stop_tokens=self.conversation.stops, seed=seed)
         return self.engine.generate([self.conversation.prompt(request) for request in requests], sampling)
 
 

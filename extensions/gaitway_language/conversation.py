@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 Message = Mapping[str, str]
 
+ANSWER = "@@answer@@"
+"""Stands for an answer where a template is asked what it writes around one."""
+
 
 class ConversationError(ValueError):
-    """A prompt that cannot be put into tokens; the message names it and the fix."""
+    """Messages that cannot be put into tokens; the message names them and the fix."""
 
 
 class Conversation:
     """Turns prompts, answers and what tools say into tokens.
 
-    ``system`` is said before prompts that bring no such message.
+    ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
+    of the model's generation config.
     """
 
-    def __init__(self, tokenizer: Any, system: str = ""):
+    def __init__(self, tokenizer: Any, system: str = "", stops: Sequence[int] = ()):
         self.tokenizer, self.system = tokenizer, system
-
-    @property
-    def end(self) -> int:
-        """The token that ends an answer."""
-        return int(self.tokenizer.eos_token_id)
+        added = tokenizer.added_tokens_decoder
+        self._special = {i for i, token in added.items() if token.special} | set(tokenizer.all_special_ids)
+        texts = sorted(map(re.escape, tokenizer.convert_ids_to_tokens(sorted(self._special))))
+        self._special_texts = re.compile("|".join(texts))
+        self.end = self._end()
+        """The token that ends an answer as the chat template writes it; without one, the tokeniser's."""
+        self.stops = tuple(dict.fromkeys((self.end, int(tokenizer.eos_token_id), *stops)))
+        """Every token that ends an answer."""
+        if system and tokenizer.chat_template is not None:
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": "?"}]
+            if system.strip() not in self._render(messages, generate=True):
+                raise ConversationError(f"{self._template} leaves system messages out, and there is one: {system!r}")
 
     def messages(self, prompt: str | Sequence[Message]) -> list[dict[str, str]]:
         found = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
@@ -46,22 +59,71 @@ class Conversation:
 
     def answer(self, completion: str) -> list[int]:
         """Tokens of a whole answer, its end included."""
-        return [*self.encode(completion), self.end]
+        tokens = self.encode(completion)
+        return tokens if tokens and tokens[-1] == self.end else [*tokens, self.end]
+
+    def whole(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+        """Tokens of messages up to the last answer, and which of them are the assistant's, the ends of answers
+        included.
+
+        They are those of a dialogue in which the model gave these answers: a template that leaves out a part of earlier
+        answers, such as their thoughts, does so in prompts only.
+        """
+        messages = self.messages(messages)
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        if not turns:
+            raise ConversationError("messages without an answer: none is of the role 'assistant'")
+        tokens = self.prompt(messages[: turns[0]])
+        chosen = [False] * len(tokens)
+        for turn, following in pairwise([*turns, None]):
+            assert turn is not None
+            answer = self.answer(messages[turn]["content"])
+            reply = [] if following is None else self.between(messages[turn + 1 : following])
+            tokens += answer + reply
+            chosen += [True] * len(answer) + [False] * len(reply)
+        return tokens, chosen
 
     def result(self, text: str) -> list[int]:
         """Tokens between an answer that called a tool, its end included, and the next answer.
 
         What a tool wrote cannot end a turn or begin another: the tokeniser's special tokens are taken out of it.
         """
-        for special in self.tokenizer.all_special_tokens:
-            text = text.replace(special, "")
+        while (plain := self._special_texts.sub("", text)) != text:  # what is left may join to another
+            text = plain
         if self.tokenizer.chat_template is None:
             return self.encode(f"\n{text}\n")
-        ended: list[Message] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
-        before = self._render(ended)
-        after = self._render([*ended, {"role": "tool", "content": text}], generate=True)
-        end = before.rindex(self.tokenizer.eos_token) + len(self.tokenizer.eos_token)
-        return self.encode(after[end:])
+        return self.between([{"role": "tool", "content": text}])
+
+    def between(self, messages: Sequence[Message]) -> list[int]:
+        """Tokens of messages between the end of an answer and the next answer.
+
+        What the template makes of a stand-in for the answer tells, so that nothing of the answer itself is rendered
+        again.
+        """
+        if self.tokenizer.chat_template is None:
+            raise ConversationError(
+                f"messages after an answer, but the tokeniser of {self.tokenizer.name_or_path} has no chat template: "
+                "use a model that has one (an instruct model), or rows with one answer"
+            )
+        before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": ANSWER}]
+        _, stand_in, text = self._render([*before, *messages], generate=True).partition(ANSWER)
+        tokens = self.encode(text)
+        end = self._first_special(tokens)
+        if not stand_in or end is None or tokens[end] not in self.stops:
+            named = ", ".join(map(repr, self.tokenizer.convert_ids_to_tokens(list(self.stops))))
+            raise ConversationError(
+                f"{self._template} does not end an earlier answer with a token that ends the model's answers "
+                f"({named}), so that nothing can follow one: use a model whose template does, or one turn and no tools"
+            )
+        return tokens[end + 1 :]
+
+    def check_tools(self) -> None:
+        """Raise :class:`ConversationError` if the template cannot say what a tool replied."""
+        if "34" not in self.decode(self.result("34")):
+            raise ConversationError(
+                f"{self._template} leaves out what tools reply (messages of the role 'tool'): use a model whose "
+                "template has them, or a task without tools"
+            )
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Tokens of a text; ``special`` adds what the tokeniser begins a text with."""
@@ -69,8 +131,33 @@ class Conversation:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens without the end that an answer may have."""
-        kept = tokens[:-1] if tokens and tokens[-1] == self.end else tokens
-        return str(self.tokenizer.decode(kept, skip_special_tokens=False))
+        kept = tokens[:-1] if tokens and tokens[-1] in self.stops else tokens
+        text = self.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def _end(self) -> int:
+        if self.tokenizer.chat_template is not None:
+            messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": ANSWER}]
+            tokens = self.encode(self._render(messages).partition(ANSWER)[2])
+            if (end := self._first_special(tokens)) is not None:
+                return tokens[end]
+        return int(self.tokenizer.eos_token_id)
+
+    def _first_special(self, tokens: Sequence[int]) -> int | None:
+        known = self._special - {self.tokenizer.unk_token_id}
+        return next((i for i, token in enumerate(tokens) if token in known), None)
+
+    @property
+    def _template(self) -> str:
+        return f"the chat template of {self.tokenizer.name_or_path or 'the tokeniser'}"
 
     def _render(self, messages: Sequence[Message], *, generate: bool = False) -> str:
-        return str(self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=generate))
+        from jinja2 import TemplateError
+
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=generate)
+            )
+        except TemplateError as error:
+            roles = ", ".join(message["role"] for message in messages)
+            raise ConversationError(f"{self._template} refuses messages of {roles}: {error}") from error

@@ -47,18 +47,22 @@ def hold(
     dialogues = [Dialogue(prompt) for prompt in prompts]
     going = dialogues
     for turn in range(max_turns):
-        # Only the first turn is of one length for all; later ones are cut to what is left to each.
-        left = sampling.max_tokens - min((len(d.tokens) for d in going), default=0)
-        drawn = replace(sampling, max_tokens=left, seed=sampling.seed + turn * 1_000_003)
+        last = tools is None or turn + 1 == max_turns
+        left = tuple(sampling.max_tokens - len(dialogue.tokens) for dialogue in going)
+        drawn = replace(
+            sampling,
+            max_tokens=max(left, default=sampling.max_tokens),
+            limits=left,
+            seed=sampling.seed + turn * 1_000_003,
+            continued=not last,
+        )
         for dialogue, completion in zip(going, engine.generate([d.sequence for d in going], drawn), strict=True):
-            room = sampling.max_tokens - len(dialogue.tokens)
-            tokens = completion.tokens[:room]
-            dialogue.finished = completion.finished and len(tokens) == len(completion.tokens)
-            dialogue.tokens += tokens
-            dialogue.chosen += [True] * len(tokens)
-            dialogue.log_probs += completion.log_probs[:room]
-            dialogue.answer = conversation.decode(tokens)
-        if tools is None or turn + 1 == max_turns:
+            dialogue.finished = completion.finished
+            dialogue.tokens += completion.tokens
+            dialogue.chosen += [True] * len(completion.tokens)
+            dialogue.log_probs += completion.log_probs
+            dialogue.answer = conversation.decode(completion.tokens)
+        if tools is None or last:
             break
         going = [d for d in going if d.finished and _reply(d, tools, conversation, sampling.max_tokens)]
         if not going:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .conversation import Conversation
 from .options import LanguageOptions, LoraOptions, TinyModel
 
 STATISTICS = ("reward_mean", "reward_std")
@@ -141,6 +142,14 @@ def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: An
     save_model(model, tokenizer, folder)
 
 
+def stop_tokens(model: Any) -> tuple[int, ...]:
+    """Every token that ends an answer by the configurations of a model; none of a reward model's."""
+    config = getattr(model, "generation_config", None)
+    found = () if config is None else (config.eos_token_id, model.config.eos_token_id)
+    lists = [tokens if isinstance(tokens, list | tuple) else [tokens] for tokens in found if tokens is not None]
+    return tuple(dict.fromkeys(token for tokens in lists for token in tokens))
+
+
 def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any) -> Any:
     low = options.lora is not None and options.dtype == "bfloat16"
     try:
@@ -199,6 +208,9 @@ def _prepared(model: Any, options: LanguageOptions, tokenizer: Any, seed: int) -
             config.pad_token_id = tokenizer.pad_token_id
             if config.eos_token_id is None:
                 config.eos_token_id = tokenizer.eos_token_id
+    if getattr(model, "generation_config", None) is not None:
+        stops = Conversation(tokenizer, stops=stop_tokens(model)).stops
+        model.generation_config.eos_token_id = list(stops) if len(stops) > 1 else stops[0]
     if options.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model if options.lora is None else add_lora(model, options.lora, seed=seed)

@@ -23,6 +23,19 @@ class Sampling:
     """Tokens that end an answer; they belong to it."""
     seed: int = 0
     """Two calls with equal seeds, prompts and weights draw the same tokens."""
+    limits: tuple[int, ...] = ()
+    """Most tokens of each prompt's answer, where they differ: ``max_tokens`` is the largest of them."""
+    continued: bool = False
+    """The next call goes on from these answers, with the same weights: what is computed of them is kept for it."""
+
+    def limits_of(self, prompts: Sequence[object]) -> tuple[int, ...]:
+        """Most tokens of each prompt's answer; ValueError where ``limits`` are not those of these prompts."""
+        limits = self.limits or (self.max_tokens,) * len(prompts)
+        if len(limits) != len(prompts) or any(not 1 <= limit <= self.max_tokens for limit in limits):
+            raise ValueError(
+                f"limits {limits} of {len(prompts)} prompts: give one for each, from 1 to max_tokens={self.max_tokens}"
+            )
+        return limits
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
     make_start(config, run)
     model, tokenizer = open_start(config, run)
     agent = config.agent
-    task, conversation = _texts(config, tokenizer)
+    task, conversation = _texts(config, tokenizer, model)
     given: dict[str, Any] = {"seed": config.seed, "total_steps": config.total_steps}
     data: Any
     if isinstance(agent, SFTConfig):
@@ -101,7 +101,7 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
         temperature=options.temperature,
         top_p=options.top_p,
         top_k=options.top_k,
-        stop_tokens=(conversation.end,),
+        stop_tokens=conversation.stops,
     )
 
     def judge(
@@ -113,10 +113,10 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
     return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, tools=_tools(task))
 
 
-def _texts(config: TrainConfig, tokenizer: Any) -> tuple[LanguageTask, Conversation]:
+def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
     """The task as it is learnt, and how its texts become tokens."""
     task = language_task(config)
-    conversation = converse(task, tokenizer)
+    conversation = converse(task, tokenizer, model)
     return fitting(task, conversation), conversation
 
 
@@ -141,7 +141,7 @@ def _world(
 def _world_elsewhere(config: TrainConfig, path: Path) -> TextWorld:
     """The world of a process that only samples, with weights of its own."""
     model, tokenizer = open_start(config, RunFolder.open(path), adapters=False)
-    task, conversation = _texts(config, tokenizer)
+    task, conversation = _texts(config, tokenizer, model)
     engine = make_engine(options_of(config), model, tokenizer, _probes(task, conversation))
     return text_world(config, task, conversation, _Elsewhere(model, engine))
 

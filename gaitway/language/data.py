@@ -8,6 +8,7 @@ from typing import Any
 
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import TextDemonstrations, TextFeedback, TextPreferences
+from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
 from gaitway_tasks.language.tasks import offers
@@ -54,10 +55,16 @@ class Fitting:
         return True
 
 
-def converse(task: LanguageTask, tokenizer: Any) -> Conversation:
-    """How the texts of a task become tokens: what its system prompt says, and how its tools are called."""
+def converse(task: LanguageTask, tokenizer: Any, model: Any = None) -> Conversation:
+    """How the texts of a task become tokens: what its system prompt says, and how its tools are called.
+
+    ``model`` says by its configuration what else ends its answers.
+    """
     told = [text for text in (task.system_prompt, tool_prompt(task.tools) if task.tools else "") if text]
-    return Conversation(tokenizer, "\n\n".join(told))
+    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model))
+    if task.tools:
+        conversation.check_tools()
+    return conversation
 
 
 def fitting(task: LanguageTask, conversation: Conversation) -> LanguageTask:

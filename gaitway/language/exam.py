@@ -49,7 +49,7 @@ def hold_exam(
     config = exam_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
     asked = language_task(config)
-    conversation = converse(asked, loaded.tokenizer)
+    conversation = converse(asked, loaded.tokenizer, loaded.model)
     asked = fitting(asked, conversation)
     if not asked.rewards:
         raise ConfigError(

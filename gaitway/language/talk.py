@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from gaitway_language.conversation import Conversation
+from gaitway_language.model import stop_tokens
 
 from ..errors import UserError
 from .models import load_writer
@@ -35,7 +36,7 @@ class Talk:
         task = loaded.task
         if system is None:
             system = task.system_prompt if task else ""
-        self.conversation = Conversation(loaded.tokenizer, system)
+        self.conversation = Conversation(loaded.tokenizer, system, stop_tokens(loaded.model))
         self.max_tokens = max_tokens or (task.max_completion_tokens if task else MAX_TOKENS)
         self.alone = alone or is_tiny(source)  # those have only ever seen first messages
         self.messages: list[dict[str, str]] = []
@@ -66,7 +67,7 @@ class Talk:
                     prompt,
                     attention_mask=torch.ones_like(prompt),
                     max_new_tokens=min(self.max_tokens, room),
-                    eos_token_id=self.conversation.end,
+                    eos_token_id=list(self.conversation.stops),
                     pad_token_id=tokenizer.pad_token_id,
                     streamer=streamer,
                     **sampling,

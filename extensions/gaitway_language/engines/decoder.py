@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
+
+Past = Sequence[Tensor | None]
+"""Keys and values of the beginnings of prompts, where they are known."""
 
 
 class Session(Protocol):
@@ -24,14 +27,21 @@ class Session(Protocol):
         """Drop the rows where ``alive`` (B,) is False; return which of the old rows the new ones were, shape (B',)."""
         ...
 
+    def past(self, row: int) -> Tensor | None:
+        """Keys and values of what a row has read, shape (layers, 2, KV, length, size), if ``start`` takes such."""
+        ...
+
 
 class Decoder(Protocol):
     def load(self, parameters: Mapping[str, Tensor]) -> None:
         """Take new weights, named as in the model's ``state_dict``."""
         ...
 
-    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int) -> Session:
-        """Read prompts (U, S), padded on the left, and continue the u-th ``counts[u]`` times, ``room`` tokens each."""
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
+        """Read prompts (U, S), padded on the left, and continue the u-th ``counts[u]`` times, ``room`` tokens each.
+
+        Where there is a ``past`` of the beginning of a prompt, only what follows needs to be read.
+        """
         ...
 
     def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -52,7 +62,7 @@ class ModuleDecoder:
                 if name in parameters:
                     tensor.copy_(parameters[name])
 
-    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int) -> Session:
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
         return _ModuleSession(self.model, tokens, lengths, counts)
 
     def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -85,6 +95,9 @@ class _ModuleSession:
         self.cache.batch_select_indices(rows)
         self.lengths, self.logits = self.lengths[rows], self.logits[rows]
         return rows
+
+    def past(self, row: int) -> None:
+        """Caches of transformers have many forms."""
 
 
 def _places(width: int, lengths: Tensor) -> dict[str, Tensor]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def check_prompts(
-    prompts: Sequence[Sequence[int]], max_tokens: int, *, vocabulary: int, positions: int | None = None
+    prompts: Sequence[Sequence[int]], limits: Sequence[int], *, vocabulary: int, positions: int | None = None
 ) -> None:
     """ValueError for a prompt that is empty, not of this vocabulary, or too long for ``positions`` with its answer."""
-    for row, prompt in enumerate(prompts):
+    for row, (prompt, max_tokens) in enumerate(zip(prompts, limits, strict=True)):
         if not prompt:
             raise ValueError(f"prompt {row} has no tokens: there is nothing to continue")
         if not 0 <= min(prompt) <= max(prompt) < vocabulary:

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .decoder import Past
+
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
 ROPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that do not depend on the length of the text."""
@@ -110,36 +112,45 @@ class LlamaDecoder:
             for name, place in self._places.items():
                 place.copy_(parameters[name])
 
-    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int) -> LlamaSession:
-        return LlamaSession(self, tokens, lengths, counts, room)
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> LlamaSession:
+        return LlamaSession(self, tokens, lengths, counts, room, past)
 
     def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return F.linear(self.read(tokens, lengths)[0], self.head)
+        return F.linear(self.read(tokens, lengths, [None] * len(tokens))[0], self.head)
 
-    def read(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Last states (U, S, D) of sequences padded on the left, and the cache (layers, 2, U, KV, S, size) of them."""
+    def read(self, tokens: Tensor, lengths: Tensor, past: Past) -> tuple[Tensor, Tensor]:
+        """Last states (U, N, D) of sequences padded on the left, and the cache (layers, 2, U, KV, S, size) of them.
+
+        As many of the last tokens are read, N, as the sequence of which the least is known in ``past`` needs.
+        """
         rows, width = tokens.shape
-        cos, sin = self.turns(width)
-        mask = None
-        if int(lengths.min()) < width:
-            column = torch.arange(width, device=tokens.device)
-            before = width - lengths
-            mask = (column <= column[:, None]) & (column >= before[:, None, None])
-            mask = (mask | torch.eye(width, dtype=torch.bool, device=tokens.device))[:, None]
-            place = (column - before[:, None]).clamp(min=0)
-            cos, sin = cos[place][:, None], sin[place][:, None]
+        begins = (width - lengths).tolist()
+        known = min(begin + (0 if its is None else its.shape[3]) for begin, its in zip(begins, past, strict=True))
         cache = torch.empty(
             (len(self.layers), 2, rows, self.kv_heads, width, self.size), dtype=self.dtype, device=self.device
         )
+        for row, (begin, its) in enumerate(zip(begins, past, strict=True) if known else ()):
+            cache[:, :, row, :, : min(begin, known)] = 0.0  # not read, and 0 times what memory held may be NaN
+            if its is not None and begin < known:
+                cache[:, :, row, :, begin:known] = its[:, :, :, : known - begin]
+        cos, sin = self.turns(width)
+        mask = None
+        if known or max(begins):
+            column = torch.arange(width, device=tokens.device)
+            before = width - lengths
+            mask = (column <= column[known:, None]) & (column >= before[:, None, None])
+            mask = (mask | (column == column[known:, None]))[:, None]
+            place = (column[known:] - before[:, None]).clamp(min=0)
+            cos, sin = cos[place][:, None], sin[place][:, None]
 
         def attend(index: int, queries: Tensor, keys_values: Tensor) -> Tensor:
-            cache[index] = keys_values.unflatten(1, (2, -1)).transpose(0, 1)
+            cache[index, :, :, :, known:] = keys_values.unflatten(1, (2, -1)).transpose(0, 1)
             keys, values = cache[index]
             return F.scaled_dot_product_attention(
                 queries, keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=True
             )
 
-        return self._forward(tokens, cos, sin, attend), cache
+        return self._forward(tokens[:, known:], cos, sin, attend), cache
 
     def turns(self, width: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the rotary embedding at the first positions, shape (width, size) each."""
@@ -182,7 +193,7 @@ class LlamaDecoder:
 class LlamaSession:
     """Rows 0 .. n of one preallocated cache; a row that is done has its place taken by one from the end."""
 
-    def __init__(self, decoder: LlamaDecoder, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int):
+    def __init__(self, decoder: LlamaDecoder, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past):
         self.decoder = decoder
         self.width = tokens.shape[1]
         total = int(counts.sum())
@@ -196,7 +207,8 @@ class LlamaSession:
         step = max(1, PROMPT_TOKENS // self.width)
         last = []
         for first in range(0, len(tokens), step):
-            states, cache = decoder.read(tokens[first : first + step], lengths[first : first + step])
+            part = slice(first, first + step)
+            states, cache = decoder.read(tokens[part], lengths[part], past[part])
             mine = ((owner >= first) & (owner < first + step)).nonzero()[:, 0]
             self.cache[:, :, mine[0] : mine[-1] + 1, :, : self.width] = cache[:, :, owner[mine] - first]
             last.append(states[:, -1])
@@ -240,3 +252,6 @@ class LlamaSession:
         if self.mask is not None:
             self.mask = self.mask[rows]
         return rows
+
+    def past(self, row: int) -> Tensor:
+        return self.cache[:, :, row, :, int(self.before[row]) : self.width].clone()

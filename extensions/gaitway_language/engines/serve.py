@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _generate(self) -> Any:
         request = json.loads(self._body())
         settings = request["sampling"]
-        sampling = Sampling(**settings | {"stop_tokens": tuple(settings["stop_tokens"])})
+        sampling = Sampling(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
         return [asdict(completion) for completion in self.server.engine.generate(request["prompts"], sampling)]
 
     def _score(self) -> Any:

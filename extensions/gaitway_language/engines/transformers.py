@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,8 @@ class TransformersEngine:
         self.positions: int | None = getattr(base.config, "max_position_embeddings", None)
         self.device = next(model.parameters()).device
         self._live = None if copied else model
+        self._kept: dict[tuple[int, ...], Tensor] = {}
+        """Keys and values of the last call's sequences, if the next one goes on from them."""
         self.decoder = self._decoder(model, dtype)
 
     def _decoder(self, model: Any, dtype: torch.dtype | None) -> Decoder:
@@ -60,15 +62,18 @@ class TransformersEngine:
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
-        check_prompts(prompts, sampling.max_tokens, vocabulary=self.vocabulary, positions=self.positions)
+        limits = sampling.limits_of(prompts)
+        check_prompts(prompts, limits, vocabulary=self.vocabulary, positions=self.positions)
         random = keys(prompts, sampling.seed)
+        past, self._kept = self._kept, {}
         # Rows that share a prompt become neighbours, and batches hold prompts of about the same length.
         order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), tuple(prompts[i])))
         found: dict[int, Completion] = {}
         with self._evaluating():
             for first in range(0, len(order), self.batch_size):
                 rows = order[first : first + self.batch_size]
-                found |= zip(rows, self._batch([prompts[i] for i in rows], random[rows], sampling), strict=True)
+                part, room = [prompts[i] for i in rows], [limits[i] for i in rows]
+                found |= zip(rows, self._batch(part, room, random[rows], sampling, past), strict=True)
         return [found[i] for i in range(len(prompts))]
 
     @contextmanager
@@ -83,30 +88,43 @@ class TransformersEngine:
             if self._live is not None:
                 self._live.train(training)
 
-    def _batch(self, prompts: Sequence[Sequence[int]], random: Tensor, sampling: Sampling) -> list[Completion]:
-        device = self.device
+    def _batch(
+        self,
+        prompts: Sequence[Sequence[int]],
+        limits: Sequence[int],
+        random: Tensor,
+        sampling: Sampling,
+        past: Mapping[tuple[int, ...], Tensor],
+    ) -> list[Completion]:
+        device, longest = self.device, max(limits)
         distinct: dict[tuple[int, ...], int] = {}
         for prompt in map(tuple, prompts):
             distinct[prompt] = distinct.get(prompt, 0) + 1
         counts = torch.tensor(list(distinct.values()), device=device)
         tokens, lengths = padded(list(distinct), self.pad_token, device)
-        session = self.decoder.start(tokens, lengths, counts, sampling.max_tokens)
+        session = self.decoder.start(tokens, lengths, counts, longest, [_beginning(p, past) for p in distinct])
         stops = torch.tensor(sampling.stop_tokens, dtype=torch.int64, device=device)
         rows, random = torch.arange(len(prompts), device=device), random.to(device)
         alive = torch.ones(len(prompts), dtype=torch.bool, device=device)
-        drawn = torch.full((sampling.max_tokens, len(prompts)), self.pad_token, device=device)
-        log_probs = torch.zeros((sampling.max_tokens, len(prompts)), device=device)
+        drawn = torch.full((longest, len(prompts)), self.pad_token, device=device)
+        log_probs = torch.zeros((longest, len(prompts)), device=device)
+        room, full = torch.tensor(limits, device=device), set(limits)
+        read: dict[int, Tensor | None] = {}
         # Asking a GPU whether rows have ended waits for it: there, not at every token.
         patience = 1 if device.type == "cpu" else 8
-        for position in range(sampling.max_tokens):
+        for position in range(longest):
             chosen, said = draw(session.logits, uniform(random, position), sampling)
             drawn[position, rows], log_probs[position, rows] = chosen, said
             alive &= ~torch.isin(chosen, stops)
-            if position + 1 == sampling.max_tokens:
+            if position + 1 == longest:
                 break
-            if position % patience == 0 and not bool(alive.all()):
+            if position + 1 in full:
+                alive &= room[rows] > position + 1
+            if (position % patience == 0 or position + 1 in full) and not bool(alive.all()):
                 if not bool(alive.any()):
                     break
+                if sampling.continued:
+                    read |= {int(rows[i]): session.past(int(i)) for i in (~alive).nonzero()[:, 0]}
                 kept = session.keep(alive)
                 rows, random, alive, chosen = rows[kept], random[kept], alive[kept], chosen[kept]
             session.step(chosen)
@@ -114,12 +132,19 @@ class TransformersEngine:
             raise FloatingPointError(
                 "the model's logits are not finite: its training has diverged, or dtype cannot hold its activations"
             )
-        return _completions(drawn.T.cpu(), log_probs.T.cpu(), stops.cpu())
+        found = _completions(drawn.T.cpu(), log_probs.T.cpu(), stops.cpu(), limits)
+        if sampling.continued:
+            read |= {int(row): session.past(i) for i, row in enumerate(rows)}
+            for row, its in read.items():
+                if its is not None:
+                    sequence = (*prompts[row], *found[row].tokens)
+                    self._kept[sequence] = its[:, :, :, : len(sequence) - 1]
+        return found
 
     @torch.inference_mode()
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
-        check_prompts(sequences, 0, vocabulary=self.vocabulary, positions=self.positions)
+        check_prompts(sequences, [0] * len(sequences), vocabulary=self.vocabulary, positions=self.positions)
         found = []
         step = max(1, LOGITS // (max(map(len, sequences), default=1) * self.vocabulary))
         with self._evaluating():
@@ -133,6 +158,7 @@ class TransformersEngine:
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy new weights; of the model itself (``copied=False``) there is nothing to copy."""
+        self._kept = {}
         if self.copied:
             self.decoder.load(dict(parameters))
 
@@ -147,11 +173,18 @@ def padded(sequences: Sequence[Sequence[int]], pad: int, device: torch.device) -
     return torch.tensor(rows, device=device), torch.tensor([len(s) for s in sequences], device=device)
 
 
-def _completions(drawn: Tensor, log_probs: Tensor, stops: Tensor) -> list[Completion]:
-    """Each row of tokens (B, T) up to and with its first stop token."""
-    ends = torch.isin(drawn, stops)
+def _beginning(prompt: tuple[int, ...], past: Mapping[tuple[int, ...], Tensor]) -> Tensor | None:
+    """The past of the longest sequence that a prompt begins with."""
+    lengths = sorted({len(sequence) for sequence in past}, reverse=True)
+    return next((past[prompt[:length]] for length in lengths if prompt[:length] in past), None)
+
+
+def _completions(drawn: Tensor, log_probs: Tensor, stops: Tensor, limits: Sequence[int]) -> list[Completion]:
+    """Each row of tokens (B, T) up to its limit, or up to and with its first stop token."""
+    room = torch.tensor(limits)
+    ends = torch.isin(drawn, stops) & (torch.arange(drawn.shape[1]) < room[:, None])
     finished = ends.any(1).tolist()
-    lengths = torch.where(ends.any(1), ends.int().argmax(1) + 1, drawn.shape[1]).tolist()
+    lengths = torch.where(ends.any(1), ends.int().argmax(1) + 1, room).tolist()
     return [
         Completion(tokens=tokens[:length], log_probs=said[:length], finished=done)
         for tokens, said, length, done in zip(drawn.tolist(), log_probs.tolist(), lengths, finished, strict=True)

@@ -45,7 +45,9 @@ class VLLMEngine:
         """``settings`` of ``vllm.LLM`` go before those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
-        self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False)
+        # What ends an answer is said in every call, and the model's own configuration has no say beside it.
+        self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False, ignore_eos=True)
+        self._continued = False
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         positions = getattr(base.config, "max_position_embeddings", None)
         where: dict[str, Any] = {"enforce_eager": True} if on_cpu else {"gpu_memory_utilization": gpu_memory}
@@ -71,23 +73,29 @@ class VLLMEngine:
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
-        check_prompts(prompts, sampling.max_tokens, vocabulary=self.vocabulary, positions=self.positions)
-        settings = self._sampling(
-            max_tokens=sampling.max_tokens,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            stop_token_ids=list(sampling.stop_tokens),
-            logprobs=0,
-        )
-        self.llm.reset_prefix_cache()
+        limits = sampling.limits_of(prompts)
+        check_prompts(prompts, limits, vocabulary=self.vocabulary, positions=self.positions)
+        settings = [
+            self._sampling(
+                max_tokens=limit,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+                stop_token_ids=list(sampling.stop_tokens),
+                logprobs=0,
+            )
+            for limit in limits
+        ]
+        if not self._continued:
+            self.llm.reset_prefix_cache()
+        self._continued = sampling.continued
         with _seeded(sampling.seed):
             outputs = self._ask(prompts, settings)
         return [_completion(output.outputs[0]) for output in outputs]
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
-        check_prompts(sequences, 1, vocabulary=self.vocabulary, positions=self.positions)
+        check_prompts(sequences, [1] * len(sequences), vocabulary=self.vocabulary, positions=self.positions)
         outputs = self._ask(sequences, self._sampling(max_tokens=1, prompt_logprobs=0))
         return [
             [said[token].logprob for said, token in zip(output.prompt_logprobs[1:], sequence[1:], strict=True)]
@@ -101,6 +109,7 @@ class VLLMEngine:
         """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
         self.llm.apply_model(partial(_load, parameters=parameters))
         self.llm.reset_prefix_cache()
+        self._continued = False
 
     def close(self) -> None:
         """Give back vLLM's memory; the engine is of no use afterwards."""

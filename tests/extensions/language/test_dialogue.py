@@ -5,7 +5,10 @@ from gaitway_language.dialogue import hold
 from gaitway_language.rollout import Completion, Sampling
 from gaitway_language.tokenizer import build_tokenizer
 
+from .test_conversation import REWRITING, TEXTS
+
 CALL, DONE = "call 3", "it is 34."
+THOUGHT = f"<think>34</think>{CALL}"
 
 
 class Reciter:
@@ -19,13 +22,13 @@ class Reciter:
         line, answers = self.lines.pop(0), []
         for i, _ in enumerate(prompts):
             tokens = self.conversation.answer(line[i] if isinstance(line, list) else line)
-            kept = tokens[: sampling.max_tokens]
+            kept = tokens[: sampling.limits_of(prompts)[i]]
             answers.append(Completion(kept, [-0.5] * len(kept), finished=len(kept) == len(tokens)))
         return answers
 
 
 def tools(text):
-    return "34" if text.startswith("call") else None
+    return "34" if "call" in text else None
 
 
 def setup(*lines, texts=("how many? call 3 it is 34.",)):
@@ -42,6 +45,17 @@ def test_what_a_tool_wrote_is_not_the_models_choice():
     assert found.log_probs == [-0.5 if chosen else 0.0 for chosen in found.chosen]
     assert found.finished and found.answer == DONE
     assert engine.asked[1][0] == [prompt + call + result]  # the second turn sees the first and the reply
+
+
+def test_a_template_that_rewrites_earlier_turns_changes_nothing_that_was_said():
+    """What is trained on is what the model saw as it chose each token."""
+    conversation, engine, prompt = setup(THOUGHT, DONE, texts=[f"{THOUGHT} {DONE} how many?", *TEXTS])
+    conversation.tokenizer.chat_template = REWRITING
+    conversation = engine.conversation = Conversation(conversation.tokenizer)
+    call = conversation.answer(THOUGHT)
+    (found,) = hold([prompt], engine, Sampling(max_tokens=99), conversation, tools=tools, max_turns=2)
+    assert found.tokens == call + conversation.result("34") + conversation.answer(DONE)
+    assert engine.asked[1][0] == [found.sequence[: -len(conversation.answer(DONE))]]
 
 
 def test_dialogues_end_one_by_one():
@@ -71,6 +85,21 @@ def test_the_budget_is_that_of_the_whole_dialogue():
     spent = len(conversation.answer(CALL) + conversation.result("34"))
     (found,) = hold([prompt], engine, Sampling(max_tokens=spent + 2), conversation, tools=tools, max_turns=3)
     assert len(found.tokens) == spent + 2 and not found.finished
+
+
+def test_each_answer_has_the_room_that_its_dialogue_has_left():
+    conversation, engine, prompt = setup([CALL, f"{CALL} {CALL}"], DONE)
+    found = hold([prompt, prompt], engine, Sampling(max_tokens=12), conversation, tools=tools, max_turns=2)
+    spent = [len(conversation.answer(line) + conversation.result("34")) for line in (CALL, f"{CALL} {CALL}")]
+    assert engine.asked[1][1].limits == (12 - spent[0], 12 - spent[1])
+    assert [len(dialogue.tokens) for dialogue in found] == [spent[0] + len(conversation.answer(DONE)), 12]
+    assert [dialogue.finished for dialogue in found] == [True, False]
+
+
+def test_only_a_call_that_another_follows_keeps_what_it_computed():
+    conversation, engine, prompt = setup(CALL, CALL)
+    hold([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=2)
+    assert [sampling.continued for _, sampling in engine.asked] == [True, False]
 
 
 def test_turns_draw_different_random_numbers():

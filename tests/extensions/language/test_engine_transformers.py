@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -103,6 +104,72 @@ def test_an_answer_ends_with_its_first_stop_token():
         assert completion.finished == (completion.tokens[-1] in (2, 6))
         assert completion.finished or len(completion.tokens) == 12
         assert len(completion.tokens) == len(completion.log_probs)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gpt2"])
+def test_answers_have_limits_of_their_own(name):
+    """Also one that leaves no room beside the longest of the others: the model sees 64."""
+    whole = engine(make(name)).generate(PROMPTS, replace(SAMPLING, stop_tokens=()))
+    prompts, limits = [*PROMPTS, [4] * 62], (3, 12, 1, 7, 12, 2)
+    found = engine(make(name)).generate(prompts, replace(SAMPLING, stop_tokens=(), limits=limits))
+    for completion, limit, long in zip(found, limits, whole, strict=False):
+        assert completion.tokens == long.tokens[:limit] and not completion.finished
+        assert completion.log_probs == pytest.approx(long.log_probs[:limit], abs=1e-5)
+    assert len(found[5].tokens) == len(found[5].log_probs) == 2
+    for bad in ((1, 2), (13,) * 5, (0,) * 5):
+        with pytest.raises(ValueError, match=r"limits .* of 5 prompts"):
+            engine().generate(PROMPTS, replace(SAMPLING, limits=bad))
+
+
+class Counted:
+    """A decoder that counts the tokens of prompts it reads."""
+
+    def __init__(self, one):
+        self.read = 0
+        forward = one.decoder._forward
+
+        def counting(tokens, *others):
+            self.read += tokens.numel() if tokens.shape[1] > 1 else 0
+            return forward(tokens, *others)
+
+        one.decoder._forward = counting
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama-yarn"])
+def test_a_further_turn_reads_only_what_is_new(name):
+    """The prompt and the answer before it are known, all but the answer's last token, which was drawn and not read."""
+    model = make(name)
+    one, fresh = engine(model, batch_size=20), engine(model, batch_size=20)
+    prompts = PROMPTS * 8
+    answers = one.generate(prompts, replace(SAMPLING, continued=True))
+    replies = [[10 + i % 5] * (2 + i % 3) for i in range(len(prompts))]
+    turn = [prompt + said.tokens + reply for prompt, said, reply in zip(prompts, answers, replies, strict=True)]
+    counts = Counted(one), Counted(fresh)
+    second = replace(SAMPLING, seed=4, continued=True)
+    found, expected = one.generate(turn, second), fresh.generate(turn, second)
+    assert [c.tokens for c in found] == [c.tokens for c in expected]
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-5)
+    assert counts[0].read == (4 + 1) * len(turn) < counts[1].read / 2  # the longest reply, and that last token
+    third = [prompt + said.tokens + [3] for prompt, said in zip(turn, found, strict=True)]
+    for engine_of, count in zip((one, fresh), counts, strict=True):
+        count.read = 0
+        engine_of.generate(third, SAMPLING)
+    assert counts[0].read == counts[1].read == 2 * len(third)
+    assert not one._kept  # nothing goes on from there
+
+
+def test_new_weights_forget_what_was_read():
+    one, other = engine(), make()
+    answers = one.generate(PROMPTS, replace(SAMPLING, continued=True))
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    one.update(other.state_dict().items())
+    turn = [prompt + said.tokens + [7] for prompt, said in zip(PROMPTS, answers, strict=True)]
+    for prompt, said in zip(turn, one.generate(turn, SAMPLING), strict=True):
+        expected = log_probs(other, prompt + said.tokens)[len(prompt) - 1 :]
+        torch.testing.assert_close(torch.tensor(said.log_probs), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("copied", [True, False])

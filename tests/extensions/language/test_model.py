@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from gaitway_language.model import (
     load_reward_model,
     save_model,
     save_reward_model,
+    stop_tokens,
 )
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer
@@ -60,6 +62,20 @@ def test_a_folder_is_transformers_own(tokenizer, folder):
     assert torch.equal(logits(ours), logits(AutoModelForCausalLM.from_pretrained(folder)))
     assert torch.equal(logits(ours), logits(build_model(SIZES, tokenizer, 3)))
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("lora", [None, LoraOptions(rank=2)], ids=["", "adapters"])
+def test_every_token_that_ends_an_answer_is_kept(tokenizer, folder, tmp_path, lora):
+    """Those of the model's files, the tokeniser's and the chat template's; also by those who run what is exported."""
+    from transformers import GenerationConfig
+
+    shutil.copytree(folder, tmp_path / "model")
+    GenerationConfig(eos_token_id=[7, 9]).save_pretrained(tmp_path / "model")
+    model = load_model(options(tmp_path / "model", lora=lora), tokenizer)
+    assert stop_tokens(model) == (tokenizer.eos_token_id, 7, 9)
+    save_model(model, tokenizer, tmp_path / "out")
+    assert GenerationConfig.from_pretrained(tmp_path / "out").eos_token_id == [tokenizer.eos_token_id, 7, 9]
+    assert stop_tokens(load_model(options(tmp_path / "out"), tokenizer)) == (tokenizer.eos_token_id, 7, 9)
 
 
 def test_adapters_alone_learn_and_are_merged_when_saved(tokenizer, folder, tmp_path):

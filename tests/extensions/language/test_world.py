@@ -1,6 +1,7 @@
 """The text world: prompts in order, answers with their rewards in tensors, and an engine that follows."""
 
 import functools
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -45,7 +46,7 @@ def make_world(tokenizer, seed=0, task=TASK, model=None, **sampling) -> TokenWor
         task,
         conversation,
         TransformersEngine(model or make_model(tokenizer), pad_token=tokenizer.pad_token_id),
-        Sampling(**{"max_tokens": 12, "stop_tokens": (conversation.end,), **sampling}),
+        Sampling(**{"max_tokens": 12, "stop_tokens": conversation.stops, **sampling}),
         functools.partial(score, task),
         seed=seed,
     )
@@ -122,6 +123,19 @@ def test_a_reward_may_have_no_opinion(tokenizer):
     assert rollout.parts["even"].isnan().tolist() == [False, True, False, True]
     assert not rollout.rewards.isnan().any()
     assert rollout.rewards[0] >= 2.0 * rollout.parts["even"][0]
+
+
+def test_a_dialogue_of_many_turns_stays_within_what_the_model_sees(tokenizer):
+    """Also where one has little room left and another, beside it, has much."""
+    model, prompt = make_model(tokenizer), Conversation(tokenizer).prompt(TASK.source.rows("train")[0]["prompt"])
+    model.config.max_position_embeddings = len(prompt) + 40
+    task = TASK.replace(tools=("calculator",), max_turns=8, max_completion_tokens=40)
+    world = make_world(tokenizer, task=task, model=model, max_tokens=40, stop_tokens=tuple(range(1, 40)))
+    world._stream, world.tools = itertools.repeat(TASK.source.rows("train")[0]), lambda answer: "3"
+    rollout = world.sample(1, 16)
+    said = rollout.lengths - len(prompt)
+    assert int(said.max()) == 40 and int(said.min()) < 40  # a reply would not have fitted
+    assert not rollout.finished.any()
 
 
 def test_a_prompt_that_is_too_long_is_refused(tokenizer):

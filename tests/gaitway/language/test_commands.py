@@ -105,6 +105,37 @@ def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
     assert ours(["chat", grpo, "--max-tokens", "6"], capsys)[1] == out.splitlines(keepends=True)[0]
 
 
+def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_path):
+    """A model of several such tokens, as its generation config has them: in training and as it talks."""
+    from gaitway_language.model import build_model, load_model, save_model
+    from gaitway_language.options import LanguageOptions, TinyModel
+    from gaitway_language.tokenizer import build_tokenizer
+    from transformers import GenerationConfig
+
+    from gaitway.language.build import text_world
+    from gaitway.language.data import converse
+    from gaitway.language.exam import exam_config
+    from gaitway.language.talk import Talk
+
+    tokenizer = build_tokenizer(["how many cups ? one two three four five"])
+    sizes = TinyModel(hidden_size=16, heads=2, layers=1, intermediate_size=16)
+    counting = build_model(sizes, tokenizer, 0)  # says the token three after the last one
+    counting.config.tie_word_embeddings = False
+    embeddings = counting.model.embed_tokens.weight.data.mul_(50.0)
+    counting.lm_head.weight = torch.nn.Parameter(embeddings.roll(3, 0))
+    save_model(counting, tokenizer, tmp_path / "model")
+    said = "".join(Talk(str(tmp_path / "model"), max_tokens=4).say("how many cups ?"))
+    first, *rest = tokenizer.encode(said, add_special_tokens=False)
+    assert len(rest) == 3
+    GenerationConfig(eos_token_id=[first, 5]).save_pretrained(tmp_path / "model")
+    short = "".join(Talk(str(tmp_path / "model"), max_tokens=4).say("how many cups ?"))
+    assert tokenizer.encode(short, add_special_tokens=False) == [first]
+    config = exam_config(str(tmp_path / "model"), "arithmetic", [], "transformers")
+    model = load_model(LanguageOptions(model=str(tmp_path / "model")), tokenizer)
+    world = text_world(config, config.task, converse(config.task, tokenizer, model), None)
+    assert world.sampling.stop_tokens == (tokenizer.eos_token_id, first, 5)
+
+
 def test_export_is_a_plain_folder(grpo, tmp_path, capsys):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

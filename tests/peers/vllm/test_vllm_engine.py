@@ -1,5 +1,7 @@
 """vLLM in this process: it draws from the model's distribution, says so, and follows every update."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from gaitway_language.engines.transformers import TransformersEngine
@@ -16,6 +18,7 @@ SAMPLING = Sampling(max_tokens=16, stop_tokens=(2, 6, 9), seed=3)
 def both(request):
     """A model and vLLM with its weights, in float32."""
     model = make(tied=request.param)
+    model.config.eos_token_id = 5
     engine = VLLMEngine(model, batch_size=64)
     yield model, engine
     engine.close()
@@ -60,6 +63,23 @@ def test_an_answer_ends_with_its_first_stop_token(pair):
         assert not {2, 6, 9} & set(answer.tokens[:-1])
         assert answer.finished == (answer.tokens[-1] in (2, 6, 9))
         assert answer.finished or len(answer.tokens) == 16
+
+
+def test_only_the_tokens_that_were_named_end_an_answer(pair):
+    """Whatever the configuration of the model says."""
+    model, _, engine = pair
+    answers = engine.generate(PROMPTS * 4, Sampling(max_tokens=16))
+    assert any(model.config.eos_token_id in answer.tokens[:-1] for answer in answers)
+    assert all(len(answer.tokens) == 16 and not answer.finished for answer in answers)
+
+
+def test_answers_have_limits_of_their_own(pair):
+    greedy = Sampling(max_tokens=12, temperature=0.0)
+    whole = pair[2].generate(PROMPTS[:3], greedy)
+    found = pair[2].generate(PROMPTS[:3], replace(greedy, limits=(3, 12, 1)))
+    assert [answer.tokens for answer in found] == [
+        answer.tokens[:n] for answer, n in zip(whole, (3, 12, 1), strict=True)
+    ]
 
 
 def test_equal_calls_draw_equal_tokens(pair):
@@ -118,4 +138,25 @@ def test_adapters_are_merged():
     engine = VLLMEngine(model, batch_size=64)
     live = TransformersEngine(model, pad_token=0, copied=False)
     assert VerifiedEngine(engine, live.score, PROMPTS[::4]).verify() < 1e-4
+    engine.close()
+
+
+def test_a_further_turn_reads_only_what_is_new():
+    engine = VLLMEngine(make(), batch_size=64, settings={"block_size": 32})
+    cached, ask = [], engine.llm.generate
+
+    def counted(*given, **settings):
+        outputs = ask(*given, **settings)
+        cached.append(sum(output.num_cached_tokens for output in outputs))
+        return outputs
+
+    engine.llm.generate = counted
+    starts = prompts(4, 60)
+    first = engine.generate(starts, Sampling(max_tokens=9, continued=True))
+    turn = [prompt + said.tokens + [7] for prompt, said in zip(starts, first, strict=True)]
+    engine.generate(turn, Sampling(max_tokens=4, continued=True))
+    engine.update(make(seed=1).state_dict().items())
+    engine.generate(turn, Sampling(max_tokens=4))
+    engine.generate(turn, Sampling(max_tokens=4))
+    assert cached == [0, 4 * 64, 0, 0]  # whole blocks of 32
     engine.close()
