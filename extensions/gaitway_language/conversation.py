@@ -119,7 +119,7 @@ class Conversation:
 
     def check_tools(self) -> None:
         """Raise :class:`ConversationError` if the template cannot say what a tool replied."""
-        if "34" not in self.decode(self.result("34")):
+        if "7" not in self.decode(self.result("7")):
             raise ConversationError(
                 f"{self._template} leaves out what tools reply (messages of the role 'tool'): use a model whose "
                 "template has them, or a task without tools"

@@ -142,6 +142,21 @@ def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: An
     save_model(model, tokenizer, folder)
 
 
+def max_positions(name: str) -> int | None:
+    """Most tokens that a model from a folder or the hub sees; None where its configuration does not say."""
+    from transformers import AutoConfig
+
+    try:
+        config: Any = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"model {name!r} cannot be read: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form, a "
+            "run's folder, or a model's id on the hub and a network"
+        ) from error
+    found: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return found
+
+
 def stop_tokens(model: Any) -> tuple[int, ...]:
     """Every token that ends an answer by the configurations of a model; none of a reward model's."""
     config = getattr(model, "generation_config", None)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_language.conversation import Conversation
 from gaitway_language.memory import available_memory, check_memory, estimate_memory
+from gaitway_language.model import max_positions
+from gaitway_language.options import LanguageOptions
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.tasks import check_task
@@ -44,12 +46,7 @@ def rehearse(config: TrainConfig) -> None:
         _check_run(Path(options.model), config)
     conversation = converse(task, tokenizer_of(config))
     skipped = counts["skipped"] + _check_rows(task, conversation)
-    room = task.max_prompt_tokens + task.max_completion_tokens
-    if options.tiny is not None and room > options.tiny.max_positions:
-        raise ConfigError(
-            f"task.max_prompt_tokens + task.max_completion_tokens = {room} is more than "
-            f"language.tiny.max_positions={options.tiny.max_positions}: raise that, or lower those"
-        )
+    room = _check_room(task, _first(options))
     _ask_rewards(task)
     _check_memory(config, room)
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
@@ -65,15 +62,32 @@ def _check_run(path: Path, config: TrainConfig) -> None:
         raise RunError(f"--model {path}: this run made a reward model, which writes nothing; pass it to --reward-model")
 
 
-def _check_memory(config: TrainConfig, sequence: int) -> None:
-    """Raise ``ModelError`` if the training does not fit into the memory of its device."""
-    agent, options, device = config.agent, options_of(config), find_device(config.device)
+def _first(options: LanguageOptions) -> LanguageOptions:
+    """The same with the folder or hub id of the model that a run began with, in place of the run."""
     while is_run(Path(options.model)):
         start = Path(options.model) / START
         if start.exists():
             options = replace(options, model=str(start))
         else:
             options = replace(options, model=options_of(language_run(Path(options.model)).config()).model)
+    return options
+
+
+def _check_room(task: LanguageTask, options: LanguageOptions) -> int:
+    """The most tokens of a prompt and all turns after it; raises ``ConfigError`` if the model sees fewer."""
+    room = task.max_prompt_tokens + task.max_completion_tokens
+    most = max_positions(options.model) if options.tiny is None else options.tiny.max_positions
+    if most is not None and room > most:
+        what = f"the {most} that {options.model} sees: lower those"
+        if options.tiny is not None:
+            what = f"language.tiny.max_positions={most}: raise that, or lower those"
+        raise ConfigError(f"task.max_prompt_tokens + task.max_completion_tokens = {room} is more than {what}")
+    return room
+
+
+def _check_memory(config: TrainConfig, sequence: int) -> None:
+    """Raise ``ModelError`` if the training does not fit into the memory of its device."""
+    agent, options, device = config.agent, _first(options_of(config)), find_device(config.device)
     if options.tiny is not None:
         return
     needed = estimate_memory(

@@ -68,7 +68,8 @@ class PolicyGradientConfig:
     overlong_end: int | None = None
     """Tokens at which the punishment, growing linearly, reaches 1."""
     kl: KLControlConfig | None = None
-    """Penalty in the reward for leaving the reference; that in the loss is ``optimizer.kl_coefficient``."""
+    """Penalty in the reward for leaving the reference, by the trainer's log-probabilities whatever ``behaviour`` is;
+    that in the loss is ``optimizer.kl_coefficient``."""
     reference_interval: int | None = None
     """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
     reference_rate: float = 0.6

@@ -138,14 +138,16 @@ class PolicyGradientTrainer(SamplingTrainer):
         )
         if not len(batch):
             return batch
-        if cfg.behaviour == "trainer" or cfg.advantage == "gae":
+        own = samples.log_probs
+        if cfg.behaviour == "trainer" or cfg.advantage == "gae" or cfg.kl is not None:
             now = evaluate(self.policy, batch, cfg.optimizer)
+            own = now.log_probs
             batch = batch.replace(values=now.values)
             if cfg.behaviour == "trainer":
-                batch = batch.replace(log_probs=now.log_probs)
+                batch = batch.replace(log_probs=own)
         if self.reference is not None:
             batch = batch.replace(reference=said_by(self.reference, batch, cfg.optimizer))
-        batch = self._with_advantages(batch, samples, self._penalties(batch, metrics))
+        batch = self._with_advantages(batch, samples, self._penalties(batch, own, metrics))
         if cfg.behaviour == "trainer":
             weights, statistics = _weights(cfg, batch, samples, now.entropy)
             metrics |= {f"learn/{name}": value for name, value in statistics.items()}
@@ -157,16 +159,19 @@ class PolicyGradientTrainer(SamplingTrainer):
                 raise NonFiniteError(f"the sampled sequences hold a non-finite value: {name}")
         return batch
 
-    def _penalties(self, batch: Batch, metrics: dict[str, float]) -> Tensor | None:
-        """What each token loses for leaving the reference; the controller learns of it."""
+    def _penalties(self, batch: Batch, own: Tensor, metrics: dict[str, float]) -> Tensor | None:
+        """What each token loses for leaving the reference, by the trainer's ``own`` log-probabilities.
+
+        The engine's would add what it differs by from the trainer. The controller learns of the divergence.
+        """
         if batch.reference is None:
             return None
         assert batch.mask is not None
-        apart = ((batch.log_probs - batch.reference) * batch.mask).sum(1).mean()
+        apart = ((own - batch.reference) * batch.mask).sum(1).mean()
         metrics["rollout/reference_kl"] = float(apart)
         if self.controller is None:
             return None
-        kl = kl_estimate(batch.log_probs, batch.reference, self.controller.config.estimator) * batch.mask
+        kl = kl_estimate(own, batch.reference, self.controller.config.estimator) * batch.mask
         metrics["learn/reference_kl"] = float(masked_mean(kl, None, batch.mask.sum()))
         metrics["learn/kl_coefficient"] = self.controller.coefficient
         penalties = self.controller.coefficient * kl

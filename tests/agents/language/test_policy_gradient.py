@@ -14,7 +14,7 @@ from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.models.token_critic import TokenCritic
 
-from .tiny_models import tiny_lm
+from .tiny_models import Frozen, tiny_lm
 from .token_worlds import WantedToken
 
 QUICK = PolicyGradientConfig(prompts_per_step=4, group_size=4, optimizer=one_step(learning_rate=3e-3))
@@ -213,6 +213,26 @@ def test_weights_correct_an_engine_that_is_not_the_trainer():
     assert weights[(samples.mask - even).bool()] == pytest.approx(1.0, abs=1e-4)
     assert metrics["learn/mismatch_kl"] > 0.01 and 0.0 < metrics["learn/importance_outside"] < 1.0
     assert trainer(replace(QUICK, behaviour="trainer")).iterate().keys() >= {"learn/mismatch_kl"}
+
+
+@pytest.mark.parametrize("advantage", ["leave_one_out", "reinforce++", "gae"])
+@pytest.mark.parametrize("behaviour", ["engine", "trainer"])
+def test_a_penalty_for_leaving_the_reference_does_not_depend_on_the_engine(advantage, behaviour):
+    """It is of the policy that learns; the ratio starts from whose log-probabilities ``behaviour`` says."""
+    config = replace(QUICK, advantage=advantage, behaviour=behaviour, kl=KLControlConfig(estimator="k2", target=1.0))
+    found = []
+    for world in (WantedToken, Biased):
+        critic = TokenCritic(tiny_lm(seed=1, vocab_size=12)) if advantage == "gae" else None
+        learner = trainer(config, world=world, critic=critic, reference=Frozen(tiny_lm(seed=2, vocab_size=12)))
+        metrics = {}
+        batch = learner._prepare(learner._sample()[0], metrics)
+        found.append((batch, metrics, learner.controller.coefficient))
+    (exact, said, coefficient), (biased, also, same) = found
+    torch.testing.assert_close(biased.advantages, exact.advantages, atol=1e-4, rtol=1e-4)
+    for name in ("rollout/reference_kl", "learn/reference_kl"):
+        assert also[name] == pytest.approx(said[name], rel=1e-4) and abs(said[name]) > 0.01
+    assert same == pytest.approx(coefficient) != config.kl.coefficient
+    assert torch.allclose(biased.log_probs, exact.log_probs, atol=1e-4) == (behaviour == "trainer")
 
 
 def test_only_the_least_certain_tokens_may_be_learnt_from():

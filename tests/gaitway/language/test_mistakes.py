@@ -71,6 +71,20 @@ def test_mistakes_in_a_file(rows, agent, told, tmp_path, capsys):
     assert all(word in err for word in told), err
 
 
+def test_dialogues_that_a_model_of_a_folder_could_not_see_are_refused(tmp_path, capsys):
+    from gaitway_language.model import build_model, save_model
+    from gaitway_language.options import TinyModel
+    from gaitway_language.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer(["one two"])
+    sizes = TinyModel(hidden_size=16, heads=2, layers=1, max_positions=300)
+    save_model(build_model(sizes, tokenizer, 0), tokenizer, tmp_path / "model")
+    settings = ["task.max_prompt_tokens=200", "task.max_completion_tokens=101", "task.tools=[calculator]"]
+    argv = [*ARITHMETIC, "--model", tmp_path / "model", *settings, "task.max_turns=3"]
+    err = refused(argv, tmp_path / "run", capsys)
+    assert "task.max_completion_tokens = 301 is more than the 300 that" in err and str(tmp_path / "model") in err
+
+
 def test_bad_rows_are_skipped_and_counted_only_if_asked_for(tmp_path, capsys):
     long = {"prompt": "what is 1 + 1 ? " * 30, "answer": "2"}
     file = written(tmp_path / "rows.jsonl", [*[ROW] * 20, "{broken", long])
