@@ -18,10 +18,19 @@ Example = tuple[Tensor, Tensor]
 
 
 class TextDemonstrations:
-    """``prompt`` and ``completion`` of rows. Implements ``gaitway_agents.language.world.Demonstrations``."""
+    """``prompt`` and ``completion`` of rows, or their ``messages``: where there are several answers, all are learnt.
 
-    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
-        self._examples = [_example(i, row, "completion", task, conversation) for i, row in enumerate(rows)]
+    ``last_only`` has the last one learnt, as the answer to a prompt. Implements
+    ``gaitway_agents.language.world.Demonstrations``.
+    """
+
+    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation, *, last_only: bool = False):
+        self._examples = [
+            _example(i, row, "completion", task, conversation)
+            if last_only or "messages" not in row
+            else _whole(i, row, task, conversation)
+            for i, row in enumerate(rows)
+        ]
         if not self._examples:
             raise RowError(f"{task.name} has no demonstrations: its rows need a field 'completion'")
 
@@ -85,7 +94,9 @@ def _example(number: int, row: Row, field: str, task: LanguageTask, conversation
     if field not in row:
         raise RowError(f"{where} has no field {field!r}: it has {', '.join(row)}")
     answer: Any = row[field]
-    text = answer if isinstance(answer, str) else answer[-1]["content"]
+    if not isinstance(answer, str) and len(answer) != 1:
+        raise RowError(f"{where}: {field!r} has {len(answer)} messages: put all but the last into the prompt")
+    text = answer if isinstance(answer, str) else answer[0]["content"]
     try:
         prompt = prompt_tokens(row, task, conversation)
     except RowError as error:
@@ -99,3 +110,15 @@ def _example(number: int, row: Row, field: str, task: LanguageTask, conversation
     mask = torch.zeros(len(prompt) + len(completion))
     mask[len(prompt) :] = 1.0
     return torch.tensor([*prompt, *completion]), mask
+
+
+def _whole(number: int, row: Row, task: LanguageTask, conversation: Conversation) -> Example:
+    """A conversation with several answers."""
+    tokens, chosen = conversation.whole(row["messages"])
+    room = task.max_prompt_tokens + task.max_completion_tokens
+    if len(tokens) > room:
+        raise RowError(
+            f"row {number} of {task.name}: its messages have {len(tokens)} tokens, more than task.max_prompt_tokens + "
+            f"task.max_completion_tokens = {room}: raise them, or shorten or leave out such rows"
+        )
+    return torch.tensor(tokens), torch.tensor(chosen, dtype=torch.float32)

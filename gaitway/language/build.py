@@ -20,6 +20,7 @@ from gaitway_agents.language.world import TokenWorld
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
+from gaitway_language.data import TextDemonstrations
 from gaitway_language.dialogue import Tool
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
@@ -32,7 +33,7 @@ from torch import Tensor, nn
 
 from ..agents import TEXT_KINDS
 from ..runs import RunFolder
-from .data import converse, demonstrations, fitting, preferences
+from .data import converse, fitting, preferences
 from .models import language_task, make_start, open_start, options_of
 from .rewards import reward_model, reward_of_run
 
@@ -70,7 +71,8 @@ def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
     given: dict[str, Any] = {"seed": config.seed, "total_steps": config.total_steps}
     data: Any
     if isinstance(agent, SFTConfig):
-        data = demonstrations(task, conversation, "train")
+        rows = task.source.rows("train")
+        data = TextDemonstrations(rows, task, conversation, last_only=agent.last_answer_only)
     elif isinstance(agent, RewardModelConfig | PreferenceConfig):
         single = isinstance(agent, PreferenceConfig) and agent.loss == "kto"
         data = preferences(task, conversation, "train", single=single)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextDemonstrations, TextFeedback, TextPreferences
+from gaitway_language.data import TextFeedback, TextPreferences
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
@@ -123,10 +123,6 @@ def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
         and (rewarded or not TEXT_KINDS[type(config)].needs_reward)
     ]
     return f"use one of {', '.join(able)}, or other data" if able else "use other data"
-
-
-def demonstrations(task: LanguageTask, conversation: Conversation, split: str) -> TextDemonstrations:
-    return TextDemonstrations(task.source.rows(split), task, conversation)
 
 
 def preferences(

@@ -9,7 +9,7 @@ import torch
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.preference import PreferenceTrainer
 from gaitway_agents.language.reward_model import RewardModelTrainer
-from gaitway_agents.language.sft import SFTTrainer, batch_of_examples
+from gaitway_agents.language.sft import SFTConfig, SFTTrainer, batch_of_examples
 from gaitway_language.data import TextDemonstrations, TextPreferences
 from torch import Tensor
 
@@ -98,8 +98,9 @@ class LanguageJudge:
 
     def _foresee(self, rows: Sequence[Row]) -> Measure:
         """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
-        demonstrations = TextDemonstrations(rows, self.studio.task, self.studio.conversation)
-        assert isinstance(self.trainer, SFTTrainer)
+        studio, agent = self.studio, self.config.agent
+        assert isinstance(self.trainer, SFTTrainer) and isinstance(agent, SFTConfig)
+        demonstrations = TextDemonstrations(rows, studio.task, studio.conversation, last_only=agent.last_answer_only)
         losses: list[float] = []
         for first in range(0, len(rows), BATCH):
             part = [demonstrations.tokens(i) for i in range(first, min(first + BATCH, len(rows)))]

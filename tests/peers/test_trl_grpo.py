@@ -235,6 +235,29 @@ def test_sequences_off_the_policy_are_dropped(threshold):
     agree(ours(log_probs, entropy, batch.replace(weights=weights)), expected)
 
 
+TOOL = (
+    "{% for m in messages %}{% if m.role == 'tool' %}<user>(result) {{ m.content }}<end>"
+    "{% else %}<{{ m.role }}>{{ m.content }}<end>{% endif %}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", ["", TOOL], ids=["own", "chatml"])
+def test_what_stands_between_two_answers(template):
+    """``_get_tool_suffix_ids`` of their trainer."""
+    from gaitway_language.conversation import Conversation
+    from gaitway_language.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer(["three and four are 7", "<user> (result) 7\n<assistant>\n"])
+    tokenizer.chat_template = template or tokenizer.chat_template
+    trainer = trl.GRPOTrainer.__new__(trl.GRPOTrainer)
+    trainer.processing_class, trainer.chat_template, trainer.chat_template_kwargs = tokenizer, None, {}
+    trainer._is_vlm, trainer._tokenizer, trainer.eos_token_id = False, tokenizer, tokenizer.eos_token_id
+    expected = trainer._get_tool_suffix_ids([{"role": "tool", "name": "sum", "content": "three and four are 7"}])
+    assert Conversation(tokenizer).result("three and four are 7") == expected
+    assert tokenizer.unk_token_id not in expected
+
+
 MODES = [(level, rule) for level in ("token", "sequence") for rule in ("truncate", "mask")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import os
 from types import SimpleNamespace
@@ -19,7 +20,10 @@ from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.language.sft import SFTConfig, SFTTrainer
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
+from gaitway_language.conversation import Conversation
+from gaitway_language.data import TextDemonstrations
 from gaitway_language.tokenizer import build_tokenizer
+from gaitway_tasks.language.spec import FileSource, LanguageTask
 
 for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
     os.environ.setdefault(name, "1")
@@ -239,6 +243,41 @@ def test_fine_tuning_is_that_of_trls_sft_trainer(tokenizer, tmp_path):
 
     data = Demonstrations(examples(batch["input_ids"], batch["attention_mask"], (batch["labels"] != -100).long()))
     config = SFTConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=10))
+    check(SFTTrainer(lm, data, config, seed=0), lm, trainer, batch, range(4))
+
+
+GENERATION = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}<assistant>{% generation %}{{ m.content }}<end>"
+    "{% endgeneration %}{% else %}{{ {'system': '<system>', 'user': '<user>', 'tool': '<result>'}[m.role] }}"
+    "{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_answers_of_conversations_are_those_of_trls_assistant_only_loss(tokenizer, tmp_path):
+    lm, tokenizer = model(tokenizer)[0], copy.deepcopy(tokenizer)
+    tokenizer.chat_template = GENERATION
+    roles = ["system", "user", "assistant", "tool", "assistant", "user", "assistant"]
+    texts = ["one two", "three", "four five", "six", "seven eight nine", "ten", "one"]
+    turns = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    trainer = trl.SFTTrainer(
+        model=copy.deepcopy(lm),
+        args=settings(trl.SFTConfig, tmp_path, assistant_only_loss=True),
+        train_dataset=datasets.Dataset.from_list([{"messages": turns[:end]} for end in (7, 3, 5, 7)]),
+        processing_class=tokenizer,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    theirs = examples(batch["input_ids"], batch["attention_mask"], (batch["labels"] != -100).long())
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps({"messages": turns[:end]}) + "\n" for end in (7, 3, 5, 7)))
+    task = LanguageTask(name="turns", source=FileSource(train=str(file), holdout=0))
+    ours = TextDemonstrations(task.source.rows("train"), task, Conversation(tokenizer))
+    found, expected = (
+        sorted((tokens.tolist(), mask.tolist()) for tokens, mask in rows)
+        for rows in (map(ours.tokens, range(len(ours))), theirs)
+    )
+    assert found == expected
+    data = Demonstrations([ours.tokens(i) for i in range(len(ours))])
+    config = SFTConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20))
     check(SFTTrainer(lm, data, config, seed=0), lm, trainer, batch, range(4))
 
 

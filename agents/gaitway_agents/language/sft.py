@@ -21,6 +21,8 @@ from .world import Demonstrations
 class SFTConfig(FixedDataConfig):
     """Settings of supervised fine-tuning. The loss is the mean over the tokens of a batch that are to be learnt."""
 
+    last_answer_only: bool = False
+    """Of a conversation with several answers, learn the last one alone; otherwise all of them are learnt."""
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=2e-5))
 
 

@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _generate(self) -> Any:
         request = json.loads(self._body())
         settings = request["sampling"]
-        sampling = Sampling(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+        sampling = Sampling(**settings | {name: tuple(v) for name, v in settings.items() if isinstance(v, list)})
         return [asdict(completion) for completion in self.server.engine.generate(request["prompts"], sampling)]
 
     def _score(self) -> Any:

@@ -29,7 +29,8 @@ class VLLMEngine:
     """Continues prompts with vLLM, on the GPU that ``gpu_memory`` is a share of, or with vLLM's CPU build.
 
     It begins with the weights of ``model``, a causal LM of transformers, and follows with ``update``. Equal calls draw
-    equal tokens: what was cached of earlier calls is forgotten, since it would change the order of the draws.
+    equal tokens: what was cached of earlier calls is forgotten, since it would change the order of the draws, but where
+    one call is continued by the next.
     With top_p or top_k, log-probabilities are those after the cut; vLLM says no others at a temperature.
     """
 

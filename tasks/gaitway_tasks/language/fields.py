@@ -28,7 +28,8 @@ def to_row(record: Mapping[str, Any], fields: Mapping[str, str], where: str) -> 
     """A record with its fields under our names, and each of them in its one form.
 
     ``fields`` maps ours to the record's. Prompts become text or messages whose last is not the assistant's; answers,
-    completions, chosen and rejected become text. Raises :class:`RowError` that begins with ``where``.
+    completions, chosen and rejected become text. Messages with several answers are kept as well, up to the last one.
+    Raises :class:`RowError` that begins with ``where``.
     """
     row = _renamed(record, fields, where)
     _split_conversations(row, where)
@@ -75,13 +76,15 @@ def _renamed(record: Mapping[str, Any], fields: Mapping[str, str], where: str) -
 def _split_conversations(row: dict[str, Any], where: str) -> None:
     """Take the prompt out of whole conversations: ``messages``, and pairs that repeat it in both answers."""
     if "prompt" in row:
-        return
-    if "messages" in row:
+        row.pop("messages", None)
+    elif "messages" in row:
         messages = _messages(row.pop("messages"), "messages", where)
-        if messages[-1]["role"] == "assistant":
-            row.setdefault("completion", messages[-1]["content"])
-            messages = messages[:-1]
         row["prompt"] = messages
+        if messages[-1]["role"] == "assistant":
+            *row["prompt"], last = messages
+            if "completion" not in row and any(message["role"] == "assistant" for message in row["prompt"]):
+                row["messages"] = messages
+            row.setdefault("completion", last["content"])
     elif "chosen" in row and "rejected" in row:
         turns = [_conversation(row[name], name, where) for name in ("chosen", "rejected")]
         if turns[0][:-1] != turns[1][:-1]:

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 Row = Mapping[str, Any]
 """One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
-``answer``, what verifiers compare with; ``completion``, a demonstration; ``chosen`` and ``rejected``, ``margin``, or
-``completion`` and ``label`` for preferences."""
+``answer``, what verifiers compare with; ``completion``, a demonstration, and ``messages``, all of one with several
+answers; ``chosen`` and ``rejected``, ``margin``, or ``completion`` and ``label`` for preferences."""
 
 SPLITS = ("train", "test")
 

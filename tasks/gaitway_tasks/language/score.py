@@ -25,7 +25,7 @@ def score(
     Raises :class:`RewardError` if one raises, does not end in its ``time_limit``, or does not return a finite number
     or None for each completion.
     """
-    fields = dict.fromkeys(name for row in rows for name in row if name not in ("prompt", "completion"))
+    fields = dict.fromkeys(name for row in rows for name in row if name not in ("prompt", "completion", "messages"))
     columns = {name: [row.get(name) for row in rows] for name in fields}
     parts = {
         name: _part(f"reward {name!r} of task {task.name}", reward, prompts, completions, columns)

@@ -1,5 +1,7 @@
 """Demonstrations and preferences in tokens."""
 
+from dataclasses import replace
+
 import pytest
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import TextDemonstrations, TextPreferences
@@ -27,6 +29,32 @@ def test_only_the_answer_and_its_end_are_learnt(conversation):
     assert tokens[~mask.bool()].tolist() == conversation.prompt(rows[3]["prompt"])
 
 
+TURNS = [
+    {"role": "system", "content": "how many ?"},
+    {"role": "user", "content": "how many apples ?"},
+    {"role": "assistant", "content": "7"},
+    {"role": "tool", "content": "8"},
+    {"role": "assistant", "content": "9"},
+]
+ROW = {"prompt": TURNS[:-1], "completion": "9", "messages": TURNS}
+
+
+def test_every_answer_of_a_conversation_is_learnt(conversation):
+    """And nothing of what others say in it; on demand the last answer alone, of the same tokens."""
+    tokens, mask = TextDemonstrations([ROW], TASK, conversation).tokens(0)
+    assert tokens[mask.bool()].tolist() == conversation.answer("7") + conversation.answer("9")
+    rendered = conversation.tokenizer.apply_chat_template(TURNS, tokenize=False)
+    assert tokens.tolist() == conversation.encode(rendered)
+    same, last = TextDemonstrations([ROW], TASK, conversation, last_only=True).tokens(0)
+    assert same.tolist() == tokens.tolist() and same[last.bool()].tolist() == conversation.answer("9")
+
+
+def test_a_conversation_that_is_too_long_is_named(conversation):
+    short = replace(TASK, max_prompt_tokens=7, max_completion_tokens=6)
+    with pytest.raises(RowError, match=r"row 0 of sums: its messages have 17 tokens, more than .* = 13: raise them"):
+        TextDemonstrations([ROW], short, conversation)
+
+
 def test_the_generators_words_are_all_known(conversation):
     unknown = conversation.tokenizer.unk_token_id
     texts = [text for row in TASK.source.rows("train") for text in (row["prompt"], row["completion"])]
@@ -48,6 +76,7 @@ def test_pairs_share_their_prompt(conversation):
     [
         ({"prompt": "how many ?"}, r"row 1 of sums has no field 'completion': it has prompt"),
         ({"prompt": "how many ? " * 300, "completion": "7"}, r"row 1 of sums: .*max_prompt_tokens=512: raise that"),
+        ({"prompt": "how many ?", "completion": [{"content": "7"}] * 2}, r"row 1 of sums: 'completion' has 2 messages"),
         ({"prompt": "how many ?", "completion": "7 " * 600}, r"row 1 of sums: .*602 tokens.*max_completion_tokens=512"),
     ],
 )

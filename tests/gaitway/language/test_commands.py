@@ -105,6 +105,21 @@ def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
     assert ours(["chat", grpo, "--max-tokens", "6"], capsys)[1] == out.splitlines(keepends=True)[0]
 
 
+@pytest.mark.parametrize(("setting", "learnt"), [([], 4), (["agent.last_answer_only=true"], 2)])
+def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting, learnt, tmp_path):
+    from gaitway.config import resolve
+    from gaitway.language.build import build_studio
+    from gaitway.language.settings import Choices
+
+    turns = [{"role": role, "content": "one"} for role in ("user", "assistant") * 2]
+    file = tmp_path / "turns.jsonl"
+    file.write_text(2 * (json.dumps({"messages": turns}) + "\n"))
+    settings = [*MODEL, *DATA, *setting]
+    config = resolve(str(file), agent="sft", overrides=settings, choices=Choices(model="tiny"))
+    studio = build_studio(config, RunFolder.create(tmp_path / "run", config))
+    assert studio.trainer.demonstrations.tokens(0)[1].sum() == learnt
+
+
 def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_path):
     """A model of several such tokens, as its generation config has them: in training and as it talks."""
     from gaitway_language.model import build_model, load_model, save_model

@@ -47,6 +47,8 @@ def first(tmp_path):
         ({"instruction": "i", "input": "", "output": "o"}, {"prompt": "i", "completion": "o"}),
         ({"messages": CHAT}, {"prompt": CHAT[:1], "completion": "4"}),
         ({"messages": CHAT[:1]}, {"prompt": CHAT[:1]}),
+        ({"messages": CHAT * 2}, {"prompt": (CHAT * 2)[:3], "completion": "4", "messages": CHAT * 2}),
+        ({"messages": CHAT * 2, "prompt": "p", "completion": "c"}, {"prompt": "p", "completion": "c"}),
         ({"prompt": CHAT[:1], "completion": CHAT[1:]}, {"prompt": CHAT[:1], "completion": "4"}),
         ({"prompt": "p", "chosen": "a", "rejected": "b", "margin": 2}, {"chosen": "a", "rejected": "b", "margin": 2}),
         (
