@@ -32,6 +32,8 @@ class Conversation:
         self._special_texts = re.compile("|".join(texts))
         self.end = self._end()
         """The token that ends an answer as the chat template writes it; without one, the tokeniser's."""
+        self.opening = self._opening()
+        """What a prompt ends with of the answer itself, such as "<think>"."""
         self.stops = tuple(dict.fromkeys((self.end, int(tokenizer.eos_token_id), *stops)))
         """Every token that ends an answer."""
         if system and tokenizer.chat_template is not None:
@@ -54,11 +56,16 @@ class Conversation:
                     f"a prompt with earlier answers, but the tokeniser of {self.tokenizer.name_or_path} has no chat "
                     "template: use a model that has one (an instruct model), or prompts of one message"
                 )
-            return self.encode("\n\n".join(message["content"] for message in messages) + "\n\n", special=True)
+            tokens = self.encode("\n\n".join(message["content"] for message in messages) + "\n\n", special=True)
+            ended = tokens[-1:] == [self.end]  # some tokenisers end every text, and this one goes on
+            return tokens[:-1] if ended else tokens
         return self.encode(self._render(messages, generate=True))
 
     def answer(self, completion: str) -> list[int]:
-        """Tokens of a whole answer, its end included."""
+        """Tokens of a whole answer, without the opening that its prompt has and with its end."""
+        opening = self.opening.strip()
+        if opening and completion.lstrip().startswith(opening):
+            completion = completion.lstrip().removeprefix(opening).lstrip()
         tokens = self.encode(completion)
         return tokens if tokens and tokens[-1] == self.end else [*tokens, self.end]
 
@@ -142,6 +149,15 @@ class Conversation:
             if (end := self._first_special(tokens)) is not None:
                 return tokens[end]
         return int(self.tokenizer.eos_token_id)
+
+    def _opening(self) -> str:
+        if self.tokenizer.chat_template is None:
+            return ""
+        asked = {"role": "user", "content": "?"}
+        before = self._render([asked, {"role": "assistant", "content": ANSWER}]).partition(ANSWER)[0]
+        prompt = self._render([asked], generate=True)
+        opening = prompt.removeprefix(before) if prompt.startswith(before) else ""
+        return "" if "</" in opening else opening  # what is closed already is not the model's to go on with
 
     def _first_special(self, tokens: Sequence[int]) -> int | None:
         known = self._special - {self.tokenizer.unk_token_id}

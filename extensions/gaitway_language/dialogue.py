@@ -61,11 +61,12 @@ def hold(
             dialogue.tokens += completion.tokens
             dialogue.chosen += [True] * len(completion.tokens)
             dialogue.log_probs += completion.log_probs
-            dialogue.answer = conversation.decode(completion.tokens)
+            dialogue.answer = conversation.opening + conversation.decode(completion.tokens)
         if tools is None or last:
             break
         going = [d for d in going if d.finished and _reply(d, tools, conversation, sampling.max_tokens)]
         if not going:
+            engine.generate([], sampling)  # nothing goes on: what was kept for it is memory
             break
     return dialogues
 

@@ -26,7 +26,7 @@ class Sampling:
     limits: tuple[int, ...] = ()
     """Most tokens of each prompt's answer, where they differ: ``max_tokens`` is the largest of them."""
     continued: bool = False
-    """The next call goes on from these answers, with the same weights: what is computed of them is kept for it."""
+    """The next call goes on from these answers, with the same weights: what is computed of them is kept until then."""
 
     def limits_of(self, prompts: Sequence[object]) -> tuple[int, ...]:
         """Most tokens of each prompt's answer; ValueError where ``limits`` are not those of these prompts."""

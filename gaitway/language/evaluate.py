@@ -44,10 +44,13 @@ class Answer:
 
     text: str
     tokens: int
+    """That the model chose, those of all turns."""
     finished: bool
     """It ended by itself, not at the limit of its length."""
     reward: float
     parts: Mapping[str, float]
+    last_turn: str | None = None
+    """The part of the text that rewards looked at; None in files that do not say."""
 
     @property
     def is_right(self) -> bool | None:
@@ -211,10 +214,11 @@ def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed:
         found += [
             Answer(
                 text=world.conversation.decode(dialogue.tokens),
-                tokens=len(dialogue.tokens),
+                tokens=sum(dialogue.chosen),
                 finished=dialogue.finished,
                 reward=float(rewards[i]),
                 parts={name: float(values[i]) for name, values in parts.items()},
+                last_turn=dialogue.answer,
             )
             for i, dialogue in enumerate(dialogues)
         ]
@@ -227,7 +231,7 @@ def _share(flags: Sequence[bool]) -> Measure:
 
 def _vote(answer: Answer) -> str | None:
     """What an answer says, in a form in which equal answers are equal; right ones all count as one."""
-    return "right" if answer.is_right else final_answer(answer.text)
+    return "right" if answer.is_right else final_answer(answer.text if answer.last_turn is None else answer.last_turn)
 
 
 def _shown(value: Any) -> str:

@@ -149,6 +149,12 @@ def _messages(value: Any, name: str, where: str) -> list[dict[str, str]]:
             raise RowError(f"{where}: a message of {name!r} lacks a 'role' of {', '.join(_ROLES)}")
         if not isinstance(message.get("content"), str) or not message["content"].strip():
             raise RowError(f"{where}: the {message['role']}'s message in {name!r} is empty or not text")
+        for other in ("tool_calls", "reasoning_content", "thinking"):
+            if message.get(other):
+                raise RowError(
+                    f"{where}: a message of {name!r} has {other!r} beside its content, which would be left out: write "
+                    "it into the content, in the form that the model uses"
+                )
     return [{"role": message["role"], "content": message["content"]} for message in value]
 
 

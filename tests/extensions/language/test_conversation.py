@@ -162,6 +162,17 @@ def test_an_answer_is_read_as_it_was_written(tokenizer):
     assert conversation.decode(conversation.encode("it is 34 . ! ?")) == "it is 34 . ! ?"
 
 
+def test_a_tokeniser_that_ends_every_text_ends_no_prompt(tokenizer):
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer.chat_template = None
+    plain = Conversation(tokenizer).prompt("how many?")
+    ends = TemplateProcessing(single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)])
+    tokenizer.backend_tokenizer.post_processor = ends
+    assert tokenizer.encode("how")[-1] == tokenizer.eos_token_id
+    assert Conversation(tokenizer).prompt("how many?") == plain
+
+
 def test_without_a_template_prompts_are_plain_and_earlier_answers_refused(tokenizer):
     tokenizer.chat_template = None
     conversation = Conversation(tokenizer)

@@ -19,6 +19,8 @@ class Reciter:
 
     def generate(self, prompts, sampling):
         self.asked.append((list(prompts), sampling))
+        if not prompts:
+            return []
         line, answers = self.lines.pop(0), []
         for i, _ in enumerate(prompts):
             tokens = self.conversation.answer(line[i] if isinstance(line, list) else line)
@@ -56,6 +58,16 @@ def test_a_template_that_rewrites_earlier_turns_changes_nothing_that_was_said():
     (found,) = hold([prompt], engine, Sampling(max_tokens=99), conversation, tools=tools, max_turns=2)
     assert found.tokens == call + conversation.result("34") + conversation.answer(DONE)
     assert engine.asked[1][0] == [found.sequence[: -len(conversation.answer(DONE))]]
+
+
+def test_what_the_prompt_opens_is_part_of_the_answer_and_not_said_twice():
+    """Rewards for the form of an answer would find no "<think>" where the template writes it."""
+    conversation, engine, _ = setup(THOUGHT, texts=[f"{THOUGHT} {DONE} how many?", *TEXTS])
+    conversation.tokenizer.chat_template += "{% if add_generation_prompt %}<think>{% endif %}"
+    opened = engine.conversation = Conversation(conversation.tokenizer)
+    (found,) = hold([opened.prompt("how many?")], engine, Sampling(max_tokens=50), opened)
+    assert found.answer == THOUGHT
+    assert opened.decode(found.sequence).count("<think>") == 1
 
 
 def test_dialogues_end_one_by_one():
@@ -100,6 +112,9 @@ def test_only_a_call_that_another_follows_keeps_what_it_computed():
     conversation, engine, prompt = setup(CALL, CALL)
     hold([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=2)
     assert [sampling.continued for _, sampling in engine.asked] == [True, False]
+    conversation, engine, prompt = setup(DONE)
+    hold([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
+    assert [(len(prompts), sampling.continued) for prompts, sampling in engine.asked] == [(1, True), (0, False)]
 
 
 def test_turns_draw_different_random_numbers():

@@ -159,6 +159,12 @@ def test_a_further_turn_reads_only_what_is_new(name):
     assert not one._kept  # nothing goes on from there
 
 
+def test_a_call_without_prompts_forgets_what_was_read():
+    one = engine()
+    one.generate(PROMPTS, replace(SAMPLING, continued=True))
+    assert one._kept and one.generate([], SAMPLING) == [] and not one._kept
+
+
 def test_new_weights_forget_what_was_read():
     one, other = engine(), make()
     answers = one.generate(PROMPTS, replace(SAMPLING, continued=True))

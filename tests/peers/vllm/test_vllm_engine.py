@@ -158,5 +158,6 @@ def test_a_further_turn_reads_only_what_is_new():
     engine.update(make(seed=1).state_dict().items())
     engine.generate(turn, Sampling(max_tokens=4))
     engine.generate(turn, Sampling(max_tokens=4))
-    assert cached == [0, 4 * 64, 0, 0]  # whole blocks of 32
+    assert engine.generate([], Sampling(max_tokens=4)) == []
+    assert cached == [0, 4 * 64, 0, 0, 0]  # whole blocks of 32
     engine.close()

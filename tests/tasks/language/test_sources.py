@@ -94,6 +94,10 @@ def test_fields_are_mapped(first):
         ({"prompt": CHAT}, r"must end with a message that the assistant answers"),
         ({"prompt": [{"role": "robot", "content": "x"}]}, r"lacks a 'role' of system, user, assistant, tool"),
         ({"messages": [{"role": "user", "content": ""}]}, r"the user's message in 'messages' is empty"),
+        (
+            {"messages": [CHAT[0], CHAT[1] | {"tool_calls": [{"name": "sum"}]}]},
+            r"a message of 'messages' has 'tool_calls' beside its content, which would be left out",
+        ),
         ({"messages": []}, r"'messages' must be text or a list of messages"),
         ({"prompt": "p", "completion": ""}, r"'completion' is empty"),
         ({"prompt": "p", "completion": CHAT}, r"'completion' has 2 messages"),

@@ -1,0 +1,38 @@
+"""What an examination counts of answers with tools: what the model said, and of that the part that is judged."""
+
+import functools
+
+from gaitway_language.conversation import Conversation
+from gaitway_language.rollout import Completion, Sampling
+from gaitway_language.tokenizer import build_tokenizer
+from gaitway_language.world import TextWorld
+from gaitway_tasks.language.score import score
+from gaitway_tasks.language.tasks import get_language_task
+
+from gaitway.language.evaluate import _vote, examine
+
+CALL, SHRUG = "call 3", "no answer"
+
+
+class Shrugging:
+    """Calls a tool, then has no answer."""
+
+    def __init__(self, conversation):
+        self.conversation = conversation
+
+    def generate(self, prompts, sampling):
+        tokens = self.conversation.answer(CALL if sampling.continued else SHRUG)
+        return [Completion(tokens, [-0.5] * len(tokens), finished=True) for _ in prompts]
+
+
+def test_what_a_tool_wrote_is_neither_length_nor_answer():
+    task = get_language_task("arithmetic").replace(tools=("calculator",), max_turns=2)
+    conversation = Conversation(build_tokenizer([f"{CALL} {SHRUG}", *task.source.vocabulary()]))
+    judge = functools.partial(score, task)
+    world = TextWorld(
+        task, conversation, Shrugging(conversation), Sampling(max_tokens=60), judge, seed=0, tools=lambda _: "7"
+    )
+    answer = examine(world, task.source.rows("test")[:1], model="", steps=0).problems[0].greedy
+    assert CALL in answer.text and "7" in answer.text and answer.text.endswith(SHRUG)
+    assert answer.tokens == len(conversation.answer(CALL) + conversation.answer(SHRUG))
+    assert answer.last_turn == SHRUG and _vote(answer) is None
