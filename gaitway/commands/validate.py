@@ -33,7 +33,7 @@ examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
-  gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/Isaac-Velocity-Flat-Anymal-C-v0
+  gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
 """
 
 

@@ -291,9 +291,13 @@ def test_the_packages_own_rate_is_taken(tmp_path: Path) -> None:
 def test_robots_that_share_their_joints_are_told_apart_by_name_or_option(tmp_path: Path) -> None:
     twins = [name for name, robot in ROBOTS.items() if set(robot.joint_names) == set(ANYMAL_C.joint_names)]
     assert len(twins) > 1
-    (tmp_path / "named").mkdir()
-    named = write(tmp_path / "named", simple, ("robot_joint_pos",), node="Isaac-Velocity-Rough-Anymal-D-v0")
-    assert Contract.load(bundle_of_package(named, say=lambda text: None)).robot == "anymal-d"
+    for node, robot in (
+        ("Isaac-Velocity-Rough-Anymal-D-v0", "anymal-d"),
+        ("IsaacContrib-Velocity-Flat-AnymalB", "anymal-b"),  # as 3.0.0 spells its tasks
+    ):
+        (tmp_path / robot).mkdir()
+        named = write(tmp_path / robot, simple, ("robot_joint_pos",), node=node)
+        assert Contract.load(bundle_of_package(named, say=lambda text: None)).robot == robot
     unnamed = write(tmp_path, simple, ("robot_joint_pos",), node="walk")
     with pytest.raises(LeappError, match=r"fits .*anymal-c.*: name its robot with --robot"):
         bundle_of_package(unnamed, say=lambda text: None)

@@ -1,5 +1,7 @@
 """Joint orders against those of Isaac Lab's sim2sim_transfer configurations (ANYmal D, Go2, H1, G1; siblings alike)."""
 
+from xml.etree import ElementTree
+
 import pytest
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.orders import newton_order, physx_order
@@ -59,6 +61,24 @@ def test_newton_order_is_depth_first_with_the_same_siblings(name):
     assert newton_order(robot) == robot.joint_names  # canonical order is leg by leg, from the base outwards
     assert newton_order(ROBOTS["anymal-c"])[:4] == ("LF_HAA", "LF_HFE", "LF_KFE", "LH_HAA")
     assert newton_order(ROBOTS["go2"])[:4] == ("FL_hip_joint", "FL_thigh_joint", "FL_calf_joint", "FR_hip_joint")
+
+
+def test_physx_goes_by_the_kind_and_name_of_joints_and_newton_by_the_list(tmp_path):
+    """As Isaac Lab 3.0.0 reported an ANYmal C whose USD lists its legs backwards, on both engines."""
+    robot = ROBOTS["anymal-c"]
+    tree = ElementTree.parse(robot.mjcf)
+    base = tree.find("worldbody/body")
+    legs = base.findall("body")
+    for leg in legs:
+        base.remove(leg)
+    base.extend(reversed(legs))
+    tree.write(tmp_path / "backwards.xml")
+    backwards = robot.replace(mjcf=tmp_path / "backwards.xml")
+    assert physx_order(backwards) == physx_order(robot)
+    assert newton_order(backwards)[:4] == ("RH_HAA", "RH_HFE", "RH_KFE", "RF_HAA")
+    legs[0].find("joint").set("type", "slide")
+    tree.write(tmp_path / "sliding.xml")
+    assert physx_order(robot.replace(mjcf=tmp_path / "sliding.xml"))[:4] == ("LH_HAA", "RF_HAA", "RH_HAA", "LF_HAA")
 
 
 def test_joints_that_the_robot_does_not_list_are_left_out():

@@ -20,6 +20,12 @@ from .names import NoMatch, values
 ENGINES = {"physx": "physx", "mjwarp": "newton"}
 """The engine whose order each ``joint_ordering`` of Isaac Lab 3.0 names."""
 
+ASSET = {
+    "newton": "lists the children of each body as {} does",
+    "physx": "keeps all joints in one place, since PhysX goes by their paths",
+}
+"""What an engine's order is known under."""
+
 
 @dataclass
 class RunRobot:
@@ -183,8 +189,8 @@ def _joint_order(
     engine, reason = (wanted, "--joint-order") if wanted else _engine(env, scene)
     if own_model:
         notes.append(
-            f"joint order: that of {engine} if the training asset lists the children of each body as {robot.mjcf.name} "
-            f"does; IO_descriptors.yaml or --joint-order with names would settle it"
+            f"joint order: that of {engine} if the training asset {ASSET[engine].format(robot.mjcf.name)}; "
+            f"IO_descriptors.yaml or --joint-order with names would settle it"
         )
     order = newton_order(robot) if engine == "newton" else physx_order(robot)
     return order, f"{engine} ({reason})"

@@ -11,12 +11,11 @@ STEPS = 20
 
 
 def isaaclab_package(env, task_id, folder):
-    """What scripts/reinforcement_learning/leapp/rsl_rl/export.py does, with an actor as its runner makes it."""
+    """What ``isaaclab leapp export`` does, with an actor as its runner makes it."""
     import gymnasium as gym
     from isaaclab.utils.leapp import patch_env_for_export
-    from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper, handle_deprecated_rsl_rl_cfg
+    from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper, create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
     from isaaclab_tasks.utils import load_cfg_from_registry
-    from rsl_rl.runners import OnPolicyRunner
 
     class Wrapped:  # the exporter expects Gymnasium's outermost wrapper
         pass
@@ -28,9 +27,10 @@ def isaaclab_package(env, task_id, folder):
     wrapped.env, wrapped.unwrapped = env, env
     agent = load_cfg_from_registry(task_id, "rsl_rl_cfg_entry_point")
     agent = handle_deprecated_rsl_rl_cfg(agent, metadata.version("rsl-rl-lib"))
+    agent.device = "cpu"
     patch_env_for_export(wrapped, export_method="onnx-dynamo", required_obs_groups={"policy"})
     vec_env = RslRlVecEnvWrapper(env, clip_actions=agent.clip_actions)
-    policy = OnPolicyRunner(vec_env, agent.to_dict(), log_dir=None, device="cpu").get_inference_policy(device="cpu")
+    policy = create_rsl_rl_runner(vec_env, agent).get_inference_policy(device="cpu")
     leapp.start(task_id, save_path=str(folder), max_cached_io=3)
     observation = reset(vec_env)
     for _ in range(3):
@@ -77,7 +77,7 @@ def signals(env, contract):
 
 
 @pytest.mark.parametrize("which", ["STOCK_FLAT", "STOCK_ROUGH"])
-def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(lab, make, tmp_path, which):
+def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(lab, make, physics, tmp_path, which):
     import torch
     from gaitway_sim2real.contract import Contract
     from gaitway_sim2real.export import open_session
@@ -85,7 +85,7 @@ def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bund
 
     torch.jit._state.disable()  # as the exporter asks for
     task_id = getattr(lab, which)
-    env = make(lab.stock_cfg(task_id, 1))
+    env = make(lab.stock_cfg(task_id, 1, physics))
     vec_env, policy, package = isaaclab_package(env, task_id, tmp_path)
     bundle = bundle_of_package(package, say=lambda text: None)
     contract, session = Contract.load(bundle), open_session(bundle / "policy.onnx")
@@ -105,7 +105,7 @@ def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bund
     assert worst < 1e-5
 
 
-def test_our_package_runs_in_isaac_labs_deployment_environment(lab, tmp_path):
+def test_our_package_runs_in_isaac_labs_deployment_environment(lab, physics, tmp_path):
     """Every input and output finds its place by ``isaaclab_connection``; targets equal those of the bundle."""
     import torch
     from gaitway_sim2real.contract import Contract
@@ -121,7 +121,7 @@ def test_our_package_runs_in_isaac_labs_deployment_environment(lab, tmp_path):
     package = export_leapp(task, torch.nn.Linear(90, 12), tmp_path / "walk.leapp", checkpoint_sha256="ab" * 32)
     bundle = bundle_of_package(package)
     contract, session = Contract.load(bundle), open_session(bundle / "policy.onnx")
-    cfg = lab.stock_cfg(lab.STOCK_FLAT, 1)
+    cfg = lab.stock_cfg(lab.STOCK_FLAT, 1, physics)
     cfg.events = None  # 3.0.0's own reset event of external forces refuses the environment's list of ids
     env = LeappDeploymentEnv(cfg, str(next(package.glob("*.yaml"))))
     try:
