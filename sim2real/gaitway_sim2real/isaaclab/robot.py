@@ -20,12 +20,6 @@ from .names import NoMatch, values
 ENGINES = {"physx": "physx", "mjwarp": "newton"}
 """The engine whose order each ``joint_ordering`` of Isaac Lab 3.0 names."""
 
-ASSET = {
-    "newton": "lists the children of each body as {} does",
-    "physx": "keeps all joints in one place, since PhysX goes by their paths",
-}
-"""What an engine's order is known under."""
-
 
 @dataclass
 class RunRobot:
@@ -189,8 +183,8 @@ def _joint_order(
     engine, reason = (wanted, "--joint-order") if wanted else _engine(env, scene)
     if own_model:
         notes.append(
-            f"joint order: that of {engine} if the training asset {ASSET[engine].format(robot.mjcf.name)}; "
-            f"IO_descriptors.yaml or --joint-order with names would settle it"
+            f"joint order: that of {engine} if the training asset keeps all joints in one place, since their paths "
+            f"decide; IO_descriptors.yaml or --joint-order with names would settle it"
         )
     order = newton_order(robot) if engine == "newton" else physx_order(robot)
     return order, f"{engine} ({reason})"

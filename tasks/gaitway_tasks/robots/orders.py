@@ -1,9 +1,9 @@
 """The joint orders in which simulators report a robot: what an imported policy's vectors are laid out in.
 
 PhysX numbers the joints of an articulation breadth-first over the kinematic tree, Newton depth-first
-(``newton.utils.topological_sort``). PhysX visits the children of a body by kind and path of their joints (hinges before
-slides), Newton as the asset lists them, so our MJCFs list children as Isaac Lab's assets do. For ANYmal D, Go2, H1 and
-G1 both orders are those of Isaac Lab's own ``scripts/sim2sim_transfer/config/newton_to_physx_*.yaml``.
+(``newton.utils.topological_sort``). Both visit the children of a body by the paths of their joints, however the asset
+lists them, and PhysX hinges before slides. For ANYmal D, Go2, H1 and G1 both orders are those of Isaac Lab's own
+``scripts/sim2sim_transfer/config/newton_to_physx_*.yaml``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def physx_order(robot: Robot) -> tuple[str, ...]:
 
 
 def newton_order(robot: Robot) -> tuple[str, ...]:
-    """Joint names in the order of Isaac Lab with Newton: depth-first over ``robot.mjcf``."""
+    """Joint names in the order of Isaac Lab with Newton: depth-first over ``robot.mjcf``, siblings by name."""
     return _checked(robot, _tree(robot.mjcf)[1])
 
 
@@ -54,11 +54,16 @@ def _tree(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     while level:
         breadth_first += [name for body in level for name in _joints(body)]
         level = [child for body in level for child in sorted(body.iterfind("body"), key=_place)]
-    return tuple(breadth_first), tuple(name for body in world.iter("body") for name in _joints(body))
+    pending, depth_first = [world], []
+    while pending:
+        body = pending.pop()
+        depth_first += list(_joints(body))
+        pending += sorted(body.iterfind("body"), key=lambda child: _place(child)[1], reverse=True)
+    return tuple(breadth_first), tuple(depth_first)
 
 
 def _place(body: ElementTree.Element) -> tuple[str, str]:
-    """What PhysX sorts the children of a body by; those without a joint, which are fixed, come first."""
+    """Kind and name of the joint that a body hangs from; bodies without one, which are fixed, come first."""
     joint = body.find("joint")
     return ("", "") if joint is None else (joint.get("type", "hinge"), joint.get("name", ""))
 
