@@ -6,17 +6,24 @@ import copy
 import functools
 import hashlib
 import importlib
+import json
 import os
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.children import ending_with_us
+from gaitway_files.mjcf_files import MODEL_BYTES
+from gaitway_files.reading import read_bytes
+from gaitway_files.writing import whole_file, write_text
 from gaitway_tasks.robots.robot import Robot
 from gaitway_tasks.spec import Task
 
-from . import compat
+from . import compat, usd
 from .cache import cache_folder
 from .compat import IsaacLabError
 
@@ -64,10 +71,21 @@ def reachable(path: str, timeout: float = 5.0) -> bool:
         except (OSError, urllib.error.URLError):
             return False
     if "://" in path:
+        return _on_omniverse(path, timeout)
+    return Path(path).exists()
+
+
+def _on_omniverse(path: str, timeout: float) -> bool:
+    """Whether an Omniverse server has the file. Its client must not be imported before Isaac Sim starts."""
+    if _kit_runs():
         import omni.client
 
         return bool(omni.client.stat(path)[0] == omni.client.Result.OK)
-    return Path(path).exists()
+    ask = "import sys, omni.client as c; sys.exit(c.stat(sys.argv[1])[0] != c.Result.OK)"
+    try:
+        return _child("-c", ask, path, timeout=timeout).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
@@ -106,10 +124,8 @@ def check_masses(robot: Robot, articulation: Any) -> None:
     """
     from gaitway_tasks.robots.mjcf import compile_spec, load_spec
 
-    from .usd import body_inertials
-
     model = compile_spec(load_spec(robot.mjcf), robot.mjcf)
-    expected = {model.body(i).name: inertial.mass for i, inertial in enumerate(body_inertials(model)) if i > 0}
+    expected = {model.body(i).name: inertial.mass for i, inertial in enumerate(usd.body_inertials(model)) if i > 0}
     loaded = dict(zip(articulation.body_names, compat.body_masses(articulation.data)[0].cpu().tolist(), strict=True))
     wrong = [
         f"{name}: {loaded.get(name, 0.0):.4g} kg instead of {mass:.4g} kg"
@@ -173,14 +189,45 @@ def _converted(robot: Robot) -> Any:
 def _usd_of(robot: Robot) -> Path:
     """The converted USD, in the user's cache, by what it was made from.
 
-    It is named as Isaac Lab's own, which is how the robot of a run is told later.
+    It is named as Isaac Lab's own, which is how the robot of a run is told later. A model that refers to other files is
+    converted every time.
     """
-    from . import usd
-
-    made_from = hashlib.sha256(robot.mjcf.read_bytes() + repr(robot).encode() + Path(usd.__file__).read_bytes())
+    model, description = read_bytes(robot.mjcf, MODEL_BYTES), json.dumps(usd.described(robot))
+    made_from = hashlib.sha256(model + description.encode() + Path(usd.__file__).read_bytes())
     path = cache_folder() / made_from.hexdigest()[:16] / (Path(robot.usd).name if robot.usd else f"{robot.name}.usd")
-    if not path.exists():
-        # Renamed into place, so that a process beside this one never reads half a file.
-        temporary = usd.write_usd(robot, path.with_name(f"{os.getpid()}-{path.name}"))
-        temporary.replace(path)
+    if not path.exists() or b"file=" in model:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial:
+            if "pxr" in sys.modules or _kit_runs():
+                usd.write_usd(robot, partial)
+            else:
+                _write_in_child(write_text(partial.with_name("robot.json"), description), partial)
     return path
+
+
+def _write_in_child(description: Path, path: Path) -> None:
+    """As :func:`gaitway_isaaclab.usd.write_usd`: Isaac Sim has a ``pxr`` of its own and must be the first to import it.
+
+    Raises :class:`gaitway_isaaclab.usd.UsdError`.
+    """
+    done = _child(usd.__file__, str(description), str(path))
+    if done.returncode:
+        said = done.stdout.strip() or f"it ended with exit code {done.returncode}: {done.stderr[-2000:].strip()}"
+        raise usd.UsdError(said)
+
+
+def _child(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """A Python process that finds the same packages and ends with this one."""
+    return subprocess.run(
+        ending_with_us([sys.executable, "-P", *arguments]),
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def _kit_runs() -> bool:
+    """Whether Isaac Sim's application has been started in this process."""
+    return "omni.kit.app" in sys.modules

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from gaitway_files.writing import write_text
 from isaaclab.sim import GroundPlaneCfg
 from isaaclab.terrains import TerrainImporter
 
 from .cache import cache_folder
+
+GROUND = """#usda 1.0
+(
+    defaultPrim = "ground"
+    metersPerUnit = 1
+    upAxis = "Z"
+)
+
+def Xform "ground"
+{
+    def Plane "plane" (
+        prepend apiSchemas = ["PhysicsCollisionAPI"]
+    )
+    {
+        uniform token axis = "Z"
+    }
+}
+"""
 
 
 class LocalGroundImporter(TerrainImporter):
@@ -28,17 +46,5 @@ class LocalGroundImporter(TerrainImporter):
 
 def write_ground(path: Path) -> Path:
     """Write a plane at z = 0 that collides to ``path`` and return it; Isaac Lab's spawner looks for a ``Plane``."""
-    from pxr import Usd, UsdGeom, UsdPhysics
-
-    stage = Usd.Stage.CreateInMemory()
-    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
-    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
-    stage.SetDefaultPrim(UsdGeom.Xform.Define(stage, "/ground").GetPrim())
-    plane = UsdGeom.Plane.Define(stage, "/ground/plane")
-    plane.CreateAxisAttr("Z")
-    UsdPhysics.CollisionAPI.Apply(plane.GetPrim())
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{os.getpid()}-{path.name}")
-    stage.GetRootLayer().Export(str(temporary))
-    temporary.replace(path)
-    return path
+    return write_text(path, GROUND)

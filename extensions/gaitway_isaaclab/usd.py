@@ -5,17 +5,22 @@ the body in the middle of the tree of joints. Every body has explicit mass prope
 from shapes; joints and bodies keep the names of the MJCF. What is written are the figures that MuJoCo compiles. Schema
 and units are OpenUSD's UsdPhysics (degrees for angles and for what is divided by them); ``physxJoint:``,
 ``physxJointAxis:``, ``newton:`` and ``mjc:`` attributes are the names of PhysX, Newton and MuJoCo for what it lacks.
+
+The module is a program too, ``usd.py DESCRIPTION FILE``, for processes in which ``pxr`` must not be imported yet.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gaitway_tasks.robots.robot import Robot
+from gaitway_files.json_files import read_json
+from gaitway_tasks.robots.robot import ImplicitPD, Robot
 
 if TYPE_CHECKING:
     import mujoco
@@ -71,7 +76,10 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     try:
         from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
     except ImportError as error:
-        raise UsdError("writing a USD needs pxr, which is not installed: pip install usd-core") from error
+        raise UsdError(
+            "writing a USD needs pxr, which is not installed: pip install usd-core, or, where Isaac Sim brings it, "
+            "start Isaac Sim first"
+        ) from error
 
     path = Path(path)
     if path.suffix not in (".usd", ".usda", ".usdc"):
@@ -109,6 +117,40 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
         _joint(stage, root.GetPath(), joints, robot, model, body)
     stage.GetRootLayer().Export(str(path))
     return path
+
+
+def described(robot: Robot) -> dict[str, Any]:
+    """What :func:`write_usd` reads of ``robot``, as JSON has it."""
+    return {
+        "name": robot.name,
+        "mjcf": str(robot.mjcf.absolute()),
+        "joint_names": robot.joint_names,
+        "body_names": robot.body_names,
+        "drives": [
+            {key: getattr(law, key) for key in ("stiffness", "damping", "effort_limit", "armature")}
+            for law in robot.joint_actuators
+        ],
+    }
+
+
+def robot_of(description: dict[str, Any]) -> Robot:
+    """The robot that :func:`described` was told of, as far as :func:`write_usd` reads it."""
+    joints = tuple(description["joint_names"])
+    return Robot(
+        name=description["name"],
+        mjcf=Path(description["mjcf"]),
+        joint_names=joints,
+        body_names=tuple(description["body_names"]),
+        actuators={
+            joint: ImplicitPD(joints=(re.escape(joint),), **drive)
+            for joint, drive in zip(joints, description["drives"], strict=True)
+        },
+        foot_names=(),
+        default_joint_pos=(),
+        joint_limits=(),
+        soft_joint_pos_limit_factor=1.0,
+        init_height=0.0,
+    )
 
 
 def body_inertials(model: mujoco.MjModel) -> list[Inertial]:
@@ -333,3 +375,17 @@ def _quatf(rotation: np.ndarray) -> Any:
     from pxr import Gf
 
     return Gf.Quatf(*_quaternion(rotation))
+
+
+def main(description: str, path: str) -> int:
+    """Write the USD of the robot in the JSON file ``description`` to ``path``; say on stdout what is wrong with it."""
+    try:
+        write_usd(robot_of(read_json(description)), path)
+    except ValueError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import gaitway_isaaclab
@@ -179,8 +183,6 @@ def test_nothing_of_it_is_fetched(converted):
 
 
 def test_the_converted_robot(converted, tmp_path):
-    from pathlib import Path
-
     from isaaclab_assets.robots.anymal import ANYMAL_C_CFG
     from pxr import Usd, UsdPhysics
 
@@ -199,6 +201,24 @@ def test_the_converted_robot(converted, tmp_path):
         "usd_path",
         "articulation_props.enabled_self_collisions",
     }
+
+
+def test_converting_a_robot_before_isaac_sim_starts_imports_nothing_of_it(tmp_path):
+    """Isaac Sim cannot start any more in a process that has another ``pxr``."""
+    code = (
+        "import sys; from gaitway_isaaclab import assets; from gaitway_tasks.robots import ANYMAL_C\n"
+        "print(assets._usd_of(ANYMAL_C)); print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path, modules = done.stdout.splitlines()
+    assert Path(path).is_relative_to(tmp_path) and Path(path).stat().st_size > 0
+    assert not {"pxr", "omni", "trimesh", "isaaclab"} & set(modules.split())
 
 
 def test_the_ground(tmp_path):
