@@ -1,18 +1,22 @@
-"""Joint position targets in the robot's own joint order, clamped first where the task says so."""
+"""Joint position targets in the robot's own joint order, clamped and late where the task says so."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING
 from typing import Any
 
-from gaitway_tasks.robots.robot import Robot
-from gaitway_tasks.spec import JointPositionAction
+import torch
+from gaitway_tasks.identified import longest_delay
+from gaitway_tasks.mdp import events
+from gaitway_tasks.spec import Task
 from isaaclab.envs.mdp.actions.actions_cfg import JointPositionActionCfg
 from isaaclab.envs.mdp.actions.joint_actions import JointPositionAction as IsaacJointPositionAction
 from isaaclab.utils import configclass
 from torch import Tensor
 
 from . import compat
+from .compat import IsaacLabError
 from .world import index_of
 
 
@@ -22,15 +26,37 @@ class OrderedJointPositionAction(IsaacJointPositionAction):
     Isaac Lab keeps that order as a list, which it copies to the device in every physics step.
     """
 
-    def __init__(self, cfg: JointPositionActionCfg, env: Any):
+    cfg: OrderedJointPositionActionCfg
+
+    def __init__(self, cfg: OrderedJointPositionActionCfg, env: Any):
         super().__init__(cfg, env)
         index = index_of("joint", cfg.joint_names, self._asset.joint_names, self.device)
         self._joint_ids = slice(None) if index is None else compat.index(index)
+        self._delay_line = None if cfg.delay is None else DelayLine(cfg.delay, env.physics_dt, self._rest())
+
+    def apply_actions(self) -> None:
+        if self._delay_line is None:
+            super().apply_actions()
+            return
+        asked = self._processed_actions
+        self._processed_actions = self._delay_line.step(asked)
+        super().apply_actions()
+        self._processed_actions = asked
+
+    def reset(self, env_ids: Sequence[int] | slice | None = None) -> None:
+        super().reset(env_ids)
+        if self._delay_line is not None:
+            self._delay_line.reset(slice(None) if env_ids is None else env_ids, self._rest())
+
+    def _rest(self) -> Tensor:
+        return compat.tensor(self._asset.data.default_joint_pos)[:, self._joint_ids]
 
 
 @configclass
 class OrderedJointPositionActionCfg(JointPositionActionCfg):
     class_type: type = OrderedJointPositionAction
+    delay: tuple[float, float] | None = None
+    """Shortest and longest time from action to drive [s], drawn at each reset."""
 
 
 class ClampedJointPositionAction(OrderedJointPositionAction):
@@ -43,21 +69,72 @@ class ClampedJointPositionAction(OrderedJointPositionAction):
 
 
 @configclass
-class ClampedJointPositionActionCfg(JointPositionActionCfg):
+class ClampedJointPositionActionCfg(OrderedJointPositionActionCfg):
     class_type: type = ClampedJointPositionAction
     raw_clip: float = MISSING  # type: ignore[assignment]
 
 
-def action_cfg(action: JointPositionAction, robot: Robot) -> Any:
+class DelayLine:
+    """Targets some physics steps late, before the first of them ``rest`` (N, J), as in Gaitway's MuJoCo world.
+
+    It stands before the drives, whatever these are: a delay in an actuator model would be one for each group of joints,
+    never reaches PhysX's implicit drives in Isaac Lab 3.0, and keeps its models from running in the simulator.
+    """
+
+    def __init__(self, delay: tuple[float, float], physics_dt: float, rest: Tensor):
+        self._delay, self._dt = delay, physics_dt
+        longest = self._steps(torch.tensor(delay[1]))
+        self._targets, self._newest = rest.repeat(int(longest) + 1, 1, 1), 0  # a ring
+        self._rows = torch.arange(len(rest), device=rest.device)
+        self.steps_late = torch.zeros_like(self._rows)
+        self.reset(slice(None), rest)
+
+    def reset(self, rows: Sequence[int] | slice | Tensor, rest: Tensor) -> None:
+        """Forget the targets of ``rows`` and draw how late the next ones are."""
+        self._targets[:, rows] = rest[rows]
+        seconds = torch.empty_like(self.steps_late[rows], dtype=torch.float64).uniform_(*self._delay)
+        self.steps_late[rows] = self._steps(seconds)
+
+    def step(self, target: Tensor) -> Tensor:
+        """Take the newest target and return the one whose time has come."""
+        length = len(self._targets)
+        self._newest = (self._newest + 1) % length
+        self._targets[self._newest] = target
+        return self._targets[(self._newest - self.steps_late) % length, self._rows]
+
+    def _steps(self, seconds: Tensor) -> Tensor:
+        return (seconds.double() / self._dt - 1e-6).ceil().long()
+
+
+def action_delay(task: Task) -> tuple[float, float] | None:
+    """Shortest and longest action delay of the task [s]; None without one.
+
+    Raises :class:`IsaacLabError` for a delay that is not drawn at each reset.
+    """
+    longest_delay(task)  # which says what is wrong with a range
+    for name, event in task.events.items():
+        if event.func is events.randomize_action_delay:
+            if event.mode != "reset":
+                raise IsaacLabError(
+                    f"event {name!r}: in Isaac Lab delays are drawn at resets: its mode must be 'reset'"
+                )
+            low, high = event.params["delay_range"]
+            return float(low), float(high)
+    return None
+
+
+def action_cfg(task: Task) -> Any:
     """``JointPositionActionCfg`` over all joints in the robot's order, whatever order the simulator has."""
+    action = task.actions
     settings: dict[str, Any] = {
         "asset_name": "robot",
-        "joint_names": list(robot.joint_names),
+        "joint_names": list(task.robot.joint_names),
         "preserve_order": True,
         "scale": _plain(action.scale),
         "use_default_offset": action.offset is None,
         "offset": 0.0 if action.offset is None else _plain(action.offset),
         "clip": _plain(action.clip),
+        "delay": action_delay(task),
     }
     if action.raw_clip is None:
         return OrderedJointPositionActionCfg(**settings)

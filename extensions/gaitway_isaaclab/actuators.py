@@ -9,46 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_tasks.actuator_network import check_network, read_network, write_torchscript
-from gaitway_tasks.mdp import events
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.spec import Task
-from isaaclab.actuators import (
-    ActuatorNetLSTMCfg,
-    ActuatorNetMLPCfg,
-    DCMotorCfg,
-    DelayedPDActuatorCfg,
-    ImplicitActuatorCfg,
-)
-from isaaclab.actuators.actuator_pd import DCMotor as IsaacDCMotor
-from isaaclab.actuators.actuator_pd import DelayedPDActuator
-from isaaclab.utils import configclass
+from isaaclab.actuators import ActuatorNetLSTMCfg, ActuatorNetMLPCfg, DCMotorCfg, ImplicitActuatorCfg
 from torch import nn
 
+from . import compat
 from .cache import cache_folder
 from .compat import IsaacLabError
 
 
-class DelayedDCMotor(DelayedPDActuator, IsaacDCMotor):
-    """``DelayedPDActuator`` in front of a ``DCMotor``: one late command, drawn anew at each reset."""
-
-
-@configclass
-class DelayedDCMotorCfg(DelayedPDActuatorCfg, DCMotorCfg):
-    class_type: type = DelayedDCMotor
-
-
 def actuator_cfgs(task: Task) -> dict[str, Any]:
     """One ``ActuatorBaseCfg`` for each group of the robot's actuators."""
-    robot, delay = task.robot, action_delay(task)
+    robot = task.robot
     if robot.parameters is None:
-        return {name: _actuator_cfg(law, delay) for name, law in robot.actuators.items()}
+        return {name: _actuator_cfg(law) for name, law in robot.actuators.items()}
     _check_parameters(robot.parameters)
     network = robot.parameters.actuator_network
     cfgs: dict[str, Any] = {}
     for name, (law, joint) in _identified_groups(robot).items():
         if network is None:
-            cfgs[name] = _actuator_cfg(law, delay)
+            cfgs[name] = _actuator_cfg(law)
         else:
             cfgs[name] = _network_cfg(law, network, task)
         if joint.friction is not None:
@@ -94,11 +76,9 @@ def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
     settings: dict[str, Any] = {
         "joint_names_expr": list(law.joints),
         "network_file": str(_torchscript(network, path)),
-        "effort_limit": law.effort_limit,
         "saturation_effort": law.saturation_effort,
-        "velocity_limit": law.velocity_limit,
         "armature": law.armature,
-    }
+    } | _limits(law)
     if described.kind == "lstm":
         return ActuatorNetLSTMCfg(**settings)
     return ActuatorNetMLPCfg(
@@ -119,39 +99,29 @@ def _torchscript(network: nn.Module, path: str) -> Path:
     return write_torchscript(network, folder / f"{digest[:16]}.pt")
 
 
-def action_delay(task: Task) -> tuple[int, int] | None:
-    """Fewest and most physics steps of the task's action delay; None without one.
-
-    Raises :class:`IsaacLabError` for a delay that is not drawn at each reset, which is when Isaac Lab draws it.
-    """
-    for name, event in task.events.items():
-        if event.func is events.randomize_action_delay:
-            if event.mode != "reset":
-                raise IsaacLabError(
-                    f"event {name!r}: Isaac Lab draws delays at resets only, so its mode must be 'reset'"
-                )
-            low, high = (round(limit / task.timing.physics_dt) for limit in event.params["delay_range"])
-            return low, high
-    return None
-
-
-def _actuator_cfg(law: ActuatorLaw, delay: tuple[int, int] | None) -> Any:
+def _actuator_cfg(law: ActuatorLaw) -> Any:
     settings: dict[str, Any] = {
         "joint_names_expr": list(law.joints),
         "stiffness": {".*": law.stiffness},
         "damping": {".*": law.damping},
         "armature": law.armature,
-    }
-    if delay is not None:
-        settings |= {"min_delay": delay[0], "max_delay": delay[1]}
+    } | _limits(law)
     if isinstance(law, DCMotor):
-        cls = DCMotorCfg if delay is None else DelayedDCMotorCfg
-        return cls(
-            effort_limit=law.effort_limit,
-            saturation_effort=law.saturation_effort,
-            velocity_limit=law.velocity_limit,
-            **settings,
-        )
-    if delay is not None:  # the simulator's implicit drive takes no late commands, an explicit PD does
-        return DelayedPDActuatorCfg(effort_limit=law.effort_limit, **settings)
-    return ImplicitActuatorCfg(effort_limit_sim=law.effort_limit, **settings)
+        return DCMotorCfg(saturation_effort=law.saturation_effort, **settings)
+    return ImplicitActuatorCfg(**settings)
+
+
+def _limits(law: ActuatorLaw) -> dict[str, float]:
+    """The law's limits by the names that the release has for them.
+
+    3.0 leaves the asset's limit in the simulator beside that of a model, where 2.3 puts it out of the way.
+    """
+    if not isinstance(law, DCMotor):
+        return {"joint_effort_limit" if compat.is_3() else "effort_limit_sim": law.effort_limit}
+    if not compat.is_3():
+        return {"effort_limit": law.effort_limit, "velocity_limit": law.velocity_limit}
+    return {
+        "actuator_effort_limit": law.effort_limit,
+        "actuator_velocity_limit": law.velocity_limit,
+        "joint_effort_limit": law.effort_limit,
+    }

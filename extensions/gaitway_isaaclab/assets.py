@@ -144,13 +144,9 @@ def _isaac_cfg(robot: Robot) -> Any:
 
 
 def _isaac_actuators(task: Task) -> Any:
-    from .actuators import action_delay
-
     robot = task.robot
     if robot.name not in ISAAC_CFGS:
         raise IsaacLabError(f"Isaac Lab has no actuators for {robot.name!r}: use actuators 'task'")
-    if action_delay(task) is not None:
-        raise IsaacLabError("an action delay needs the task's own actuators: use actuators 'task', or drop the event")
     cfgs = copy.deepcopy(_isaac_cfg(robot).actuators)
     for name, cfg in cfgs.items():
         network = getattr(cfg, "network_file", None)

@@ -86,7 +86,7 @@ def env_cfg(
     cfg.seed = seed
     cfg.scene = scene_cfg(task, num_envs, asset, actuators)
     cfg.observations = _terms({name: _observations(group) for name, group in task.observations.items()})
-    cfg.actions = _terms({"joint_pos": action_cfg(task.actions, task.robot)})
+    cfg.actions = _terms({"joint_pos": action_cfg(task)})
     cfg.commands = _terms({name: command_cfg(c, debug_vis=asset == "nucleus") for name, c in task.commands.items()})
     cfg.rewards = _terms(
         {
@@ -114,7 +114,6 @@ def env_cfg(
     cfg.sim.device = device
     cfg.sim.physics_material = cfg.scene.terrain.physics_material
     compat.set_physics(cfg.sim, task.robot.name, rough=task.terrain.kind == "generator")
-    compat.set_drives(cfg.sim, cfg.scene.robot.actuators)
     return compat.choose_physics(cfg, physics)
 
 

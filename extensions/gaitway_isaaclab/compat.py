@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -165,12 +164,6 @@ def do_without_gpu(sim: Any) -> None:
     if not warp.is_cuda_available():
         cpu = warp.get_device("cpu")
         cpu.pinned_allocator = cpu.default_allocator
-
-
-def set_drives(sim: Any, actuators: Mapping[str, Any]) -> None:
-    """Have 3.0 call actuators of Gaitway's own classes; those that it knows it builds into the engine."""
-    if is_3() and any(type(cfg).__module__.startswith("gaitway_") for cfg in actuators.values()):
-        sim.use_newton_actuators = False
 
 
 def choose_physics(cfg: Any, physics: str | None) -> Any:

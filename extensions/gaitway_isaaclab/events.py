@@ -68,8 +68,8 @@ COUNTERPARTS: dict[Callable[..., Any], Callable[[Task, Params], tuple[Callable[.
     ours.reset_joints_by_scale: _reset_joints,
     ours.push_by_setting_velocity: _push,
 }
-BY_ACTUATOR = {ours.randomize_action_delay}
-"""Events that the actuator models carry out; see :mod:`gaitway_isaaclab.actuators`."""
+BY_ACTION = {ours.randomize_action_delay}
+"""Events that the action term carries out; see :mod:`gaitway_isaaclab.actions`."""
 
 
 def event_cfgs(task: Task) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def event_cfgs(task: Task) -> dict[str, Any]:
     unknown = [
         f"{name} ({event.func.__name__})"
         for name, event in task.events.items()
-        if event.func not in COUNTERPARTS and event.func not in BY_ACTUATOR
+        if event.func not in COUNTERPARTS and event.func not in BY_ACTION
     ]
     if unknown:
         raise IsaacLabError(
             f"{task.name}: Isaac Lab has no counterpart of the events {', '.join(unknown)}: "
             "take them out of the task, or train it with --world mujoco"
         )
-    return {name: _event_cfg(task, event) for name, event in task.events.items() if event.func not in BY_ACTUATOR}
+    return {name: _event_cfg(task, event) for name, event in task.events.items() if event.func not in BY_ACTION}
 
 
 def _event_cfg(task: Task, event: Event) -> Any:

@@ -121,6 +121,5 @@ def test_identified_drives_are_groups_of_equal_joints():
         assert cfg.stiffness[".*"] == pytest.approx(law.stiffness * (0.99 if knee else 1.0))
         assert cfg.effort_limit == pytest.approx(law.effort_limit * (0.9 if knee else 1.0))
         assert (cfg.friction, cfg.dynamic_friction, cfg.viscous_friction) == ((0.4, 0.4, 0.2) if knee else (None,) * 3)
-        assert (cfg.min_delay, cfg.max_delay) == (2, 2)
     with pytest.raises(IsaacLabError, match="base_mass and base_com are not put into"):
         actuator_cfgs(identified_task(task, RobotParameters(robot="anymal-c", base_mass=20.0)))

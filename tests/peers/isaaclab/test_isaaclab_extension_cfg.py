@@ -106,21 +106,23 @@ def test_gains_and_delays_become_isaac_lab_s_own():
         "delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
     cfg = build(events=varied)
-    assert list(vars(cfg.events)) == ["gains"]  # the delay is the actuators'
+    assert list(vars(cfg.events)) == ["gains"]  # the delay is the action term's
+    assert cfg.actions.joint_pos.delay == (0.0, 0.02)
     gains = cfg.events.gains
     assert gains.func.__name__ == "randomize_actuator_gains" and gains.params["operation"] == "scale"
     assert gains.params["stiffness_distribution_params"] == (0.9, 1.1)
     legs = cfg.scene.robot.actuators["legs"]
-    assert legs.class_type.__name__ == "DelayedDCMotor" and (legs.min_delay, legs.max_delay) == (0, 4)
+    assert type(legs).__name__ == "DCMotorCfg"
     assert (legs.saturation_effort, legs.velocity_limit) == (120.0, 7.5)
     late = {"delay": Event(func=events.randomize_action_delay, mode="startup", params={"delay_range": (0.0, 0.02)})}
-    with pytest.raises(IsaacLabError, match=r"'delay'.*resets only"):
+    with pytest.raises(IsaacLabError, match=r"'delay'.*drawn at resets"):
         build(events=late)
 
 
-def test_implicit_drives():
+def test_implicit_drives_stay_implicit_behind_a_delay():
     law = ImplicitPD(stiffness=60.0, damping=2.0, effort_limit=45.0, armature=0.01)
-    cfg = build(robot=ANYMAL_C.replace(actuators={"legs": law})).scene.robot.actuators["legs"]
+    late = {"delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)})}
+    cfg = build(robot=ANYMAL_C.replace(actuators={"legs": law}), events=late).scene.robot.actuators["legs"]
     assert type(cfg).__name__ == "ImplicitActuatorCfg"
     assert (cfg.stiffness, cfg.damping, cfg.effort_limit_sim, cfg.armature) == ({".*": 60.0}, {".*": 2.0}, 45.0, 0.01)
 

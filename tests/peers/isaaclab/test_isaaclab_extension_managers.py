@@ -10,9 +10,10 @@ import torch
 from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.world import IsaacLabWorld, world_of
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
+from gaitway_tasks.mdp.events import randomize_action_delay
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import JointPositionAction
+from gaitway_tasks.spec import Event, JointPositionAction
 from gpu_work import GpuWork
 from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
 from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
@@ -251,34 +252,38 @@ def test_no_step_of_a_command_waits_for_the_device(commands):
     assert low <= ours.heading_target.min() < low + 0.3 and high - 0.3 < ours.heading_target.max() <= high
 
 
-def test_delayed_dc_motor_is_the_dc_motor_some_steps_late():
-    from gaitway_isaaclab.actuators import DelayedDCMotorCfg
-    from isaaclab.actuators import DCMotorCfg
-    from isaaclab.utils.types import ArticulationActions
+def test_late_targets_are_those_of_isaac_lab_s_delay_buffer_after_the_default_pose():
+    from isaaclab.utils import DelayBuffer
 
-    n, g = 64, torch.Generator().manual_seed(0)
-    settings = {
-        "joint_names_expr": [".*"], "stiffness": 40.0, "damping": 5.0, "effort_limit": 80.0,
-        "saturation_effort": 120.0, "velocity_limit": 7.5,
-    }  # fmt: skip
-    late_cfg, prompt_cfg = DelayedDCMotorCfg(min_delay=0, max_delay=4, **settings), DCMotorCfg(**settings)
-    late, prompt = (cfg.class_type(cfg, JOINTS, slice(None), n, "cpu") for cfg in (late_cfg, prompt_cfg))
+    n = 64
+    event = Event(func=randomize_action_delay, mode="reset", params={"delay_range": (0.001, 0.018)})
+    task = get_task(FLAT).replace(events={"delay": event})
+    cfg = gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus").actions.joint_pos
+    env = isaac_env(TensorWorld(ANYMAL_C, n).randomize(4))
+    env.physics_dt = 0.005
     torch.manual_seed(1)
-    late.reset(torch.arange(n))
-    lags = late.positions_delay_buffer.time_lags
-    assert set(lags.tolist()) == set(range(5))
-    commands = torch.randn(12, n, 12, generator=g)
-    pos, vel = torch.randn(n, 12, generator=g), 5.0 * torch.randn(n, 12, generator=g)
-
-    def torque(motor, target):
-        zero = torch.zeros(n, 12)
-        action = ArticulationActions(joint_positions=target.clone(), joint_velocities=zero, joint_efforts=zero)
-        return motor.compute(action, pos.clone(), vel.clone()).joint_efforts
-
-    for step in range(12):
-        value = torque(late, commands[step])
-        seen = commands[(step - lags).clamp(min=0), torch.arange(n)]
-        assert torch.equal(value, torque(prompt, seen)), f"step {step}"
+    term = cfg.class_type(cfg, env)
+    late, reference = term._delay_line.steps_late, DelayBuffer(4, n, "cpu")
+    assert set(late.tolist()) == {1, 2, 3, 4}  # whole steps, rounded up, as in MuJoCo
+    reference.set_time_lag(late.clone())
+    actions, age = torch.randn(8, n, 12, generator=torch.Generator().manual_seed(0)), torch.zeros(n, dtype=torch.int64)
+    default = term._rest()
+    for step in range(32):  # of physics; an action holds for four
+        if step == 21:
+            rows = torch.arange(0, n, 3)
+            before = late.clone()
+            term.reset(rows)
+            reference.set_time_lag(late[rows], rows)
+            reference.reset(rows)
+            age[rows] = 0
+            assert (late != before)[rows].any() and torch.equal(late[1::3], before[1::3])
+        term.process_actions(actions[step // 4])
+        asked = term.processed_actions.clone()
+        term.apply_actions()
+        expected = torch.where((age < late)[:, None], default, reference.compute(asked))
+        assert torch.equal(env.scene["robot"].written["target"][:, term._joint_ids], expected), f"step {step}"
+        assert torch.equal(term.processed_actions, asked)
+        age += 1
 
 
 # ---- the adapter -----------------------------------------------------------------------------------------------------
