@@ -27,6 +27,7 @@ class OrderedJointPositionAction(IsaacJointPositionAction):
     """
 
     cfg: OrderedJointPositionActionCfg
+    _processed_actions: Tensor
 
     def __init__(self, cfg: OrderedJointPositionActionCfg, env: Any):
         super().__init__(cfg, env)
@@ -83,7 +84,7 @@ class DelayLine:
 
     def __init__(self, delay: tuple[float, float], physics_dt: float, rest: Tensor):
         self._delay, self._dt = delay, physics_dt
-        longest = self._steps(torch.tensor(delay[1]))
+        longest = self._steps(torch.tensor(delay[1], dtype=torch.float64))
         self._targets, self._newest = rest.repeat(int(longest) + 1, 1, 1), 0  # a ring
         self._rows = torch.arange(len(rest), device=rest.device)
         self.steps_late = torch.zeros_like(self._rows)
@@ -103,7 +104,7 @@ class DelayLine:
         return self._targets[(self._newest - self.steps_late) % length, self._rows]
 
     def _steps(self, seconds: Tensor) -> Tensor:
-        return (seconds.double() / self._dt - 1e-6).ceil().long()
+        return (seconds / self._dt - 1e-6).ceil().long()
 
 
 def action_delay(task: Task) -> tuple[float, float] | None:

@@ -265,7 +265,7 @@ def test_late_targets_are_those_of_isaac_lab_s_delay_buffer_after_the_default_po
     term = cfg.class_type(cfg, env)
     late, reference = term._delay_line.steps_late, DelayBuffer(4, n, "cpu")
     assert set(late.tolist()) == {1, 2, 3, 4}  # whole steps, rounded up, as in MuJoCo
-    reference.set_time_lag(late.clone())
+    reference.set_time_lag(late.int())
     actions, age = torch.randn(8, n, 12, generator=torch.Generator().manual_seed(0)), torch.zeros(n, dtype=torch.int64)
     default = term._rest()
     for step in range(32):  # of physics; an action holds for four
@@ -273,7 +273,7 @@ def test_late_targets_are_those_of_isaac_lab_s_delay_buffer_after_the_default_po
             rows = torch.arange(0, n, 3)
             before = late.clone()
             term.reset(rows)
-            reference.set_time_lag(late[rows], rows)
+            reference.set_time_lag(late[rows].int(), rows)
             reference.reset(rows)
             age[rows] = 0
             assert (late != before)[rows].any() and torch.equal(late[1::3], before[1::3])
