@@ -57,11 +57,12 @@ def build_trainer(config: TrainConfig, num_envs: int | None = None) -> Trainer:
         make_envs(config, total, groups, seed),
         seed=seed,
         total_steps=config.total_steps,
-        symmetry=_symmetry(config),
+        symmetry=symmetry_of(config),
     )
 
 
-def _symmetry(config: TrainConfig) -> Symmetry | None:
+def symmetry_of(config: TrainConfig) -> Symmetry | None:
+    """The mirror group that the agent uses; None if it uses none."""
     from gaitway_agents.symmetry import Symmetry
     from gaitway_mujoco.mirrors import verify_mirrors
     from gaitway_tasks.spec import Task
@@ -365,12 +366,16 @@ def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
     errors: dict[str, float] = {}
     task = getattr(envs[0], "task", None)
     for name in task.commands if task is not None else ():
-        command = torch.cat([env.world.command(name) for env in envs])
-        linear = torch.cat([env.world.robot.root_lin_vel_b for env in envs])
-        angular = torch.cat([env.world.robot.root_ang_vel_b for env in envs])
-        planar, yaw = (command[:, :2] - linear[:, :2]).norm(dim=1), (command[:, 2] - angular[:, 2]).abs()
+        planar, yaw = (torch.cat(parts) for parts in zip(*(off_command(env, name) for env in envs), strict=True))
         errors |= {f"tracking/{name}/linear": float(planar.mean()), f"tracking/{name}/yaw": float(yaw.mean())}
     return errors
+
+
+def off_command(env: Any, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distance of each robot's velocity from what command ``name`` says, (N,) [m/s] and (N,) [rad/s]."""
+    command, robot = env.world.command(name), env.world.robot
+    planar = (command[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
+    return planar, (command[:, 2] - robot.root_ang_vel_b[:, 2]).abs()
 
 
 def _restore(run: RunFolder, trainer: Learner) -> tuple[int, float, dict[str, float]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
 
     from .vector_env import IsaacLabVectorEnv
+    from .viewer import Viewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,22 +46,37 @@ _simulator = contextlib.ExitStack()
 
 
 def make_env(
-    task: Task, num_envs: int, *, device: str = "auto", seed: int = 0, options: IsaacLabOptions | None = None
+    task: Task,
+    num_envs: int,
+    *,
+    device: str = "auto",
+    seed: int = 0,
+    options: IsaacLabOptions | None = None,
+    viewer: Viewer | None = None,
 ) -> IsaacLabVectorEnv:
     """``num_envs`` environments of ``task``, for agents; starts the simulator if it does not run yet.
 
-    ``device`` is ``"cuda:0"``, ``"cpu"`` or ``"auto"``: this process's GPU, or the CPU where there is none. Raises
+    ``device`` is ``"cuda:0"``, ``"cpu"`` or ``"auto"``: this process's GPU, or the CPU where there is none. With a
+    ``viewer`` the task is the variant for watching: no noise, no pushes. Raises
     :class:`gaitway_isaaclab.preflight.IsaacLabError` before anything starts if Isaac Lab cannot run here.
     """
     options = options or IsaacLabOptions()
     physics, where = check(options.physics), resolve_device(device)
+    told = application.settings(where, **({} if viewer is None else viewer.settings(find())))
+    if viewer is not None:
+        viewer.check(find(), physics)
     if is_older():  # nothing of it can be imported before Isaac Sim runs
-        application.start(application.settings(where))
+        application.start(told)
     from . import env_cfg
 
     cfg = env_cfg(task, num_envs, where, seed, physics, asset=options.asset, actuators=options.actuators)
+    if viewer is not None:
+        from .build import for_play
+
+        for_play(cfg).scene.num_envs = num_envs
+        viewer.prepare(cfg, find(), physics)
     if not is_older():
-        _launch(cfg)
+        _launch(cfg, told)
     if cfg.sim.device.startswith("cuda"):
         torch.cuda.set_device(cfg.sim.device)  # not earlier: the simulator chooses its GPU when it starts
 
@@ -68,7 +84,11 @@ def make_env(
 
     from .vector_env import IsaacLabVectorEnv
 
-    env = IsaacLabVectorEnv(ManagerBasedRLEnv(cfg), task=task, seed=seed)
+    if viewer is None:
+        isaac = ManagerBasedRLEnv(cfg)
+    else:
+        isaac = viewer.wrapped(ManagerBasedRLEnv(cfg, **viewer.render_mode(find())), find())
+    env = IsaacLabVectorEnv(isaac, task=task, seed=seed)
     _simulator.callback(env.close)
     return env
 
@@ -78,10 +98,11 @@ def is_older() -> bool:
     return find().release == "2.3"
 
 
-def start_first(device: str) -> None:
+def start_first(device: str, viewer: Viewer | None = None) -> None:
     """Begin the process anew with Isaac Sim as its first step, where Isaac Lab is one that needs this."""
     if is_older() and not application.is_running():
-        application.restart(application.settings(resolve_device(device)))
+        more = {} if viewer is None else viewer.settings(find())
+        application.restart(application.settings(resolve_device(device), **more))
 
 
 def shut_down(code: int = 0) -> None:
@@ -111,9 +132,9 @@ def resolve_device(device: str) -> str:
     return device
 
 
-def _launch(cfg: Any) -> None:
+def _launch(cfg: Any, told: dict[str, Any]) -> None:
     """Isaac Lab 3.0's own launcher, which starts Isaac Sim where ``cfg`` needs it and nothing elsewhere."""
     from isaaclab.app import launch_simulation
 
     with application.no_arguments():
-        _simulator.enter_context(launch_simulation(cfg, application.settings(cfg.sim.device)))
+        _simulator.enter_context(launch_simulation(cfg, told))

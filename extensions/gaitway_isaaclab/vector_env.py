@@ -51,7 +51,7 @@ class IsaacLabVectorEnv(VectorEnv):
     restarts_on_load = True
 
     def __init__(self, env: Any, *, task: Task | None = None, seed: int = 0):
-        env = env.unwrapped
+        self._outermost, env = env, env.unwrapped
         groups = getattr(env.single_observation_space, "spaces", {})
         if not groups or not all(isinstance(box, spaces.Box) and len(box.shape) == 1 for box in groups.values()):
             raise ValueError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
@@ -100,7 +100,7 @@ class IsaacLabVectorEnv(VectorEnv):
         if seed is not None:
             self._random_state = self._stream(seed)
         with self._levels_kept():
-            observation, _ = self.isaac.reset(seed=seed)
+            observation, _ = self._outermost.reset(seed=seed)
         if (options or {}).get("random_episode_step"):
             ages = self.isaac.episode_length_buf
             self.isaac.episode_length_buf = torch.randint_like(ages, high=self.isaac.max_episode_length)
@@ -119,7 +119,7 @@ class IsaacLabVectorEnv(VectorEnv):
             )
         self._ended, self._stepping = None, True
         try:
-            observation, reward, terminated, time_out, extras = self.isaac.step(actions)
+            observation, reward, terminated, time_out, extras = self._outermost.step(actions)
         finally:
             self._stepping = False
         # Isaac Lab writes the next step's rewards and flags into the same buffers.
@@ -219,7 +219,7 @@ class IsaacLabVectorEnv(VectorEnv):
     def close(self, **kwargs: Any) -> None:
         if not self.closed:
             self.closed = True
-            self.isaac.close()
+            self._outermost.close()
 
 
 def _log_name(name: str) -> str:

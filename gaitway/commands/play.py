@@ -21,10 +21,16 @@ while it is being trained; one of Isaac Lab is played in MuJoCo, on flat ground.
 robot tours the commands and a film is written, which needs no display. Runs of games and classic tasks can be filmed
 only.
 
+--world isaaclab lets a run's policy walk in Isaac Lab instead, without noise and pushes, on the physics that it learnt
+with, and prints how far each robot was off its commands. --viz opens one of Isaac Lab's visualizers, --livestream a
+stream of Isaac Sim's, both until Ctrl-C, and --video films it; without any of them nothing is drawn.
+
 examples:
   gaitway play runs/walk
   gaitway play runs/walk/bundle --port 9000
   gaitway play runs/walk --video walk.mp4
+  gaitway play runs/walk --world isaaclab --seconds 10
+  gaitway play runs/walk --world isaaclab --physics newton --viz viser
   gaitway play runs/cartpole/2026-01-31_12-00-00-seed0 --video cartpole.mp4 --seconds 10
 """
 
@@ -33,16 +39,31 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "play", "watch and steer a policy in a browser", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write a film instead of serving a page")
-    parser.add_argument("--seconds", type=common.seconds, help="length (default 20 for a film, endless in the browser)")
+    parser.add_argument("--seconds", type=common.seconds, help="length (default 20, endless where somebody watches)")
     parser.add_argument("--port", type=common.port, default=8080, help="port of the page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
+    parser.add_argument(
+        "--world", choices=("isaaclab",), help="play a run in Isaac Lab (default: in MuJoCo, or the run's own game)"
+    )
+    lab = parser.add_argument_group("in Isaac Lab")
+    lab.add_argument("--physics", choices=("physx", "newton"), help="engine (default: what the run learnt with)")
+    lab.add_argument("--envs", type=common.count, metavar="N", help="robots side by side (default 4)")
+    lab.add_argument(
+        "--viz", metavar="NAME", help="visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser"
+    )
+    lab.add_argument("--livestream", choices=("local", "public"), help="Isaac Sim's stream, and who can reach it")
     common.add_trust(parser)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     kind = common.run_or_bundle(args.source)
+    if args.world == "isaaclab":
+        return _in_isaac_lab(args, kind)
+    for name in ("physics", "envs", "viz", "livestream"):
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name} is for Isaac Lab: add --world isaaclab")
     common.require("play", PLAY)
     if kind == "run":
         common.require("playing a run", WORLDS["mujoco"])
@@ -57,6 +78,30 @@ def run(args: argparse.Namespace) -> int:
 
     check_port(args.host, args.port)
     view(_walker(args, kind), args.host, args.port, args.seconds)
+    return 0
+
+
+def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
+    common.require("playing in Isaac Lab", WORLDS["isaaclab"])
+    if kind != "run":
+        raise UserError(f"{args.source} is a bundle, and Isaac Lab plays runs: leave out --world isaaclab")
+    if _is_game(args.source):
+        raise UserError(f"{args.source} is a run of a game or classic task: leave out --world isaaclab")
+    if args.model is not None:
+        raise UserError("--model is for bundles; leave it out")
+    from gaitway_isaaclab.viewer import Viewer
+
+    from ..files import make_folder
+    from ..isaac_player import play
+    from ..runs import RunFolder
+
+    live = args.viz is not None or args.livestream is not None
+    seconds = args.seconds or (None if live and args.video is None else 20.0)
+    steps = round((seconds or 0.0) / RunFolder.open(args.source).config().robot_task.timing.step_dt)
+    if args.video is not None:
+        make_folder(args.video.absolute().parent)
+    viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
+    play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
     return 0
 
 

@@ -21,6 +21,7 @@ from gaitway.cli import main
 from gaitway.commands.common import export_run
 from gaitway.config import TrainConfig, resolve
 from gaitway.errors import ConfigError
+from gaitway.isaac_player import follow
 from gaitway.runs import RunFolder
 from gaitway.train import build_trainer, load_actor, tensor_cores
 from gaitway.walkers import WorldWalker
@@ -261,6 +262,40 @@ def test_it_can_be_written_for_rsl_rl(tmp_path, capsys):
     mirrored, _ = run_of(settled(BLIND, "num_envs=8", preset="cpu"), tmp_path / "mirrored")
     assert main(["export", str(mirrored.path), "--out", str(out), "--format", "rsl-rl"]) == 2
     assert "agent.symmetry=canonical: its policy mirrors what it sees" in capsys.readouterr().err
+
+
+def test_walking_is_measured_robot_by_robot(monkeypatch):
+    config = in_mujoco(settled(BLIND, "num_envs=8", "task.timing.episode_length_s=0.1"))
+    trainer = build_trainer(config, num_envs=3)
+    env = trainer.envs[0]
+    off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
+    robots = torch.arange(1.0, 4.0)
+    monkeypatch.setattr(
+        "gaitway.isaac_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
+    )
+    walk = follow(trainer, env, range(5))
+    assert walk.steps.tolist() == [4, 4, 4] and walk.falls.tolist() == [0, 0, 0]
+    assert walk.lines(0.02) == [
+        "robot 1: 0.1 s, 2.750 m/s and 0.250 rad/s off the commands, falls: 0",
+        "robot 2: 0.1 s, 5.500 m/s and 0.500 rad/s off the commands, falls: 0",
+        "robot 3: 0.1 s, 8.250 m/s and 0.750 rad/s off the commands, falls: 0",
+        "all: 0.1 s, 5.500 m/s and 0.500 rad/s off the commands, falls: 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--world", "isaaclab"], "Isaac Lab is not installed here"),
+        (["--world", "isaaclab", "--viz", "window"], "--viz window: use one of kit, newton_gl"),
+        (["--world", "isaaclab", "--video", "walk.gif"], "--video walk.gif: name a file that ends in .mp4"),
+        (["--viz", "viser"], "--viz is for Isaac Lab: add --world isaaclab"),
+    ],
+)
+def test_playing_in_isaac_lab_refuses_before_anything_starts(options, said, tmp_path, capsys):
+    run, _ = run_of(settled(BLIND, "num_envs=8"), tmp_path / "run")
+    assert main(["play", str(run.path), *options]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_mujoco_shows_rough_runs_on_flat_ground():
