@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 import torch
+from gpu_work import GpuWork
 
 ENVS, STEPS = 16, 60
 
@@ -96,6 +98,9 @@ def test_asking_for_them_leaves_no_trace(isaac):
         assert torch.equal(truncated, time_out & ~terminated)
         ends += len(info["ended"])
     assert ends >= ENVS
+    with GpuWork() as work:
+        env.isaac.command_manager.compute(task.timing.step_dt)
+    assert work.waits == []
 
 
 @pytest.mark.quick
@@ -111,3 +116,10 @@ def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["steps"] for row in rows] == [64, 128, 192, 256]
     assert all(name in rows[-1] for name in ("learn/kl", "rollout/reward", "tracking/base_velocity/linear"))
+    begun = json.loads((tmp_path / "run" / "run.json").read_text())["isaaclab"]
+    assert (begun["asset"], begun["physics"]) == ("mjcf", physics) and begun["versions"]["isaaclab"].startswith("3.")
+
+    assert main(["play", out, "--world", "isaaclab", "--seconds", "0.2", "--envs", "2"]) == 0
+    said = capsys.readouterr().out
+    assert f"256 steps, in Isaac Lab on {begun['engine']}; robot: mjcf" in said
+    assert re.search(r"^robot 2: 0\.2 s, \d\.\d+ m/s and \d\.\d+ rad/s off the commands, falls: 0$", said, re.M)
