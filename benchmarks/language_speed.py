@@ -116,7 +116,7 @@ def ours(precision: str) -> list[float]:
     task = LanguageTask(name="words", source=source, rewards={"worth": TextReward(func=worth)})
     conversation = Conversation(tokenizer)
     probe = [conversation.prompt(row["prompt"]) for row in islice(source.stream("test", 0), 4)]
-    engine = make_engine(LanguageOptions(model="words", dtype=precision), model, tokenizer, probe)
+    engine = make_engine(LanguageOptions(model="words", dtype=precision), model, probe)
     world = TextWorld(
         task, conversation, engine, Sampling(max_tokens=LONGEST, stop_tokens=conversation.stops),
         functools.partial(score, task), seed=0,

@@ -61,7 +61,7 @@ def make_world(folder: str, seed: int) -> TextWorld:
 
 def world_of(model: Any, tokenizer: Any, seed: int) -> TextWorld:
     conversation = Conversation(tokenizer)
-    engine = TransformersEngine(model, pad_token=tokenizer.pad_token_id, dtype=torch.bfloat16)
+    engine = TransformersEngine(model, dtype=torch.bfloat16)
     sampling = Sampling(max_tokens=TASK.max_completion_tokens, stop_tokens=conversation.stops)
     return TextWorld(TASK, conversation, engine, sampling, judge, seed=seed)
 

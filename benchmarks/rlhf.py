@@ -144,7 +144,7 @@ class Writer:
 
         loaded = load_writer(str(run), device="cpu")
         self.model, self.conversation = loaded.model, Conversation(loaded.tokenizer)
-        self.engine = TransformersEngine(loaded.model, pad_token=loaded.tokenizer.pad_token_id)
+        self.engine = TransformersEngine(loaded.model)
 
     def answers(self, requests: Sequence[str], seed: int) -> list[str]:
         return [self.conversation.decode(answer.tokens) for answer in self._sample(requests, seed)]

@@ -156,6 +156,13 @@ class TrainConfig:
             raise ConfigError(
                 f"agent {self.algorithm!r} cannot learn {self.task.name}, {what}: use one of {', '.join(able)}"
             )
+        if self.language is not None and self.language.attention == "flash_attention_2":
+            optimizer: Any = getattr(self.agent, "optimizer", None)
+            if optimizer.precision != "bfloat16":
+                raise ConfigError(
+                    f"language.attention='flash_attention_2' with agent.optimizer.precision={optimizer.precision!r}: "
+                    "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
+                )
         if of_texts and (self.num_envs, self.env_groups) != (1, 1):
             raise ConfigError(
                 f"num_envs={self.num_envs}, env_groups={self.env_groups}: a language task has no environments; "
@@ -228,6 +235,10 @@ def resolve(
     if parameters is not None:
         base = _identified(base, parameters)
     config = merge(base, config_file, overrides)
+    if config.language is not None and config.language.lora is not None and not choices.lora:
+        # Adapters have defaults of their own, however they were asked for.
+        return resolve(task_name, agent=agent, preset=preset, config_file=config_file, overrides=overrides,
+                       choices=replace(choices, lora=True), parameters=parameters, **given)  # fmt: skip
     if config.language is not None and not config.language.model:
         raise ConfigError(
             f"{task.name} needs a model to begin with: add --model with a run folder, a folder in Hugging Face's form "

@@ -24,13 +24,15 @@ def estimate_memory(
     precision: str = "float32",
     reference: bool = False,
     critic: bool = False,
+    on_gpu: bool = False,
 ) -> dict[str, int]:
     """Bytes by what they are for, of learning with Adam; of a model from a folder or the hub.
 
     ``sequence`` is the most tokens of a prompt and its answer, ``chunk_size`` the tokens of a forward pass and
     ``precision`` that of the optimiser. ``reference`` and ``critic`` say whether there are such copies beside the model
-    (the reference of a model with adapters is none). Activations were measured on Llama's family (``make test`` does
-    so again), and are a rule of thumb for others.
+    (the reference of a model with adapters is none). A process of its own that samples has another copy, and the
+    weights on their way to it are in the machine's memory, which is not that of a GPU (``on_gpu``). Activations were
+    measured on Llama's family (``make test`` does so again), and are a rule of thumb for others.
     """
     model, config = _outline(options)
     parameters = sum(p.numel() for p in model.parameters())
@@ -50,6 +52,11 @@ def estimate_memory(
         found["reference"] = 4 * parameters
     if critic:
         found["critic"] = weights + 12 * learnt
+    if options.staleness:
+        found["sampler's model"] = engine_bytes * parameters
+        if not on_gpu:
+            sent = 4 if options.lora is None else engine_bytes
+            found["weights on their way"] = (options.staleness + 1) * sent * parameters
     if options.rollout == "transformers":
         found["engine's weights"] = engine_bytes * parameters
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads

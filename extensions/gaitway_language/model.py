@@ -23,19 +23,24 @@ class ModelError(ValueError):
 
 
 def load_model(
-    options: LanguageOptions, tokenizer: Any, *, seed: int = 0, device: torch.device | str = "cpu"
+    options: LanguageOptions,
+    tokenizer: Any,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    learning: bool = True,
 ) -> nn.Module:
     """The causal LM that ``options`` name, with its adapters, ready to learn.
 
-    What learns is float32; weights under adapters have ``options.dtype``. ``seed`` is for models and adapters made
-    from nothing. Raises :class:`ModelError`.
+    What learns is float32; weights under adapters have ``options.dtype``, and so have those of a model that is not
+    ``learning``. ``seed`` is for models and adapters made from nothing. Raises :class:`ModelError`.
     """
     from transformers import AutoModelForCausalLM
 
     if options.tiny is not None:
         model = build_model(options.tiny, tokenizer, seed, attention=options.attention)
     else:
-        model = _pretrained(AutoModelForCausalLM, options.model, options)
+        model = _pretrained(AutoModelForCausalLM, options.model, options, learning and options.lora is None)
         _check_vocabulary(model, tokenizer, options.model)
     return _prepared(model, options, tokenizer, seed).to(device)
 
@@ -79,7 +84,8 @@ def load_reward_model(
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = _pretrained(AutoModelForSequenceClassification, options.model, options, num_labels=1)
+            whole = options.lora is None
+            model = _pretrained(AutoModelForSequenceClassification, options.model, options, whole, num_labels=1)
         _check_vocabulary(model, tokenizer, options.model)
     mean, std = (float(getattr(model.config, name, default)) for name, default in zip(STATISTICS, (0, 1), strict=True))
     return _prepared(model, options, tokenizer, seed).to(device), mean, std
@@ -165,13 +171,13 @@ def stop_tokens(model: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(token for tokens in lists for token in tokens))
 
 
-def _pretrained(kind: Any, name: str, options: LanguageOptions, **settings: Any) -> Any:
-    low = options.lora is not None and options.dtype == "bfloat16"
+def _pretrained(kind: Any, name: str, options: LanguageOptions, whole: bool, **settings: Any) -> Any:
+    """``whole`` says that all of its weights learn."""
     try:
         with _quiet():
             model, found = kind.from_pretrained(
                 name,
-                dtype=torch.bfloat16 if low else torch.float32,
+                dtype=torch.float32 if whole else getattr(torch, options.dtype),
                 attn_implementation=options.attention,
                 output_loading_info=True,
                 trust_remote_code=False,  # where it is not said, transformers asks
@@ -218,9 +224,14 @@ def _check_vocabulary(model: Any, tokenizer: Any, name: str) -> None:
 
 
 def _prepared(model: Any, options: LanguageOptions, tokenizer: Any, seed: int) -> nn.Module:
+    pad = tokenizer.pad_token_id
+    if hasattr(model, "score") and pad == tokenizer.eos_token_id:
+        pad = None  # transformers reads a score before the padding, which would then be before the end
+    # What pads may have a meaning as well, and is then to be learnt.
+    model.get_input_embeddings().padding_idx = None
     for config in (model.config, getattr(model, "generation_config", None)):
         if config is not None:
-            config.pad_token_id = tokenizer.pad_token_id
+            config.pad_token_id = pad
             if config.eos_token_id is None:
                 config.eos_token_id = tokenizer.eos_token_id
     if getattr(model, "generation_config", None) is not None:

@@ -55,7 +55,7 @@ class LanguageOptions:
     tiny: TinyModel | None = None
     """What to build for "tiny"; None for any other model."""
     pad_token: str = ""
-    """Token for padding, where the model's tokeniser has none or pads with its end-of-text token."""
+    """Token for padding that the exported tokeniser is to name; learning needs none, masks come from lengths."""
     dtype: str = "float32"
     """Of frozen weights under adapters, and of the engine: "float32" or "bfloat16". What learns is float32."""
     attention: str = "sdpa"
@@ -71,6 +71,8 @@ class LanguageOptions:
     """How weights reach the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: float = 0.3
     """Share of the GPU's memory that vLLM in this process takes; only for rollout "vllm"."""
+    tensor_parallel: int = 1
+    """GPUs that vLLM in this process splits the model over; only for rollout "vllm"."""
     batch_size: int = 256
     """Sequences that the engine continues at once."""
     temperature: float = 1.0
@@ -102,6 +104,11 @@ class LanguageOptions:
             )
         if not 0.0 < self.gpu_memory < 1.0:
             raise ValueError(f"gpu_memory {self.gpu_memory}: a share between 0 and 1")
+        if self.tensor_parallel < 1 or (self.tensor_parallel > 1 and self.rollout != "vllm"):
+            raise ValueError(
+                f"tensor_parallel {self.tensor_parallel} with rollout {self.rollout!r}: at least 1, and more "
+                "for 'vllm' alone; a server has its own --tensor-parallel"
+            )
         if self.batch_size < 1:
             raise ValueError(f"batch_size {self.batch_size}: must be at least 1")
         if not self.temperature > 0.0:

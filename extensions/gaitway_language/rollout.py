@@ -8,6 +8,9 @@ from typing import Protocol
 
 from torch import Tensor
 
+PADDING = 0
+"""The token beside a sequence: any will do, also one with a meaning, since masks come from lengths."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:

@@ -14,6 +14,12 @@ Score = Callable[[Sequence[Sequence[int]]], list[list[float]]]
 """Log-probabilities at temperature 1 of every token but the first of sequences."""
 
 
+LIMIT = 0.05
+"""Of the gap [nats]: weights of another update are further apart, computations in float32 1e-6."""
+PROBE_TOKENS = 16
+"""That the engine samples after each prompt of the probe."""
+
+
 class EngineOutOfStepError(RuntimeError):
     """The engine's log-probabilities are not those of the model that learns."""
 
@@ -34,9 +40,9 @@ class VerifiedEngine:
         score_with: Score,
         prompts: Sequence[Sequence[int]],
         *,
-        limit: float = 0.05,
-        max_tokens: int = 16,
-        load: Callable[[Mapping[str, Tensor]], None] | None = None,
+        limit: float = LIMIT,
+        max_tokens: int = PROBE_TOKENS,
+        load: Callable[[Iterable[tuple[str, Tensor]]], None] | None = None,
     ):
         """``load`` is for a model to compare with that is not the learner's own: it gets the new weights first."""
         if not prompts:
@@ -66,7 +72,7 @@ class VerifiedEngine:
         with self._lock:
             if self.load is not None:
                 parameters = list(parameters)
-                self.load(dict(parameters))
+                self.load(parameters)
             found = self.engine.update(parameters) or {}
         gap = self.verify()
         return {**found, "sync_gap": gap, "sync_seconds": time.perf_counter() - start}
@@ -86,9 +92,9 @@ class VerifiedEngine:
         if not gap <= self.limit:
             raise EngineOutOfStepError(
                 f"{type(self.engine).__name__} does not answer with the model's weights: on the probe its "
-                f"log-probabilities are {gap:.3f} nats off on average, and {self.limit} is the limit. Nothing learnt "
-                "from its answers would be right. Use rollout=transformers, or a version of the engine that takes new "
-                "weights; a gap just above the limit with dtype=bfloat16 goes away with dtype=float32"
+                f"log-probabilities are {gap:.3f} nats off on average, and {self.limit:.3g} is the limit. Nothing "
+                "learnt from its answers would be right. Use rollout=transformers, or a version of the engine that "
+                "takes new weights; a gap just above the limit with dtype=bfloat16 goes away with dtype=float32"
             )
         return gap
 

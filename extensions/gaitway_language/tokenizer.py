@@ -59,8 +59,8 @@ def build_tokenizer(texts: Iterable[str]) -> Any:
 def load_tokenizer(name: str, pad_token: str = "") -> Any:
     """The tokeniser of a folder or of a model on the hub.
 
-    ``pad_token`` names its token for padding where it has none of its own. Raises :class:`TokenizerError` if padding
-    would be taken for the end of an answer.
+    ``pad_token`` names another token for padding, for whoever reads what is exported: learning needs none. Raises
+    :class:`TokenizerError` if there is none, or none that ends an answer.
     """
     from transformers import AutoTokenizer
 
@@ -77,12 +77,6 @@ def load_tokenizer(name: str, pad_token: str = "") -> Any:
         tokenizer.pad_token = pad_token
     if tokenizer.eos_token_id is None:
         raise TokenizerError(f"the tokeniser of {name} has no token that ends an answer (EOS): set one in its files")
-    if tokenizer.pad_token_id is None or tokenizer.pad_token_id == tokenizer.eos_token_id:
-        state = "has no padding token" if tokenizer.pad_token_id is None else "pads with its end-of-text token"
-        raise TokenizerError(
-            f"the tokeniser of {name} {state}, and a model trained so never learns to stop: set language.pad_token to "
-            f"a token it does not otherwise use, such as {_spare(tokenizer)}"
-        )
     return tokenizer
 
 

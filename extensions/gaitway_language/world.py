@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .conversation import Conversation
 from .dialogue import Dialogue, Tool, hold
-from .rollout import Engine, Rollout, Sampling
+from .rollout import PADDING, Engine, Rollout, Sampling
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
@@ -72,7 +72,7 @@ class TextWorld:
         rewards, parts = self.score(texts, answers, repeated)
         judged = time.perf_counter()
         return Rollout(
-            **_tensors(dialogues, int(self.conversation.tokenizer.pad_token_id)),
+            **_tensors(dialogues),
             groups=torch.arange(num_prompts).repeat_interleave(group_size),
             rewards=torch.tensor(rewards, dtype=torch.float32),
             parts={name: torch.tensor(values, dtype=torch.float32) for name, values in parts.items()},
@@ -115,11 +115,11 @@ def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> l
     return tokens
 
 
-def _tensors(dialogues: Sequence[Dialogue], pad: int) -> dict[str, Tensor]:
+def _tensors(dialogues: Sequence[Dialogue]) -> dict[str, Tensor]:
     """Tokens, lengths, mask, log-probabilities and ends of dialogues, padded on the right."""
     lengths = torch.tensor([len(d.prompt) + len(d.tokens) for d in dialogues])
     shape = (len(dialogues), int(lengths.max()))
-    tokens, mask, log_probs = torch.full(shape, pad), torch.zeros(shape), torch.zeros(shape)
+    tokens, mask, log_probs = torch.full(shape, PADDING), torch.zeros(shape), torch.zeros(shape)
     for i, dialogue in enumerate(dialogues):
         begin, end = len(dialogue.prompt), int(lengths[i])
         tokens[i, :end] = torch.tensor(dialogue.sequence)

@@ -24,12 +24,13 @@ from gaitway_language.data import TextDemonstrations
 from gaitway_language.dialogue import Tool
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Completion, Engine, Sampling
+from gaitway_language.rollout import Engine, Sampling
+from gaitway_language.sync import VerifiedEngine
 from gaitway_language.world import TextWorld, prompt_tokens
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask, Row
 from gaitway_tasks.language.tools import call_tools
-from torch import Tensor, nn
+from torch import nn
 
 from ..agents import TEXT_KINDS
 from ..runs import RunFolder
@@ -90,8 +91,9 @@ def world_for_answers(config: TrainConfig, studio: Studio) -> TextWorld:
     world = getattr(studio.trainer, "world", None)
     if isinstance(world, TextWorld):
         return world
-    options, tokenizer = options_of(config), studio.conversation.tokenizer
-    engine = TransformersEngine(studio.model, pad_token=tokenizer.pad_token_id, batch_size=options.batch_size)
+    options = options_of(config)
+    dtype: torch.dtype | None = getattr(torch, options.dtype) if studio.device.type == "cuda" else None
+    engine = TransformersEngine(studio.model, dtype=dtype, batch_size=options.batch_size)
     return text_world(config, studio.task, studio.conversation, engine)
 
 
@@ -136,41 +138,40 @@ def _world(
             staleness=options.staleness,
             threads=config.num_threads or 1,
         )
-    engine = make_engine(options, model, conversation.tokenizer, _probes(task, conversation))
-    return text_world(config, task, conversation, engine)
+    return text_world(config, task, conversation, checked_engine(config, model, task, conversation, _probes(task)))
+
+
+def _probes(task: LanguageTask) -> Iterable[Row]:
+    return islice(task.source.stream("train", 0), PROBES)
+
+
+def checked_engine(
+    config: TrainConfig,
+    model: nn.Module,
+    task: LanguageTask,
+    conversation: Conversation,
+    rows: Iterable[Row],
+    *,
+    learning: bool = True,
+) -> VerifiedEngine:
+    """The engine that ``config`` asks for, with room for what ``task`` allows, compared with ``model`` on ``rows``."""
+    agent: Any = config.agent
+    return make_engine(
+        options_of(config),
+        model,
+        [prompt_tokens(row, task, conversation) for row in rows],
+        longest=task.max_prompt_tokens + task.max_completion_tokens,
+        precision=agent.optimizer.precision,
+        learning=learning,
+    )
 
 
 def _world_elsewhere(config: TrainConfig, path: Path) -> TextWorld:
     """The world of a process that only samples, with weights of its own."""
-    model, tokenizer = open_start(config, RunFolder.open(path), adapters=False)
+    model, tokenizer = open_start(config, RunFolder.open(path), learning=False)
     task, conversation = _texts(config, tokenizer, model)
-    engine = make_engine(options_of(config), model, tokenizer, _probes(task, conversation))
-    return text_world(config, task, conversation, _Elsewhere(model, engine))
-
-
-class _Elsewhere:
-    """An engine whose check compares it with a model that nobody here teaches: that takes new weights first."""
-
-    def __init__(self, model: nn.Module, engine: Engine):
-        self.model, self.engine = model, engine
-
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
-        return self.engine.generate(prompts, sampling)
-
-    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float] | None:
-        weights = dict(parameters)
-        self.model.load_state_dict(weights)
-        return self.engine.update(weights.items())
-
-    def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        return self.engine.score(sequences)
-
-    def close(self) -> None:
-        self.engine.close()
-
-
-def _probes(task: LanguageTask, conversation: Conversation) -> list[list[int]]:
-    return [prompt_tokens(row, task, conversation) for row in islice(task.source.stream("train", 0), PROBES)]
+    engine = checked_engine(config, model, task, conversation, _probes(task), learning=False)
+    return text_world(config, task, conversation, engine)
 
 
 def _critic(task: LanguageTask, model: nn.Module) -> TokenCritic:

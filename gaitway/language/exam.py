@@ -11,8 +11,6 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_language.data import TextPreferences
-from gaitway_language.engines.make import make_engine
-from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
@@ -21,7 +19,7 @@ from ..errors import ConfigError, UserError
 from ..files import make_folder, refuse_links
 from ..runs import is_run
 from ..worlds import find_task
-from .build import text_world
+from .build import checked_engine, text_world
 from .data import converse, fitting
 from .evaluate import EVALUATIONS, Evaluation, examine
 from .models import language_run, language_task, load_run, load_writer, options_of
@@ -57,8 +55,7 @@ def hold_exam(
             "set one, as in 'task.rewards.mine={func: module:function}'"
         )
     rows = asked.source.rows("test")[:problems]
-    probe = [prompt_tokens(row, asked, conversation) for row in rows[:1]]
-    engine = make_engine(options_of(config), loaded.model, loaded.tokenizer, probe)
+    engine = checked_engine(config, loaded.model, asked, conversation, rows[:1])
     try:
         world = text_world(config, asked, conversation, engine)
         evaluation = examine(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)

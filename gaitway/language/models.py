@@ -19,6 +19,7 @@ from gaitway_tasks.language.spec import LanguageTask
 from ..errors import ConfigError, RunError
 from ..files import disk_error
 from ..runs import RunFolder, is_run
+from .settings import usual_dtype
 
 if TYPE_CHECKING:
     from torch import nn
@@ -103,17 +104,20 @@ def make_start(config: TrainConfig, run: RunFolder) -> None:
     _write_whole(loaded, folder)
 
 
-def open_start(config: TrainConfig, run: RunFolder | None, *, adapters: bool = True) -> tuple[nn.Module, Any]:
-    """The model that learns, as it begins, and its tokeniser; a :class:`RewardModel` where that is learnt."""
+def open_start(config: TrainConfig, run: RunFolder | None, *, learning: bool = True) -> tuple[nn.Module, Any]:
+    """The model that learns, as it begins, and its tokeniser; a :class:`RewardModel` where that is learnt.
+
+    ``learning=False`` leaves adapters out: a copy that takes merged weights.
+    """
     quiet()
     options = options_of(config)
     if run is not None and (run.path / START).exists():
         options = replace(options, model=str(run.path / START), tiny=None, pad_token="")
     tokenizer = tokenizer_of(replace(config, language=options))
-    options = options if adapters else replace(options, lora=None)
+    options = options if learning else replace(options, lora=None)
     device = find_device(config.device)
     if not isinstance(config.agent, RewardModelConfig):
-        return load_model(options, tokenizer, seed=config.seed, device=device), tokenizer
+        return load_model(options, tokenizer, seed=config.seed, device=device, learning=learning), tokenizer
     model, mean, std = load_reward_model(options, tokenizer, seed=config.seed, device=device)
     scorer = RewardModel(model)
     scorer.mean.fill_(mean)
@@ -146,6 +150,9 @@ def language_run(path: Path) -> RunFolder:
 def load_run(run: RunFolder) -> Loaded:
     """The model of a run's newest checkpoint, adapters included."""
     config = run.config()
+    if config.language is not None and config.language.attention == "flash_attention_2":
+        # It needs bfloat16, which only the forward passes of a training are sure to be in.
+        config = replace(config, language=replace(config.language, attention="sdpa"))
     found = run.load_checkpoint()
     if found is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
@@ -165,8 +172,9 @@ def load_writer(source: str, device: str = "auto") -> Loaded:
     quiet()
     if not is_run(Path(source)):
         tokenizer = load_tokenizer(source)
-        options = LanguageOptions(model=source)
-        return Loaded(load_model(options, tokenizer, device=find_device(device)), tokenizer, None)
+        place = find_device(device)
+        options = LanguageOptions(model=source, dtype=usual_dtype(place))
+        return Loaded(load_model(options, tokenizer, device=place, learning=False), tokenizer, None)
     loaded = load_run(language_run(Path(source)))
     if isinstance(loaded.model, RewardModel):
         raise RunError(f"{source} is a reward model, which judges answers and gives none")

@@ -49,8 +49,17 @@ def rehearse(config: TrainConfig) -> None:
     room = _check_room(task, _first(options))
     _ask_rewards(task)
     _check_memory(config, room)
+    print(_computing(config), flush=True)
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
     print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
+
+
+def _computing(config: TrainConfig) -> str:
+    """What weights, forward passes and the engine are in, for people."""
+    options, agent = options_of(config), config.agent
+    learning = "weights in float32" if options.lora is None else f"adapters in float32 on weights in {options.dtype}"
+    passes = agent.optimizer.precision  # type: ignore[union-attr]
+    return f"{options.model}: {learning}, forward passes in {passes}, engine in {options.dtype}"
 
 
 def _check_run(path: Path, config: TrainConfig) -> None:
@@ -97,6 +106,7 @@ def _check_memory(config: TrainConfig, sequence: int) -> None:
         precision=agent.optimizer.precision,  # type: ignore[union-attr]
         reference=getattr(agent, "needs_reference", False),
         critic=getattr(agent, "advantage", "") == "gae",
+        on_gpu=device.type == "cuda",
     )
     available = available_memory(device)
     if options.rollout == "vllm" and device.type == "cuda":

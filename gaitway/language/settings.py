@@ -47,6 +47,9 @@ OWN_MODEL = ("arithmetic", "arithmetic-long", "descriptions")
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Of models that small: learning rate, half as much from rewards, whose first steps must be short; sequences of an
 update, and answers to a prompt."""
+LORA_RATE = 10.0
+"""Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
+Machines Lab 2025, "LoRA without regret"; TRL's documentation says the same)."""
 UPDATES = 200
 """Updates of agents that sample, by default."""
 EXAMPLES = 20_000
@@ -85,8 +88,8 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices, device: 
         "num_envs": 1,
         "num_threads": 1 if tiny else 0,
         "evaluation_episodes": 200,
-        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny),
-        "language": LanguageOptions(model="", tiny=None),
+        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny, choices.lora),
+        "language": LanguageOptions(model="", tiny=None, dtype=usual_dtype(device)),
         "checkpoint_interval": 10,
     }
     config: LanguageAgentConfig = settings["agent"]
@@ -111,14 +114,16 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices, device: 
     return settings
 
 
-def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> LanguageAgentConfig:
-    """An agent's published settings with the lengths of the task's answers and, for tiny models, their sizes."""
+def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool, lora: bool) -> LanguageAgentConfig:
+    """An agent's published settings with the lengths of the task's answers; the rates of adapters and tiny models."""
     longest = task.max_completion_tokens
     optimizer = config.optimizer
     if optimizer.aggregation == "constant":
         optimizer = replace(optimizer, horizon=longest)
     if tiny:
         optimizer = replace(optimizer, learning_rate=TINY_RATE)
+    elif lora:
+        optimizer = replace(optimizer, learning_rate=LORA_RATE * optimizer.learning_rate)
     if not isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
         return replace(config, optimizer=optimizer)
     if isinstance(config, PolicyGradientConfig) and config.overlong_end is not None:
@@ -137,6 +142,11 @@ def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool) -> Lang
 
 def _precise(config: LanguageAgentConfig, precision: str) -> LanguageAgentConfig:
     return replace(config, optimizer=replace(config.optimizer, precision=precision))
+
+
+def usual_dtype(device: torch.device) -> str:
+    """What the frozen weights and the engine of a model of real size are in: bfloat16 on a GPU that computes in it."""
+    return "bfloat16" if device.type == "cuda" and has_bfloat16(device) else "float32"
 
 
 def is_tiny(model: str) -> bool:

@@ -68,7 +68,7 @@ class Talk:
                     attention_mask=torch.ones_like(prompt),
                     max_new_tokens=min(self.max_tokens, room),
                     eos_token_id=list(self.conversation.stops),
-                    pad_token_id=tokenizer.pad_token_id,
+                    pad_token_id=self.conversation.end,
                     streamer=streamer,
                     **sampling,
                 )

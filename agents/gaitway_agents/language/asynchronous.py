@@ -11,7 +11,7 @@ import sys
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from types import SimpleNamespace
@@ -87,7 +87,7 @@ class AsynchronousWorld:
 
     def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Returns at once; the numbers are those of the last weights that the engine has taken already."""
-        named = list(parameters)
+        named = list(parameters) if isinstance(parameters, Iterator) else parameters
         if self._weights is None:
             self._weights = SharedWeights.like(named, self.staleness + 1)
             self._ask("weights", self._weights)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
-from ..models.sequences import merged_weights
+from ..models.sequences import MergedWeights
 from .evaluation import evaluate
 from .world import LogProbs
 
@@ -57,7 +57,7 @@ class Reference:
             raise ValueError(f"rate {rate}: a share in (0, 1]")
         ours = self.policy.model.state_dict()
         seen = set()
-        for name, value in merged_weights(policy.model):
+        for name, value in MergedWeights(policy.model):
             own = ours[name]
             if own.data_ptr() not in seen and own.is_floating_point():
                 own.lerp_(value.to(own), rate)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -45,11 +46,15 @@ class SharedWeights:
     def like(cls, parameters: Iterable[tuple[str, Tensor]], slots: int) -> Self:
         """Memory for ``parameters``; :class:`MemoryError` if neither shared memory nor the disk has room for it."""
         places: list[_Place] = []
-        known: dict[tuple[Any, ...], int] = {}
+        # Of a tensor that was made for its turn alone, the next one may have the address.
+        known: WeakValueDictionary[tuple[Any, ...], Tensor] = WeakValueDictionary()
+        offsets: dict[tuple[Any, ...], int] = {}
         end = 0
         for name, value in parameters:
             same = (value.device, value.data_ptr(), value.shape, value.dtype, value.stride())
-            place = _Place(name, tuple(value.shape), value.dtype, known.setdefault(same, end))
+            if same not in known:
+                known[same], offsets[same] = value, end
+            place = _Place(name, tuple(value.shape), value.dtype, offsets[same])
             places.append(place)
             if place.offset == end:
                 end += _aligned(place.size)
@@ -57,14 +62,14 @@ class SharedWeights:
 
     def write(self, slot: int, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy weights, those that the memory was made for and in the same order, into a slot."""
-        pairs = list(zip(self.places, parameters, strict=True))
-        for place, (name, value) in pairs:
+        named = list(parameters) if isinstance(parameters, Iterator) else parameters
+        for place, (name, value) in zip(self.places, named, strict=True):
             if (name, tuple(value.shape), value.dtype) != (place.name, place.shape, place.dtype):
                 raise ValueError(
                     f"weight {name} of shape {tuple(value.shape)}: {place.name} of shape {place.shape} was expected"
                 )
         written = set()
-        for place, (_, value) in pairs:
+        for place, (_, value) in zip(self.places, named, strict=True):
             if place.offset not in written:
                 self._view(slot, place).copy_(value.detach())
                 written.add(place.offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core.batch import Batch
 from ..core.policy import Evaluation
 from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
-from .sequences import hidden_states, merged_weights, token_chunks, without_dropout
+from .sequences import MergedWeights, hidden_states, token_chunks, without_dropout
 from .token_critic import TokenCritic
 
 LOGITS = {"cpu": 2**24, "cuda": 2**27}
@@ -130,9 +130,9 @@ class CausalLMPolicy(nn.Module):
         ]
         return tuple(torch.cat(values) for values in zip(*parts, strict=True))
 
-    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+    def named_weights(self) -> MergedWeights:
         """The model's weights for an engine: as in its ``state_dict``, adapters merged."""
-        return merged_weights(self.model)
+        return MergedWeights(self.model)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """The model's parameters that learn and, if there is one, the critic's."""

@@ -79,18 +79,26 @@ def without_dropout(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-@torch.no_grad()
-def merged_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Names and tensors of the ``state_dict`` of ``model`` as it was before peft wrapped it, its LoRA merged."""
-    net: Any = model
-    base: nn.Module = net.get_base_model() if hasattr(net, "get_base_model") else net
-    adapted: dict[str, Any] = {name: module for name, module in base.named_modules() if _is_lora(module)}
-    for name, tensor in base.state_dict().items():
-        owner, _, rest = name.rpartition(".base_layer.")
-        if owner in adapted:
-            yield f"{owner}.{rest}", _merged(adapted[owner], tensor) if rest == "weight" else tensor
-        elif not any(name.startswith(f"{prefix}.") for prefix in adapted):
-            yield name, tensor
+class MergedWeights:
+    """Names and tensors of the ``state_dict`` of ``model`` as it was before peft wrapped it, its LoRA merged.
+
+    May be gone through several times. A tensor is merged when its turn comes, and not kept.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+
+    @torch.no_grad()
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        net: Any = self.model
+        base: nn.Module = net.get_base_model() if hasattr(net, "get_base_model") else net
+        adapted: dict[str, Any] = {name: module for name, module in base.named_modules() if _is_lora(module)}
+        for name, tensor in base.state_dict().items():
+            owner, _, rest = name.rpartition(".base_layer.")
+            if owner in adapted:
+                yield f"{owner}.{rest}", _merged(adapted[owner], tensor) if rest == "weight" else tensor
+            elif not any(name.startswith(f"{prefix}.") for prefix in adapted):
+                yield name, tensor
 
 
 def _is_lora(module: nn.Module) -> bool:

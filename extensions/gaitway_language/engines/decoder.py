@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -33,8 +33,8 @@ class Session(Protocol):
 
 
 class Decoder(Protocol):
-    def load(self, parameters: Mapping[str, Tensor]) -> None:
-        """Take new weights, named as in the model's ``state_dict``."""
+    def load(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Take new weights, named as in the model's ``state_dict``, one at a time."""
         ...
 
     def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
@@ -55,12 +55,16 @@ class ModuleDecoder:
     def __init__(self, model: nn.Module):
         self.model: Any = model
 
-    def load(self, parameters: Mapping[str, Tensor]) -> None:
-        _complete(parameters, own := self.model.state_dict())
+    def load(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        own = self.model.state_dict()
+        # Tied weights have several names and are complete with one.
+        left = {name: tensor.data_ptr() for name, tensor in own.items()}
         with torch.no_grad():
-            for name, tensor in own.items():
-                if name in parameters:
-                    tensor.copy_(parameters[name])
+            for name, tensor in parameters:
+                if name in own:
+                    own[name].copy_(tensor)
+                    left = {other: at for other, at in left.items() if at != own[name].data_ptr()}
+        check_complete(left)
 
     def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
         return _ModuleSession(self.model, tokens, lengths, counts)
@@ -106,10 +110,9 @@ def _places(width: int, lengths: Tensor) -> dict[str, Tensor]:
     return {"attention_mask": (positions >= 0).long(), "position_ids": positions.clamp(min=0)}
 
 
-def _complete(parameters: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
-    """Refuse weights of which some are missing: the model would be part old, part new."""
-    given = {own[name].data_ptr() for name in parameters if name in own}
-    if missing := [name for name, tensor in own.items() if name not in parameters and tensor.data_ptr() not in given]:
+def check_complete(left: Iterable[str]) -> None:
+    """ValueError for weights of which some were not given: the model is then part old, part new."""
+    if missing := list(left):
         raise ValueError(
             f"new weights without {', '.join(missing[:3])}{' ...' * (len(missing) > 3)}: give all of the model's "
             "state_dict, with adapters merged into the weights under them"

@@ -6,7 +6,7 @@ The layers are those of Llama (Touvron et al. 2023) as transformers names them. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .decoder import Past
+from .decoder import Past, check_complete
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
 ROPES = ("default", "linear", "llama3", "yarn")
@@ -71,7 +71,7 @@ class LlamaDecoder:
         self.head = self.embedding if tied else self._join(own, "lm_head.weight")
         self.norm = self._join(own, "model.norm.weight")
         self.layers = [self._layer(own, f"model.layers.{i}.") for i in range(config.num_hidden_layers)]
-        self.load(own)
+        self.load(own.items())
 
     def _layer(self, own: Mapping[str, Tensor], at: str) -> _Layer:
         def linear(*names: str) -> tuple[Tensor, Tensor | None]:
@@ -102,15 +102,14 @@ class LlamaDecoder:
         self._places |= dict(zip(names, joined.split(rows), strict=True))
         return joined
 
-    def load(self, parameters: Mapping[str, Tensor]) -> None:
-        if missing := [name for name in self._places if name not in parameters]:
-            raise ValueError(
-                f"new weights without {', '.join(missing[:3])}{' ...' * (len(missing) > 3)}: give all of the model's "
-                "state_dict, with adapters merged into the weights under them"
-            )
+    def load(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        left = dict(self._places)
         with torch.no_grad():
-            for name, place in self._places.items():
-                place.copy_(parameters[name])
+            for name, tensor in parameters:
+                if name in self._places:
+                    self._places[name].copy_(tensor)
+                    left.pop(name, None)
+        check_complete(left)
 
     def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> LlamaSession:
         return LlamaSession(self, tokens, lengths, counts, room, past)

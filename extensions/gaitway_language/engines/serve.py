@@ -129,6 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     parser.add_argument("--batch-size", type=int, default=256, help="sequences that are continued at once")
     parser.add_argument("--gpu-memory", type=float, default=0.9, help="share of the GPU's memory that vLLM takes")
+    parser.add_argument("--tensor-parallel", type=int, default=1, help="GPUs that vLLM splits the model over")
+    parser.add_argument("--max-length", type=int, help="tokens of a prompt and its answer, at most")
     asked = parser.parse_args(arguments)
     dtype: torch.dtype = getattr(torch, asked.dtype)
 
@@ -141,13 +143,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.engine == "vllm":
         from .vllm import VLLMEngine
 
-        engine = VLLMEngine(model, dtype=dtype, batch_size=asked.batch_size, gpu_memory=asked.gpu_memory)
+        engine = VLLMEngine(
+            model,
+            dtype=dtype,
+            batch_size=asked.batch_size,
+            gpu_memory=asked.gpu_memory,
+            tensor_parallel=asked.tensor_parallel,
+            longest=asked.max_length,
+        )
     else:
         from .transformers import TransformersEngine
 
         model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-        pad = getattr(model.config, "pad_token_id", None) or 0
-        engine = TransformersEngine(model, pad_token=pad, batch_size=asked.batch_size)
+        engine = TransformersEngine(model, batch_size=asked.batch_size)
     vocabulary = int(model.get_input_embeddings().num_embeddings)
     del model
     server = EngineServer(engine, (asked.host, asked.port), vocabulary=vocabulary, dtype=dtype)

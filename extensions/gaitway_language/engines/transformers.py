@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..rollout import Completion, Sampling
+from ..rollout import PADDING, Completion, Sampling
 from .decoder import Decoder, ModuleDecoder
 from .draw import draw, keys, uniform
 from .limits import check_prompts
@@ -34,7 +34,6 @@ class TransformersEngine:
         self,
         model: nn.Module,
         *,
-        pad_token: int,
         dtype: torch.dtype | None = None,
         batch_size: int = 256,
         copied: bool = True,
@@ -42,22 +41,27 @@ class TransformersEngine:
         if not copied and dtype is not None:
             raise ValueError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")
         base: Any = model
-        self.pad_token, self.batch_size, self.copied = pad_token, batch_size, copied
+        self.batch_size, self.copied = batch_size, copied
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         self.positions: int | None = getattr(base.config, "max_position_embeddings", None)
         self.device = next(model.parameters()).device
         self._live = None if copied else model
         self._kept: dict[tuple[int, ...], Tensor] = {}
         """Keys and values of the last call's sequences, if the next one goes on from them."""
-        self.decoder = self._decoder(model, dtype)
+        self.layers = int(base.config.get_text_config().num_hidden_layers)
+        self.dtype: torch.dtype = dtype or base.dtype
+        self.decoder = self._decoder(model)
 
-    def _decoder(self, model: Any, dtype: torch.dtype | None) -> Decoder:
+    def _decoder(self, model: Any) -> Decoder:
         if not self.copied:
             return ModuleDecoder(model)
-        plain, dtype = merged(model), dtype or model.dtype
+        plain = merged(model)
         if understood(plain):
-            return LlamaDecoder(plain, dtype)
-        return ModuleDecoder(copy.deepcopy(plain).to(dtype).eval().requires_grad_(False))
+            return LlamaDecoder(plain, self.dtype)
+        own: Any = copy.deepcopy(plain).to(self.dtype).eval().requires_grad_(False)
+        if str(own.config._attn_implementation).startswith("flash_attention"):
+            own.set_attn_implementation("sdpa")  # in any dtype, and for a token at a time no slower
+        return ModuleDecoder(own)
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
@@ -101,12 +105,12 @@ class TransformersEngine:
         for prompt in map(tuple, prompts):
             distinct[prompt] = distinct.get(prompt, 0) + 1
         counts = torch.tensor(list(distinct.values()), device=device)
-        tokens, lengths = padded(list(distinct), self.pad_token, device)
+        tokens, lengths = padded(list(distinct), device)
         session = self.decoder.start(tokens, lengths, counts, longest, [_beginning(p, past) for p in distinct])
         stops = torch.tensor(sampling.stop_tokens, dtype=torch.int64, device=device)
         rows, random = torch.arange(len(prompts), device=device), random.to(device)
         alive = torch.ones(len(prompts), dtype=torch.bool, device=device)
-        drawn = torch.full((longest, len(prompts)), self.pad_token, device=device)
+        drawn = torch.full((longest, len(prompts)), PADDING, device=device)
         log_probs = torch.zeros((longest, len(prompts)), device=device)
         room, full = torch.tensor(limits, device=device), set(limits)
         read: dict[int, Tensor | None] = {}
@@ -150,7 +154,7 @@ class TransformersEngine:
         with self._evaluating():
             for first in range(0, len(sequences), step):
                 part = sequences[first : first + step]
-                tokens, lengths = padded(part, self.pad_token, self.device)
+                tokens, lengths = padded(part, self.device)
                 said = self.decoder.logits(tokens, lengths)[:, :-1].float().log_softmax(-1)
                 chosen = said.gather(2, tokens[:, 1:, None])[..., 0].cpu()
                 found += [row[len(row) - len(s) + 1 :].tolist() for row, s in zip(chosen, part, strict=True)]
@@ -160,16 +164,16 @@ class TransformersEngine:
         """Copy new weights; of the model itself (``copied=False``) there is nothing to copy."""
         self._kept = {}
         if self.copied:
-            self.decoder.load(dict(parameters))
+            self.decoder.load(parameters)
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-def padded(sequences: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def padded(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Sequences as one tensor (B, L), padded on the left, and their lengths (B,)."""
     width = max(map(len, sequences))
-    rows = [[pad] * (width - len(sequence)) + list(sequence) for sequence in sequences]
+    rows = [[PADDING] * (width - len(sequence)) + list(sequence) for sequence in sequences]
     return torch.tensor(rows, device=device), torch.tensor([len(s) for s in sequences], device=device)
 
 

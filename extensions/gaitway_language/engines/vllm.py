@@ -25,6 +25,10 @@ QUIET = {
 """Settings of vLLM's that hold unless the user has set others."""
 
 
+BUCKET = 2**28
+"""Bytes of weights that go to vLLM's other processes at a time."""
+
+
 class VLLMEngine:
     """Continues prompts with vLLM, on the GPU that ``gpu_memory`` is a share of, or with vLLM's CPU build.
 
@@ -41,16 +45,21 @@ class VLLMEngine:
         dtype: torch.dtype | None = None,
         batch_size: int = 256,
         gpu_memory: float = 0.3,
+        tensor_parallel: int = 1,
+        longest: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ):
-        """``settings`` of ``vllm.LLM`` go before those made here. ImportError where there is no vLLM."""
+        """``longest`` is the most tokens of a prompt and its answer, for which vLLM must have room in its cache; None
+        is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``settings`` of ``vllm.LLM`` go before
+        those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
         # What ends an answer is said in every call, and the model's own configuration has no say beside it.
         self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False, ignore_eos=True)
         self._continued = False
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
-        positions = getattr(base.config, "max_position_embeddings", None)
+        self.parallel = tensor_parallel
+        limits = [limit for limit in (getattr(base.config, "max_position_embeddings", None), longest) if limit]
         where: dict[str, Any] = {"enforce_eager": True} if on_cpu else {"gpu_memory_utilization": gpu_memory}
         with tempfile.TemporaryDirectory() as folder:
             base.config.save_pretrained(folder)
@@ -61,7 +70,8 @@ class VLLMEngine:
                     "skip_tokenizer_init": True,
                     "generation_config": "vllm",
                     "dtype": str(dtype or base.dtype).removeprefix("torch."),
-                    "max_model_len": positions,
+                    "max_model_len": min(limits, default=None),
+                    "tensor_parallel_size": tensor_parallel,
                     "max_num_seqs": batch_size,
                     "logprobs_mode": "processed_logprobs",
                     "disable_log_stats": True,
@@ -70,6 +80,7 @@ class VLLMEngine:
                 }
             )
         self.positions: int = self.llm.llm_engine.model_config.max_model_len
+        self.dtype: torch.dtype = dtype or base.dtype
         self.update(merged(model).state_dict().items())
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
@@ -91,6 +102,8 @@ class VLLMEngine:
             self.llm.reset_prefix_cache()
         self._continued = sampling.continued
         with _seeded(sampling.seed):
+            if self.parallel > 1:  # the numbers are drawn in processes of vLLM's
+                self.llm.apply_model(partial(_seed, seed=sampling.seed))
             outputs = self._ask(prompts, settings)
         return [_completion(output.outputs[0]) for output in outputs]
 
@@ -108,7 +121,8 @@ class VLLMEngine:
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
-        self.llm.apply_model(partial(_load, parameters=parameters))
+        for part in (parameters,) if self.parallel == 1 else _buckets(parameters):
+            self.llm.apply_model(partial(_load, parameters=part))
         self.llm.reset_prefix_cache()
         self._continued = False
 
@@ -117,6 +131,22 @@ class VLLMEngine:
         if "llm" in self.__dict__:
             self.llm.llm_engine.engine_core.shutdown()
             del self.llm
+
+
+def _buckets(parameters: Iterable[tuple[str, Tensor]]) -> Iterator[list[tuple[str, Tensor]]]:
+    """The weights in memory, some at a time, to go to other processes."""
+    part: list[tuple[str, Tensor]] = []
+    for name, tensor in parameters:
+        part.append((name, tensor.detach().cpu()))
+        if sum(kept.nbytes for _, kept in part) >= BUCKET:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _seed(model: Any, seed: int) -> None:
+    torch.manual_seed(seed)
 
 
 def _load(model: Any, parameters: Iterable[tuple[str, Tensor]]) -> None:
@@ -151,6 +181,8 @@ def _vllm() -> tuple[Any, bool]:
         os.environ.setdefault(name, value)
     # The engine's own process could take no weights without copying them through a pipe.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    # The processes of tensor parallelism are this one's own, and get functions from here.
+    os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
     try:
         import vllm
     except ImportError as error:

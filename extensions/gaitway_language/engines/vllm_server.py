@@ -61,9 +61,8 @@ class VLLMServerEngine:
         stream = WeightStream(parameters, self.dtype)
         if self._group is None:
             return dict(self._ask("POST", "/update", stream))
-        layout = {"layout": [(name, list(tensor.shape)) for name, tensor in stream.tensors.items()]}
-        send = partial(self._group.send, stream.tensors.values(), self.dtype)
-        return dict(self._beside("/receive", layout, send))
+        send = partial(self._group.send, stream.tensors(), self.dtype)
+        return dict(self._beside("/receive", {"layout": stream.layout}, send))
 
     def _beside(self, path: str, body: Any, act: Callable[[], None]) -> Any:
         """The server's answer to a request during which this side has to act."""

@@ -1,16 +1,22 @@
 """Log-probabilities, entropies and gradients of tokens against a plain forward pass of transformers."""
 
 import copy
+import weakref
 
 import pytest
+import safetensors.torch
 import torch
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.language.shared_weights import SharedWeights
 from gaitway_agents.models import causal_lm
+from gaitway_agents.models import sequences as sequences_module
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.prefixes import ARCHITECTURES
-from gaitway_agents.models.sequences import hidden_states, merged_weights, packed_states, token_chunks
+from gaitway_agents.models.sequences import MergedWeights, hidden_states, packed_states, token_chunks
 from gaitway_agents.models.token_critic import TokenCritic
+from gaitway_language.engines.stream import WeightStream
+from gaitway_language.engines.transformers import TransformersEngine
 
 from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
 
@@ -286,7 +292,42 @@ def test_an_engine_gets_adapters_merged():
         model.load_state_dict(weights)
         assert (expected - CausalLMPolicy(tiny_lm()).log_probs(*sequences())[0]).abs().max() > 0.01
         torch.testing.assert_close(CausalLMPolicy(model).log_probs(*sequences())[0], expected, atol=1e-5, rtol=0.0)
-    assert all(torch.equal(value, model.state_dict()[name]) for name, value in merged_weights(model))
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in MergedWeights(model))
+
+
+@pytest.mark.parametrize("route", ["engine", "wire", "shared memory"])
+def test_merged_tensors_are_made_one_at_a_time(route, monkeypatch):
+    live, most = weakref.WeakSet(), 0
+
+    def counted(layer, weight, merged=sequences_module._merged):
+        nonlocal most
+        live.add(found := merged(layer, weight))
+        most = max(most, len(live))
+        return found
+
+    monkeypatch.setattr(sequences_module, "_merged", counted)
+    model = tiny_lm()
+    policy = CausalLMPolicy(adapted(copy.deepcopy(model)))
+    held = dict(policy.named_weights())
+    count, most = most, 0
+    expected = {name: value.clone() for name, value in held.items() if name != "lm_head.weight"}
+    del held
+    if route == "engine":
+        TransformersEngine(model).update(policy.named_weights())
+    elif route == "wire":
+        stream = WeightStream(policy.named_weights(), torch.float32)
+        sent = b"".join(bytes(part) for part in stream)
+        assert len(sent) == len(stream)
+        for name, value in safetensors.torch.load(sent).items():
+            assert torch.equal(value, expected[name]), name
+    else:
+        shared = SharedWeights.like(policy.named_weights(), 1)
+        shared.unlink()
+        shared.write(0, policy.named_weights())
+        found = dict(shared.read(0))
+        assert all(torch.equal(value, found[name]) for name, value in expected.items())
+        assert found["lm_head.weight"].data_ptr() == found["model.embed_tokens.weight"].data_ptr()
+    assert most <= 2 < count  # the one before is there until the next one is
 
 
 # ---- shared prompts -------------------------------------------------------------------------------------------------

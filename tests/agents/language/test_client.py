@@ -168,7 +168,7 @@ def test_a_rate_for_each_step():
 
 def sampling_client(**changes) -> TrainingClient:
     model = tiny_lm()
-    engine = TransformersEngine(model, pad_token=0)
+    engine = TransformersEngine(model)
     return TrainingClient(CausalLMPolicy(model), replace(CONFIG, **changes), engine=engine)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld, _Worker
 from gaitway_agents.language.config import CorrectionConfig
@@ -30,6 +32,9 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.tasks import get_language_task
 from pretend_gpu import GPU, PretendGpu
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers.integrations.flash_attention import get_target_dtype
+from transformers.modeling_utils import AttentionInterface
 
 from .tiny_models import Copies, HigherWins
 
@@ -40,8 +45,26 @@ OPTIONS = LanguageOptions(tiny=SIZES, attention="eager", batch_size=8)
 CONSTANT = LearningRateSchedule()
 
 
-def tiny(lora: bool = False) -> Any:
-    return load_model(replace(OPTIONS, lora=LoraOptions(rank=2) if lora else None), TOKENIZER, device=GPU)
+def tiny(lora: bool = False, flash: bool = False) -> Any:
+    model: Any = load_model(replace(OPTIONS, lora=LoraOptions(rank=2) if lora else None), TOKENIZER, device=GPU)
+    if flash:
+        model.config._attn_implementation = "flash_attention_2"
+    return model
+
+
+def flash_attention(module: Any, query: Any, key: Any, value: Any, mask: Any, **settings: Any) -> Any:
+    """What transformers asks flash attention for, and its refusal of float32; sequences in a row do not see others."""
+    if (target := get_target_dtype(query, module)) is not None:
+        query, key, value = (part.to(target) for part in (query, key, value))
+    if query.dtype == torch.float32:
+        raise RuntimeError("FlashAttention only support fp16 and bf16 data type")
+    places = settings["position_ids"]
+    number = (places == 0).cumsum(1)
+    seen = (number[:, None] == number[:, :, None]) & (places[:, None] <= places[:, :, None])
+    if mask is not None:
+        seen = seen & mask.bool()[:, None]
+    seen = seen | torch.eye(seen.shape[-1], dtype=torch.bool, device=seen.device)
+    return scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None]).transpose(1, 2), None
 
 
 def world(model: Any, **settings: Any) -> TextWorld:
@@ -52,7 +75,8 @@ def world(model: Any, **settings: Any) -> TextWorld:
         return found, {"length": found}
 
     conversation = Conversation(TOKENIZER)
-    engine = make_engine(OPTIONS, model, TOKENIZER, [[5, 9, 11], [7, 8]], **settings)
+    precision = "float32" if model.config._attn_implementation == "eager" else "bfloat16"
+    engine = make_engine(OPTIONS, model, [[5, 9, 11], [7, 8]], precision=precision, **settings)
     sampling = Sampling(max_tokens=6, stop_tokens=(conversation.end,))
     return TextWorld(TASK, conversation, engine, sampling, score, seed=0)
 
@@ -70,21 +94,27 @@ class Beside(AsynchronousWorld):
         self.temperature = self._ask("temperature")
 
 
-def reading(trainer: Any, config: Any, data: Any, **settings: Any) -> Any:
-    return lambda: trainer(tiny(**settings), data, replace(config, batch_size=4, updates=2, schedule=CONSTANT), seed=0)
+def reading(trainer: Any, config: Any, data: Any, flash: bool = False, **settings: Any) -> Any:
+    optimizer = replace(config.optimizer, precision="bfloat16" if flash else "float32")
+    asked = replace(config, batch_size=4, updates=2, schedule=CONSTANT, optimizer=optimizer)
+    return lambda: trainer(tiny(flash=flash, **settings), data, asked, seed=0)
 
 
-def reward_model() -> Any:
-    model = RewardModel(load_reward_model(OPTIONS, TOKENIZER, device=GPU)[0])
-    config = RewardModelConfig(batch_size=4, updates=2, schedule=CONSTANT, normalise_on=4)
-    return RewardModelTrainer(model, HigherWins(8), config, seed=0, total_steps=8)
+def reward_model(flash: bool = False) -> Any:
+    model: Any = load_reward_model(OPTIONS, TOKENIZER, device=GPU)[0]
+    if flash:
+        model.config._attn_implementation = "flash_attention_2"
+    optimizer = replace(RewardModelConfig().optimizer, precision="bfloat16" if flash else "float32")
+    config = RewardModelConfig(batch_size=4, updates=2, schedule=CONSTANT, normalise_on=4, optimizer=optimizer)
+    return RewardModelTrainer(RewardModel(model), HigherWins(8), config, seed=0, total_steps=8)
 
 
-def sampling(preset: Any, lora: bool = False, **settings: Any) -> Any:
+def sampling(preset: Any, lora: bool = False, flash: bool = False, **settings: Any) -> Any:
     def make() -> Any:
-        model = tiny(lora)
+        model = tiny(lora, flash)
         group = min(preset.group_size, 4)
         optimizer = replace(preset.optimizer, minibatches=min(preset.optimizer.minibatches, 2), chunk_size=256)
+        optimizer = replace(optimizer, precision="bfloat16" if flash else "float32")
         sizes = {"prompts_per_step": 8 // group, "group_size": group, "schedule": CONSTANT, "optimizer": optimizer}
         critic = TokenCritic(model) if preset.advantage == "gae" else None
         return PolicyGradientTrainer(model, world(model), replace(preset, **sizes | settings), seed=0, critic=critic)
@@ -130,11 +160,19 @@ TRAINERS = {
     "ppo": sampling(presets.PPO_RLHF),
     "online-dpo": online_dpo,
     "asynchronous": asynchronous,
+    "sft, flash": reading(SFTTrainer, SFTConfig(), Copies(8), flash=True),
+    "dpo, flash": reading(PreferenceTrainer, PreferenceConfig(), HigherWins(8), flash=True),
+    "kto, flash": reading(PreferenceTrainer, PreferenceConfig(loss="kto"), HigherWins(8), flash=True),
+    "reward-model, flash": partial(reward_model, flash=True),
+    "grpo, flash": sampling(presets.GRPO, flash=True),
+    "grpo, adapters, flash": sampling(presets.GRPO, lora=True, flash=True),
+    "ppo, flash": sampling(presets.PPO_RLHF, flash=True),
 }
 
 
 def mixed(make: Any, monkeypatch: Any) -> list[str]:
     """Operations of making a trainer and of two iterations that would fail on a GPU."""
+    monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash_attention)
     gpu = PretendGpu(strict=True)
     convert = nn.Module.to
 

@@ -1,5 +1,6 @@
 """The engine that the options ask for."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,6 @@ from gaitway_language.sync import VerifiedEngine
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-TOKENIZER = SimpleNamespace(pad_token_id=0)
 PROMPTS = [[5, 9, 11], [7, 8]]
 
 
@@ -27,7 +27,7 @@ def options(**settings):
 
 
 def test_transformers_with_the_dtype_and_the_batch_of_the_options():
-    one = make_engine(options(dtype="bfloat16", batch_size=3), make(), TOKENIZER, PROMPTS)
+    one = make_engine(options(dtype="bfloat16", batch_size=3), make(), PROMPTS)
     assert isinstance(one, VerifiedEngine) and isinstance(one.engine.decoder, LlamaDecoder)
     assert one.engine.decoder.dtype == torch.bfloat16
     assert one.engine.batch_size == 3
@@ -35,7 +35,7 @@ def test_transformers_with_the_dtype_and_the_batch_of_the_options():
 
 def test_where_nobody_learns_the_model_follows_the_weights():
     learner, model = make(), make()
-    one = make_engine(options(), model, TOKENIZER, PROMPTS, learning=False)
+    one = make_engine(options(), model, PROMPTS, learning=False)
     with torch.no_grad():
         for parameter in learner.parameters():
             parameter.mul_(1.3)
@@ -43,13 +43,61 @@ def test_where_nobody_learns_the_model_follows_the_weights():
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), learner.parameters(), strict=True))
     with pytest.raises(ValueError, match="give the model without adapters"):
         adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"]))
-        make_engine(options(), adapted, TOKENIZER, PROMPTS, learning=False)
+        make_engine(options(), adapted, PROMPTS, learning=False)
+
+
+class Asked(Exception):
+    pass
+
+
+def ask(**settings):
+    raise Asked(settings)
+
+
+@pytest.mark.parametrize(("longest", "room"), [(None, 2048), (40, 41), (5, 3 + 16 + 1), (9000, 2048)])
+def test_vllm_gets_room_for_what_the_run_needs_and_not_for_what_the_model_can(monkeypatch, longest, room):
+    platform = SimpleNamespace(current_platform=SimpleNamespace(is_cpu=lambda: False))
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=ask, SamplingParams=dict))
+    monkeypatch.setitem(sys.modules, "vllm.platforms", platform)
+    with pytest.raises(Asked) as said:
+        make_engine(options(rollout="vllm", dtype="bfloat16", tensor_parallel=2), make(), PROMPTS, longest=longest)
+    asked = said.value.args[0]
+    assert (asked["max_model_len"], asked["tensor_parallel_size"], asked["dtype"]) == (room, 2, "bfloat16")
+
+
+def test_only_vllm_here_is_split_over_gpus():
+    with pytest.raises(ValueError, match="tensor_parallel 2 with rollout 'transformers'"):
+        options(tensor_parallel=2)
+    with pytest.raises(ValueError, match="tensor_parallel 0"):
+        options(rollout="vllm", tensor_parallel=0)
+
+
+def deep(layers, scale):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=layers))
+    with torch.no_grad():
+        model.lm_head.weight.mul_(scale)
+    return model
+
+
+@pytest.mark.parametrize(("layers", "scale"), [(2, 1.0), (2, 60.0), (16, 60.0)])
+def test_the_limit_follows_what_rounding_makes(layers, scale):
+    model, prompts = deep(layers, scale), [[i, i + 7, i + 30] for i in range(8)]
+    exact = make_engine(options(), model, prompts)
+    rounded = make_engine(options(dtype="bfloat16"), model, prompts)
+    assert exact.limit == 0.05 and exact.verify() < 1e-4
+    assert rounded.limit >= 0.05 and rounded.verify() < rounded.limit
+    assert (rounded.limit > 0.05) == (scale > 1.0)
+    assert rounded.limit < 10.0 * rounded.verify() or rounded.limit == 0.05
+    both = make_engine(options(dtype="bfloat16"), model, prompts, precision="bfloat16")
+    assert both.verify() < both.limit
 
 
 def test_vllm_that_is_not_there_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     with pytest.raises(ImportError, match=r"pip install 'gaitway\[vllm\]'"):
-        make_engine(options(rollout="vllm"), make(), TOKENIZER, PROMPTS)
+        make_engine(options(rollout="vllm"), make(), PROMPTS)
 
 
 def test_only_a_server_has_a_transport():

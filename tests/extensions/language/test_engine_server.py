@@ -45,7 +45,7 @@ def make(seed=0, vocabulary=37):
 @pytest.fixture
 def served():
     """A server in a thread, around a model with weights of its own, and its address."""
-    engine = TransformersEngine(make(1), pad_token=0)
+    engine = TransformersEngine(make(1))
     server = EngineServer(engine, ("127.0.0.1", 0), vocabulary=37, dtype=torch.float32)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -58,7 +58,7 @@ def served():
 @pytest.mark.parametrize("transport", ["http", "gloo"])
 def test_answers_are_those_of_an_engine_in_this_process(served, transport):
     model = make()
-    here, there = TransformersEngine(model, pad_token=0), VLLMServerEngine(model, served[0], transport=transport)
+    here, there = TransformersEngine(model), VLLMServerEngine(model, served[0], transport=transport)
     assert there.generate(PROMPTS, SAMPLING) == here.generate(PROMPTS, SAMPLING)
     assert there.score(PROMPTS) == here.score(PROMPTS)
     with torch.no_grad():
@@ -74,7 +74,7 @@ def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):
     address, engine = served
     options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address, transport="gloo")
     model = make()
-    one = make_engine(options, model, type("Tokenizer", (), {"pad_token_id": 0}), PROMPTS)
+    one = make_engine(options, model, PROMPTS)
     assert one.update(model.state_dict().items())["sync_gap"] < 1e-5
     engine.update = lambda parameters: None
     with torch.no_grad():
@@ -171,6 +171,6 @@ def test_the_command_serves_a_folder(tmp_path):
             with urllib.request.urlopen(f"{address}/about", timeout=30) as answer:
                 assert json.load(answer) == {"engine": "TransformersEngine", "vocabulary": 37, "dtype": "float32"}
             one = VLLMServerEngine(model, address)
-            assert one.generate(PROMPTS, SAMPLING) == TransformersEngine(model, pad_token=0).generate(PROMPTS, SAMPLING)
+            assert one.generate(PROMPTS, SAMPLING) == TransformersEngine(model).generate(PROMPTS, SAMPLING)
         finally:
             process.terminate()

@@ -55,7 +55,7 @@ def make(name="qwen2"):
 
 
 def engine(model=None, **settings):
-    return TransformersEngine(make() if model is None else model, pad_token=0, **settings)
+    return TransformersEngine(make() if model is None else model, **settings)
 
 
 def log_probs(model, tokens, temperature=1.0):

@@ -73,6 +73,17 @@ def test_weights_gradients_and_moments(folder, tokenizer):
     assert "engine's weights" not in estimate_memory(options(folder, rollout="vllm"), sequence=48)
 
 
+def test_a_process_of_its_own_has_copies_too(folder, tokenizer):
+    count = sum(p.numel() for p in build_model(SIZES, tokenizer, 0).parameters())
+    late = options(folder, staleness=2, dtype="bfloat16")
+    found, apart = estimate_memory(late, sequence=48), estimate_memory(late, sequence=48, on_gpu=True)
+    assert found["sampler's model"] == apart["sampler's model"] == apart["engine's weights"] == 2 * count
+    assert found["weights on their way"] == 3 * 4 * count and "weights on their way" not in apart
+    adapters = estimate_memory(options(folder, staleness=1, dtype="bfloat16", lora=LoraOptions()), sequence=48)
+    assert adapters["weights on their way"] == 2 * 2 * count
+    assert not {"sampler's model", "weights on their way"} & set(estimate_memory(options(folder), sequence=48))
+
+
 def test_adapters_need_little(folder, tokenizer):
     lora = LoraOptions(rank=4)
     model = add_lora(build_model(SIZES, tokenizer, 0), lora)

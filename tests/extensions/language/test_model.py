@@ -86,6 +86,9 @@ def test_adapters_alone_learn_and_are_merged_when_saved(tokenizer, folder, tmp_p
         (torch.float32, True)
     }
     assert {p.dtype for p in model.parameters() if not p.requires_grad} == {torch.bfloat16}
+    assert {p.dtype for p in load_model(options(folder, dtype="bfloat16"), tokenizer).parameters()} == {torch.float32}
+    frozen = load_model(options(folder, dtype="bfloat16"), tokenizer, learning=False)
+    assert {p.dtype for p in frozen.parameters()} == {torch.bfloat16}
     assert not any("lm_head" in name for name, p in model.named_parameters() if p.requires_grad)
     again = load_model(options(folder, lora=LoraOptions(rank=2), dtype="bfloat16"), tokenizer, seed=4)
     for name, value in model.state_dict().items():
@@ -168,6 +171,31 @@ def test_models_that_cannot_be_had(tokenizer, folder, tmp_path, monkeypatch):
     (broken / "config.json").write_text(json.dumps(config | {"hidden_size": 64}))
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_model(options(broken), tokenizer)
+
+
+@pytest.mark.parametrize("pad", [None, "<end>"])
+def test_an_end_that_also_pads_is_learnt_and_judged(tokenizer, tmp_path, pad):
+    """transformers gives the embedding of what pads no gradient, and reads a score before all padding."""
+    from gaitway_agents.models.reward_model import RewardModel
+    from transformers import AutoModelForSequenceClassification
+
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.pad_token = pad
+    model = build_model(SIZES, tokenizer, 0)
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    model.config.tie_word_embeddings = False
+    save_model(model, tokenizer, tmp_path / "writer")
+    end = tokenizer.eos_token_id
+    tokens = torch.tensor([[7, end, 8, 9, end]])
+    writer = load_model(options(tmp_path / "writer"), tokenizer)
+    writer(input_ids=tokens).logits.sum().backward()
+    assert writer.get_input_embeddings().weight.grad[end].any()
+    judge, mean, std = load_reward_model(options(tmp_path / "writer"), tokenizer)
+    save_reward_model(judge, torch.tensor(mean), torch.tensor(std), tokenizer, tmp_path / "judge")
+    with torch.no_grad():
+        ours = RewardModel(judge).score(tokens, torch.tensor([5]))
+        theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "judge")(input_ids=tokens).logits[:, 0]
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_saving_leaves_the_model_alone(tokenizer, tmp_path):

@@ -37,8 +37,8 @@ class Selective(TransformersEngine):
 
 
 def verified(model, kind=TransformersEngine, **settings):
-    live = TransformersEngine(model, pad_token=0, copied=False)
-    engine = kind(model, pad_token=0, dtype=settings.pop("dtype", None))
+    live = TransformersEngine(model, copied=False)
+    engine = kind(model, dtype=settings.pop("dtype", None))
     engine.old = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     return VerifiedEngine(engine, live.score, settings.pop("prompts", PROMPTS), **settings)
 
@@ -109,9 +109,9 @@ def test_an_engine_that_samples_by_old_weights_and_scores_by_new_ones_is_found()
 
 
 def test_an_engine_with_another_model_is_found_before_it_answers():
-    live = TransformersEngine(make(1), pad_token=0, copied=False)
+    live = TransformersEngine(make(1), copied=False)
     with pytest.raises(EngineOutOfStepError):
-        VerifiedEngine(TransformersEngine(make(0), pad_token=0), live.score, PROMPTS)
+        VerifiedEngine(TransformersEngine(make(0)), live.score, PROMPTS)
 
 
 def test_a_gap_that_is_no_number_is_found():
@@ -161,12 +161,12 @@ def test_settings_that_check_nothing_are_refused():
 
 def test_a_model_that_nobody_else_changes_takes_the_weights_too():
     learner, here = make(), make()
-    live = TransformersEngine(here, pad_token=0, copied=False)
-    one = VerifiedEngine(Selective(here, pad_token=0), live.score, PROMPTS, load=live.decoder.load)
+    live = TransformersEngine(here, copied=False)
+    one = VerifiedEngine(Selective(here), live.score, PROMPTS, load=live.decoder.load)
     one.engine.takes = lambda name: True
     learn(learner, 0.05)
     assert one.update((name, tensor) for name, tensor in learner.state_dict().items())["sync_gap"] < 1e-5
-    assert live.score(PROMPTS) == TransformersEngine(learner, pad_token=0, copied=False).score(PROMPTS)
+    assert live.score(PROMPTS) == TransformersEngine(learner, copied=False).score(PROMPTS)
     one.engine.old = learner.state_dict()
     one.engine.takes = lambda name: False
     with pytest.raises(EngineOutOfStepError):

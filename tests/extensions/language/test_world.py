@@ -45,7 +45,7 @@ def make_world(tokenizer, seed=0, task=TASK, model=None, **sampling) -> TokenWor
     return TextWorld(
         task,
         conversation,
-        TransformersEngine(model or make_model(tokenizer), pad_token=tokenizer.pad_token_id),
+        TransformersEngine(model or make_model(tokenizer)),
         Sampling(**{"max_tokens": 12, "stop_tokens": conversation.stops, **sampling}),
         functools.partial(score, task),
         seed=seed,
@@ -113,7 +113,7 @@ def test_the_engine_follows(tokenizer):
     after = world.sample(2, 2)
     assert (before.version, after.version) == (0, 1)
     sequence = after.tokens[0, : after.lengths[0]].tolist()
-    fresh = TransformersEngine(model, pad_token=0)
+    fresh = TransformersEngine(model)
     assert world.engine.score([sequence])[0] == pytest.approx(fresh.score([sequence])[0], abs=1e-5)
 
 

@@ -28,7 +28,7 @@ def both(request):
 def pair(both):
     model, engine = both
     engine.update(model.state_dict().items())
-    return model, TransformersEngine(model, pad_token=0, copied=False), engine
+    return model, TransformersEngine(model, copied=False), engine
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -123,7 +123,7 @@ def test_bad_prompts_are_named(pair):
 
 def test_bfloat16_is_close():
     model = make()
-    live = TransformersEngine(model, pad_token=0, copied=False)
+    live = TransformersEngine(model, copied=False)
     engine = VLLMEngine(model, dtype=torch.bfloat16, batch_size=64)
     one = VerifiedEngine(engine, live.score, PROMPTS[::4])
     learn(model)
@@ -136,7 +136,7 @@ def test_adapters_are_merged():
 
     model = get_peft_model(make(), LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=False))
     engine = VLLMEngine(model, batch_size=64)
-    live = TransformersEngine(model, pad_token=0, copied=False)
+    live = TransformersEngine(model, copied=False)
     assert VerifiedEngine(engine, live.score, PROMPTS[::4]).verify() < 1e-4
     engine.close()
 

@@ -54,7 +54,7 @@ def probe(tokenizer):
 
 def train(options, tokenizer, steps):
     model = make_model(tokenizer)
-    engine = make_engine(options, model, tokenizer, probe(tokenizer))
+    engine = make_engine(options, model, probe(tokenizer))
     task = replace(TASK, rewards={"digits": TextReward(func=digits)})
     conversation = Conversation(tokenizer)
     world = TextWorld(

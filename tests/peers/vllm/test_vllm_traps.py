@@ -43,7 +43,7 @@ def packed(monkeypatch):
 
 
 def verified(engine, model):
-    live = TransformersEngine(model, pad_token=0, copied=False)
+    live = TransformersEngine(model, copied=False)
     return VerifiedEngine(engine, live.score, PROMPTS)
 
 

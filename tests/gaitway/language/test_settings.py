@@ -1,0 +1,64 @@
+"""What models of real size are computed in and learn at, unless told otherwise; told without a GPU and without them."""
+
+import pytest
+import torch
+
+from gaitway.config import resolve
+from gaitway.errors import ConfigError
+from gaitway.language.rehearse import _computing
+from gaitway.language.settings import TEXT_AGENTS, Choices
+from gaitway.tree import to_tree
+
+MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU, as far as settings ask; ``gpu(False)`` takes bfloat16 from it."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    def able(bfloat16):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0) if bfloat16 else (7, 5))
+
+    able(True)
+    return able
+
+
+def settings(*overrides, agent="grpo", lora=False):
+    return resolve("gsm8k", agent=agent, overrides=overrides, choices=Choices(model=MODEL, lora=lora))
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_gpu_computes_in_bfloat16_and_the_run_says_so(gpu, lora):
+    config = settings(lora=lora)
+    assert (config.language.dtype, config.agent.optimizer.precision) == ("bfloat16", "bfloat16")
+    assert to_tree(config)["language"]["dtype"] == "bfloat16"
+    learning = "adapters in float32 on weights in bfloat16" if lora else "weights in float32"
+    assert _computing(config) == f"{MODEL}: {learning}, forward passes in bfloat16, engine in bfloat16"
+    gpu(False)
+    assert (settings().language.dtype, settings().agent.optimizer.precision) == ("float32", "float32")
+    assert settings("language.dtype=bfloat16").language.dtype == "bfloat16"
+    gpu(True)
+    assert settings("device=cpu").language.dtype == "float32"
+
+
+def test_a_cpu_answers_in_float32():
+    assert settings().language.dtype == "float32"
+
+
+@pytest.mark.parametrize("agent", TEXT_AGENTS)
+def test_adapters_learn_at_ten_times_the_rate(agent):
+    whole, adapters = (settings(agent=agent, lora=lora).agent.optimizer.learning_rate for lora in (False, True))
+    assert adapters == pytest.approx(10.0 * whole)
+    assert settings("language.lora.rank=4", agent=agent).agent.optimizer.learning_rate == adapters
+    own = settings("agent.optimizer.learning_rate=3e-6", agent=agent, lora=True)
+    assert own.agent.optimizer.learning_rate == 3e-6
+
+
+def test_flash_attention_in_float32_is_refused():
+    flash = ("language.attention=flash_attention_2", "agent.optimizer.precision=")
+    with pytest.raises(
+        ConfigError, match=r"flash_attention_2.*precision='float32'.*set that, or language.attention=sd"
+    ):
+        settings(flash[0], flash[1] + "float32")
+    assert settings(flash[0], flash[1] + "bfloat16").language.attention == "flash_attention_2"
