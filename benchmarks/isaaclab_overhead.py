@@ -1,19 +1,21 @@
 """What a Gaitway task costs over Isaac Lab's own, per environment step, in the same Isaac Lab 3.0 on the same machine.
 
-    ISAACLAB3_PATH=... python benchmarks/isaaclab_overhead.py [--num-envs 64] [--rough]
+    .venv-isaaclab3/bin/python benchmarks/isaaclab_overhead.py [--physics newton] [--num-envs 64] [--rough]
 
 The stock task and Gaitway's take turns in one process: same robot, drives, seed, actions, noise, resets and commands,
-and without what randomises robots or pushes them, in which the two may differ. Newton on the CPU, without Isaac Sim.
-Every turn repeats the same steps from the same states, which is checked, so each step counts with the fastest of its
-turns, in CPU time of this process: other load on the machine then changes less. The first steps, in which kernels are
-compiled, are not counted. "Managers" is the step without the physics engine, whose work is the same in both.
+and without what randomises robots or pushes them, in which the two may differ. On the CPU, without Isaac Sim; make
+test-isaaclab3 makes the environment. Every turn repeats the same steps from the same states, which is checked, so each
+step counts with the fastest of its turns, in CPU time of this process: other load on the machine then changes less. On
+PhysX the states are the same with --joint-ordering only: resets draw for the joints in the simulator's order. The first
+steps, in which kernels are compiled, are not counted. "Managers" is the step without the physics engine, whose work is
+the same in both.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import os
+import importlib.util
 import sys
 import tempfile
 import time
@@ -28,16 +30,18 @@ WARM_UP, KEPT_EVENTS = 20, ("reset_base", "reset_robot_joints")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--physics", choices=("physx", "newton"), default="physx")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--steps", type=int, default=100, help="per turn")
     parser.add_argument("--turns", type=int, default=3, help="of each task")
     parser.add_argument("--rough", action="store_true")
+    parser.add_argument(
+        "--joint-ordering", action="store_true", help="Isaac Lab puts the joints of both in the robot's order"
+    )
     args = parser.parse_args()
-    source = os.environ.get("ISAACLAB3_PATH")
-    if not source:
-        print("not run: ISAACLAB3_PATH does not name an Isaac Lab 3.0 source tree")
+    if importlib.util.find_spec("isaaclab") is None:
+        print("not run: Isaac Lab 3.0 is not installed here; make test-isaaclab3 makes an environment with it")
         return
-    sys.path[:0] = [str(path) for path in sorted(Path(source, "source").glob("isaaclab*"))]
     sys.path[:0] = [str(ROOT / folder) for folder in ("tests/peers/isaaclab3", "extensions", "tasks", "agents")]
     import kitless
 
@@ -47,12 +51,13 @@ def main() -> None:
     ends: list[np.ndarray] = []
     for turn in range(args.turns):
         for name in names if turn % 2 == 0 else names[::-1]:
-            times, end = measure(configuration(name, args.rough, args.num_envs), args.steps)
+            times, end = measure(configuration(name, args), args.steps)
             ends.append(end)
             turns[name].append(times)
             step, managers = 1e3 * times.mean(axis=1)
             print(f"turn {turn + 1} {name:8s} {step:8.2f} ms a step, managers {managers:6.2f} ms", flush=True)
-    print(f"\n{'rough' if args.rough else 'flat'} ANYmal C, {args.num_envs} environments, Newton on the CPU, CPU time")
+    ground = "rough" if args.rough else "flat"
+    print(f"\n{ground} ANYmal C, {args.num_envs} environments, {args.physics} on the CPU, CPU time")
     best = {name: np.min(turns[name], axis=0).mean(axis=1) for name in names}
     for row, label in enumerate(("step", "managers")):
         stock, ours = 1e3 * best["stock"][row], 1e3 * best["gaitway"][row]
@@ -63,17 +68,19 @@ def main() -> None:
     print(f"with the same {physics:.2f} ms of physics in both: {100 * share:+.2f} % per step")
 
 
-def configuration(name: str, rough: bool, num_envs: int) -> Any:
+def configuration(name: str, args: argparse.Namespace) -> Any:
     import gaitway_isaaclab
     import kitless
     from gaitway_tasks.registry import get_task
 
+    task, count = get_task(f"velocity-{'rough' if args.rough else 'flat'}-anymal-c"), args.num_envs
     if name == "stock":
-        cfg = kitless.stock_cfg(kitless.STOCK_ROUGH if rough else kitless.STOCK_FLAT, num_envs)
+        cfg = kitless.stock_cfg(kitless.STOCK_ROUGH if args.rough else kitless.STOCK_FLAT, count, args.physics)
     else:
-        task = get_task(f"velocity-{'rough' if rough else 'flat'}-anymal-c")
-        cfg = kitless.kitless(gaitway_isaaclab.env_cfg(task, num_envs, "cpu", 0, "newton", asset="nucleus"), num_envs)
+        cfg = kitless.kitless(gaitway_isaaclab.env_cfg(task, count, "cpu", 0, args.physics, asset="nucleus"), count)
         cfg.events.reset_base.params["pose_range"]["yaw"] = (-3.14, 3.14)  # Isaac Lab's pi
+    if args.joint_ordering:
+        cfg.scene.robot.joint_ordering = list(task.robot.joint_names)
     for event in vars(cfg.events):
         if event not in KEPT_EVENTS:
             setattr(cfg.events, event, None)

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from gaitway_files.json_files import parse_json
+
 VARIABLE = "GAITWAY_ISAAC_SIM"
 """Settings of the application, as JSON, for the process that starts it first."""
 
@@ -48,7 +50,7 @@ def start_if_told() -> None:
     """Start the application if :func:`restart` has asked for it."""
     told = os.environ.pop(VARIABLE, None)
     if told is not None:
-        start(json.loads(told))
+        start(parse_json(told, VARIABLE))
 
 
 def start(told: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ In a script such as Isaac Lab's ``play.py``, between ``gym.make`` and the librar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class RolloutRecorder(gym.Wrapper):
             simulator=f"Isaac Lab {compat.release()}, {_physics(inner.cfg.sim)}",
             starts_at_reset=True,
             observation_noise=bool(getattr(inner.cfg.observations, group).enable_corruption),
+            torques_held=_torques_held(self._articulation.cfg.actuators),
             flat_ground=terrain is None or terrain.terrain_type == "plane",
         )
         self._observation: Tensor | None = None
@@ -153,6 +155,14 @@ def _of(things: Any, name: str, what: str) -> Any:
     if name not in things:
         raise RecordingError(f"the scene has no {what} {name!r}; it has {', '.join(things) or 'none'}")
     return things[name]
+
+
+def _torques_held(actuators: Mapping[str, Any]) -> bool | None:
+    """Whether the drives are explicit, all of them; None if some are."""
+    from isaaclab.actuators import ImplicitActuatorCfg
+
+    explicit = {not isinstance(cfg, ImplicitActuatorCfg) for cfg in actuators.values()}
+    return explicit.pop() if len(explicit) == 1 else None
 
 
 def _physics(sim: Any) -> str:

@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from torch import Tensor
 
 from .env import MujocoVectorEnv
+from .model import drives_are_network
 
 
 class RolloutRecorder(VectorWrapper):
@@ -35,6 +36,7 @@ class RolloutRecorder(VectorWrapper):
             simulator=f"MuJoCo {mujoco.__version__}",
             starts_at_reset=True,
             observation_noise=task.observations[group].enable_corruption,
+            torques_held=drives_are_network(task.robot),
             flat_ground=task.terrain.kind == "plane",
         )
         self._observation: Tensor | None = None

@@ -94,6 +94,9 @@ class Recording:
     observation_noise: bool
     """The observation carries noise on purpose."""
     flat_ground: bool
+    torques_held: bool | None = None
+    """The drives' torques were computed once per physics step and held, as by Isaac Lab's explicit actuators; None: not
+    known."""
     joint_pos_target: np.ndarray | None = None
     """What the actuators were told at row t [rad]."""
     applied_torque: np.ndarray | None = None
@@ -192,7 +195,7 @@ def _value(field: dataclasses.Field[Any], array: np.ndarray) -> Any:
         return array
     if array.ndim:
         raise RecordingError(f"{name} has shape {array.shape}, expected one value")
-    kinds, convert, told = SCALARS[str(field.type)]
+    kinds, convert, told = SCALARS[str(field.type).removesuffix(" | None")]
     if array.dtype.kind not in kinds or not (convert is str or np.isfinite(array)):
         raise RecordingError(f"{name} is {array.item()!r}, expected {told}")
     return convert(array.item())

@@ -38,6 +38,9 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     again = Recording.load(path)
     for name, value in vars(recording).items():
         np.testing.assert_array_equal(getattr(again, name), value, err_msg=name)
+    assert again.torques_held is None
+    held = Recording(**values(torques_held=True)).save(tmp_path / "held")
+    assert Recording.load(held).torques_held is True
     assert again.joint_names == ("a", "b", "c") and again.applied_torque is None
 
 

@@ -48,8 +48,7 @@ def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray]
         return "dynamics: not checked, the ground is not flat and the bundle knows no other", []
     if len(replay) < MIN_SAMPLES:
         return f"dynamics: not checked, {len(replay)} usable steps are too few (at least {MIN_SAMPLES})", []
-    likely = view.recording.simulator.startswith("Isaac")  # its DC motors hold their torque, ours are implicit
-    nulls = [_judge(replay, "", Drives(explicit=explicit)) for explicit in (likely, not likely)]
+    nulls = [_judge(replay, "", Drives(explicit=explicit)) for explicit in _ways_to_integrate(view)]
     null = min(nulls, key=lambda null: null.error)
     held = ", with torques held over each physics step" if null.drives.explicit else ""
     if null.error < NEGLIGIBLE / (1.0 if replay.in_the_air else ON_THE_GROUND):
@@ -67,6 +66,17 @@ def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray]
     best = found[-1]
     note += f", {best.error:.1%} with {', '.join(dict.fromkeys(h.cause for h in found)).replace('_', ' ')}"
     return note, [_finding(h, null, best, replay, name_order) for h in found]
+
+
+def _ways_to_integrate(view: View) -> tuple[bool, ...]:
+    """Whether torques were held: what the recording says, else both, the likelier one first.
+
+    An armature of the physics step times the damping would look the same.
+    """
+    if view.recording.torques_held is not None:
+        return (view.recording.torques_held,)
+    likely = view.recording.simulator.startswith("Isaac")  # its DC motors hold their torque, ours are implicit
+    return (likely, not likely)
 
 
 def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
