@@ -124,7 +124,7 @@ class OnPolicyTrainer:
         metrics["learn/explained_variance"] = _explained_variance(batch)
         if self.advantage_scaler is not None and self.advantage_scaler.range is not None:
             metrics["learn/return_range"] = self.advantage_scaler.range
-        metrics["rollout/reward"] = float(rollout.rewards[rollout.valid].sum() / rollout.valid.sum().clamp(min=1))
+        metrics["rollout/reward"] = _mean_reward(rollout)
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
         return metrics | {"time/learning": end - collected, "time/total": end - start}
@@ -168,7 +168,7 @@ class OnPolicyTrainer:
             values=values,
             returns=returns,
             distribution=distribution if cfg.optimizer.needs_distribution else (),
-            mask=None if rollout.valid.all() else rollout.valid.to(values.dtype),
+            mask=None if rollout.all_valid else rollout.valid.to(values.dtype),
         ).map(policy.rows)
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
@@ -285,9 +285,18 @@ def make_optimizer(
     return PolicyOptimizer(policy, config, generator)
 
 
+def _mean_reward(rollout: Rollout) -> float:
+    if rollout.complete:
+        return float(rollout.rewards.mean())
+    return float(rollout.rewards[rollout.valid].sum() / rollout.valid.sum().clamp(min=1))
+
+
 def _explained_variance(batch: Batch) -> float:
     assert batch.values is not None and batch.returns is not None
-    kept = torch.ones_like(batch.returns, dtype=torch.bool) if batch.mask is None else batch.mask.bool()
-    returns, values = batch.returns[kept], batch.values[kept]
-    variance = returns.var() if len(returns) > 1 else 0.0
-    return float(1.0 - (returns - values).var() / variance) if variance > 0 else 0.0
+    returns, values = batch.returns, batch.values
+    if batch.mask is not None:
+        returns, values = returns[batch.mask.bool()], values[batch.mask.bool()]
+    if returns.numel() < 2:
+        return 0.0
+    variance, left = torch.stack((returns.var(), (returns - values).var())).tolist()
+    return 1.0 - left / variance if variance > 0.0 else 0.0

@@ -24,6 +24,8 @@ class Lane:
     """Step, environments and last observations of the episodes that were truncated, and maybe of others that ended."""
     ended: list[Ended] = field(default_factory=list)
     log: list[dict[str, Any]] = field(default_factory=list)
+    complete: bool = True
+    """Whether all steps so far are valid."""
     memory: Observation = field(default_factory=dict)
     """What the policy remembers for the next step; nothing if it is feed-forward."""
 
@@ -38,6 +40,7 @@ class Lane:
         if len(rows):
             final = info["final_obs"] | self.memory
             self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))
+        self.complete &= "valid" not in info
         valid = info["valid"] if "valid" in info else torch.ones_like(terminated)
         if self.memory:
             goes_on = valid & ~(terminated | truncated)
@@ -72,6 +75,12 @@ class Rollout:
     """Means of the scalars that the environments logged."""
     timing: dict[str, float]
     """Seconds spent on the "environment" and on the "policy"."""
+    complete: bool = False
+    """Whether all steps are known to be valid, which spares a GPU the question."""
+
+    @property
+    def all_valid(self) -> bool:
+        return self.complete or bool(self.valid.all())
 
     def flat_observations(self) -> Observation:
         """Observations as (T * N, ...)."""
@@ -80,7 +89,7 @@ class Rollout:
     def valid_observations(self) -> Observation:
         """Those of :meth:`flat_observations` in which something happened."""
         flat, valid = self.flat_observations(), self.valid.flatten()
-        return flat if valid.all() else {name: value[valid] for name, value in flat.items()}
+        return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
 
 
 def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> Rollout:
@@ -117,6 +126,7 @@ def join(lanes: list[Lane], following: list[Observation], timing: dict[str, floa
         following={name: torch.cat([lane[name] for lane in following]) for name in following[0]},
         episodes=episodes_of([part for lane in lanes for part in lane.ended]),
         timing=timing,
+        complete=all(lane.complete for lane in lanes),
         log=_means([log for lane in lanes for log in lane.log]),
     )
 

@@ -140,20 +140,23 @@ class PolicyOptimizer:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         replicas = self._replicas()
         names = self.loss.statistics
-        totals = torch.zeros(len(names))
+        totals = [0.0] * len(names)
         grad_norm, steps, self.gathered = 0.0, 0, 0.0
         for minibatch in self._minibatches(batch, refresh):
-            statistics = distributed.mean_(self._accumulate(minibatch, replicas)).cpu()
+            sums = distributed.mean_(self._accumulate(minibatch, replicas))
             distributed.mean_(replicas[0][1])
-            kl = float(statistics[names.index("kl")]) if cfg.needs_distribution else 0.0
-            totals += statistics
+            # One copy a minibatch is all that the host of a GPU waits for.
+            *statistics, norm = torch.cat((sums, self.flat.clip_gradients(cfg.max_grad_norm)[None])).tolist()
+            kl = statistics[names.index("kl")] if cfg.needs_distribution else 0.0
+            totals = [total + value for total, value in zip(totals, statistics, strict=True)]
             steps += 1
             if cfg.max_kl is not None and kl > cfg.max_kl:
                 break
             if cfg.schedule == "adaptive":
                 self._adapt(kl)
-            grad_norm += self._step(batch)
-        result = dict(zip(names, (totals / steps).tolist(), strict=True))
+            self._step(norm, batch)
+            grad_norm += norm
+        result: dict[str, float] = {name: total / steps for name, total in zip(names, totals, strict=True)}
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
 
@@ -184,7 +187,8 @@ class PolicyOptimizer:
         if not total > 0.0:
             raise ValueError("there is nothing to step along: gather a batch with decisions first")
         distributed.mean_(gradient).div_(total)
-        norm = self._step(self._last)
+        norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
+        self._step(norm, self._last)
         self.gathered = 0.0
         return norm
 
@@ -287,15 +291,14 @@ class PolicyOptimizer:
         elif 0.0 < kl < 0.5 * self.config.desired_kl:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
-    def _step(self, batch: Batch | None) -> float:
-        norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
+    def _step(self, norm: float, batch: Batch | None) -> None:
+        """Step along clipped gradients, which had this norm before."""
         if not norm < float("inf"):
             culprit = "the gradient norm" if batch is None else first_bad(self.policy, batch)
             raise NonFiniteError(f"training diverged: {culprit} is not finite")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         self.inner.step()
         tell(self.policy)
-        return norm
 
     def state_dict(self) -> dict[str, Any]:
         critic = None if self.critic is None else self.critic.state_dict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import conformance
@@ -280,12 +281,8 @@ def waits(use: Callable[..., None], *given: Any) -> int:
     return len(work.waits)
 
 
-@pytest.mark.parametrize("recurrent", ["none", "gru"])
-def test_collecting_waits_for_the_device_no_oftener_than_the_environment_does(recurrent, monkeypatch):
-    """Counted on the CPU: the operations that would make the host of a GPU wait."""
-    of_ours = waits(collect, 60, recurrent) - waits(collect, 30, recurrent)
-    assert 0 < of_ours <= waits(step_by_itself, 60) - waits(step_by_itself, 30)
-
+def counted_copies(monkeypatch) -> list[str]:
+    """A name for each time that tensors are copied to the host from now on."""
     copies: list[str] = []
     for name in ("tolist", "numpy", "cpu"):
         method = getattr(Tensor, name)
@@ -295,7 +292,32 @@ def test_collecting_waits_for_the_device_no_oftener_than_the_environment_does(re
             return method(self, *args, **kwargs)
 
         monkeypatch.setattr(Tensor, name, counted)
-    numbers = []
+    return copies
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_learning_waits_for_the_device_once_a_minibatch(adaptive, monkeypatch):
+    """And four times a rollout: for what is not finite, and for three of its metrics."""
+    schedule = "adaptive" if adaptive else "constant"
+    config = PPOConfig(num_steps=6, model=SMALL.model, optimizer=replace(SMALL.optimizer, schedule=schedule))
+    trainer = OnPolicyTrainer(make(16, episode_length=3), config, seed=0)
+    rollout = trainer.collector.rollout(0, last=True)
+    monkeypatch.setattr(trainer.collector, "rollout", lambda steps, last: rollout)
+    trainer.iterate()
+    copies = counted_copies(monkeypatch)
+    with GpuWork() as work:
+        trainer.iterate()
+    minibatches = config.optimizer.epochs * config.optimizer.minibatches
+    assert len(work.waits) + len(copies) == minibatches + 4, (work.waits, copies)
+
+
+@pytest.mark.parametrize("recurrent", ["none", "gru"])
+def test_collecting_waits_for_the_device_no_oftener_than_the_environment_does(recurrent, monkeypatch):
+    """Counted on the CPU: the operations that would make the host of a GPU wait."""
+    of_ours = waits(collect, 60, recurrent) - waits(collect, 30, recurrent)
+    assert 0 < of_ours <= waits(step_by_itself, 60) - waits(step_by_itself, 30)
+
+    copies, numbers = counted_copies(monkeypatch), []
     for steps in (30, 60):
         env = ready()
         copies.clear()
