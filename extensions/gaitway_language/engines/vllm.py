@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..rollout import Completion, Sampling
 from .limits import check_prompts
 from .merged import merged
+from .stream import WeightStream
 
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -121,7 +122,7 @@ class VLLMEngine:
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
-        for part in (parameters,) if self.parallel == 1 else _buckets(parameters):
+        for part in (parameters,) if self.parallel == 1 else _buckets(parameters, self.dtype):
             self.llm.apply_model(partial(_load, parameters=part))
         self.llm.reset_prefix_cache()
         self._continued = False
@@ -133,11 +134,12 @@ class VLLMEngine:
             del self.llm
 
 
-def _buckets(parameters: Iterable[tuple[str, Tensor]]) -> Iterator[list[tuple[str, Tensor]]]:
-    """The weights in memory, some at a time, to go to other processes."""
+def _buckets(parameters: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> Iterator[list[tuple[str, Tensor]]]:
+    """The weights in memory, some at a time, to go to other processes; vLLM refuses tied ones apart from each other."""
     part: list[tuple[str, Tensor]] = []
-    for name, tensor in parameters:
-        part.append((name, tensor.detach().cpu()))
+    stream = WeightStream(parameters, dtype)
+    for (name, _), tensor in zip(stream.layout, stream.tensors(), strict=True):
+        part.append((name, tensor.detach().to("cpu", dtype)))
         if sum(kept.nbytes for _, kept in part) >= BUCKET:
             yield part
             part = []
