@@ -5,7 +5,7 @@
 #   docker run --rm -it --gpus all -e ACCEPT_EULA=Y -v "$PWD/runs:/work/runs" gaitway:isaaclab-2.3 \
 #     velocity-flat-anymal-c-blind --out runs/isaac
 
-# NVIDIA publishes an image with most releases: another 2.3 will do.
+# 2.3.2 and no other: 2.3.0 and 2.3.1 have other interfaces.
 ARG ISAAC_LAB=nvcr.io/nvidia/isaac-lab:2.3.2
 FROM ${ISAAC_LAB}
 

@@ -45,7 +45,7 @@ WORLDS = {
         extras=("train", "mujoco"),
     ),
     "isaaclab": IsaacLab(
-        summary="Isaac Lab 2.3 (PhysX) and 3.0 (PhysX, Newton), on a GPU; robots only",
+        summary="Isaac Lab 2.3 (PhysX, on a GPU) and 3.0 (PhysX, Newton); robots only",
         modules=("torch", "gymnasium", "tensorboard"),
         extras=("isaaclab",),
     ),

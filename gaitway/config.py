@@ -29,7 +29,7 @@ from .agents import TEXT_KINDS, AgentConfig
 from .catalogue import AGENTS, WORLDS
 from .errors import MAX_SEED, ConfigError
 from .language.settings import TEXT_AGENTS, Choices
-from .presets import AGENT_DEFAULTS, training_settings
+from .presets import AGENT_DEFAULTS, MUJOCO_ALONE, training_settings
 from .tree import KIND, from_tree, join, to_tree, unknown_key
 from .worlds import WORLDS_OF, AnyTask, find_task, usual_agent, world_of
 
@@ -229,6 +229,8 @@ def resolve(
             f"{', '.join(options)}: of language models, and {task.name} is no language task; leave it out"
         )
     world, device = given.get("world") or world_of(task), _asked_device(config_file, overrides)
+    if world == "isaaclab" and preset is not None and isinstance(task, Task):
+        task = task.replace(events={k: e for k, e in task.events.items() if e.func not in MUJOCO_ALONE})
     settings = training_settings(task, agent, preset, world, choices, device=device)
     settings = settings | {key: value for key, value in given.items() if value is not None}
     base = TrainConfig(**{"task": task, "preset": preset, "algorithm": agent, "world": world_of(task)} | settings)

@@ -18,6 +18,7 @@ from gaitway_isaaclab.agents.settings import settings_of
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.mdp import events
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
@@ -57,6 +58,9 @@ SPRINT: dict[str, Any] = CPU | {
     "agent": replace(CPU["agent"], learning_rate_final=1e-4),
 }
 
+
+MUJOCO_ALONE = (events.randomize_ground_impedance,)
+"""Events of presets that have no counterpart in Isaac Lab: a preset does without them there."""
 
 AGENT_DEFAULTS: dict[str, AgentConfig] = {
     "ppo": PPOConfig(),

@@ -105,16 +105,21 @@ def start_first(device: str, viewer: Viewer | None = None) -> None:
         application.restart(application.settings(resolve_device(device), **more))
 
 
-def shut_down(code: int = 0) -> None:
-    """Close the environments and stop the simulator, whether or not one was started.
-
-    ``code`` is the exit code of the process, which Isaac Sim ends as it stops: call this last.
-    """
+def close(code: int = 0) -> None:
+    """Close the environments, so that others can be made. ``code`` is that of the command, if it ends here."""
     sys.stdout.flush()
     sys.stderr.flush()
     ending = SystemExit(code)
     with contextlib.suppress(SystemExit):
         _simulator.__exit__(*((SystemExit, ending, None) if code else (None, None, None)))
+
+
+def shut_down(code: int = 0) -> None:
+    """Close the environments and stop the simulator, whether or not one was started.
+
+    ``code`` is the exit code of the process, which Isaac Sim ends as it stops: call this last.
+    """
+    close(code)
     application.stop(code)
 
 

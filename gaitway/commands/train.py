@@ -35,9 +35,9 @@ and wrong types are refused before anything starts. The whole is written to conf
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
 iteration and writes a checkpoint; --resume goes on from there, bit for bit as if nothing had happened.
 
---world isaaclab learns a robot's task in Isaac Lab, on a GPU: 2.3 with Isaac Sim, or 3.0 with Isaac Sim or with Newton
-alone. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export, validate
-and play need no Isaac Lab. With torchrun and --distributed several processes learn as one, each with num_envs
+--world isaaclab learns a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
+neither. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export and
+validate need no Isaac Lab. With torchrun and --distributed several processes learn as one, each with num_envs
 environments and a GPU of its own; the first writes the run folder.
 
 examples:
@@ -132,6 +132,10 @@ def run(args: argparse.Namespace) -> int:
         args.seed, args.out = seed, None if out is None else out / f"seed{seed}"
         if code := _run_one(args):
             return code
+        if args.world == "isaaclab":  # a process has one simulation at a time
+            from gaitway_isaaclab.launch import close
+
+            close()
     return 0
 
 

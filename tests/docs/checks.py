@@ -64,7 +64,7 @@ def _check(command: Command) -> None:
         _check_python(words)
     elif program == "pip":
         _check_pip(words)
-    elif program == "isaaclab.sh":
+    elif program in ("isaaclab", "isaaclab.sh"):
         _check_isaaclab(words)
     elif program == "torchrun":
         _check_gaitway(words[words.index("gaitway") + 1 :])
@@ -182,6 +182,8 @@ def _check_pip(words: list[str]) -> None:
 
 
 def _check_isaaclab(words: list[str]) -> None:
+    if words in (["train"], ["play"], ["leapp", "export"]):  # named in a sentence
+        return
     known = {env_id(name, play=play) for name in task_names() for play in (False, True)}
     task = words[words.index("--task") + 1]
     if task not in known:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
 
 PROGRAM = re.compile(
-    r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab\.sh|torchrun|source|ip|ping|ssh|apt|git|docker)\s"
+    r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab(\.sh)?|torchrun|source|ip|ping|ssh|apt|git|docker)\s"
 )
 """How a line begins that is to be typed, in a block or in a sentence."""
 SYNOPSIS = re.compile(r"(^|\s)\[|\.\.\.|\b[A-Z]+\|[A-Z]|\||<run>")

@@ -59,6 +59,12 @@ def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iteration
     assert config.isaaclab == IsaacLabOptions() and config.device == "auto"
 
 
+def test_a_preset_does_there_without_what_mujoco_alone_can_do():
+    here, there = resolve(BLIND, preset="cpu").robot_task, settled(BLIND, preset="cpu").robot_task
+    assert set(here.events) - set(there.events) == {"ground_impedance"}
+    assert there == here.replace(events=there.events)
+
+
 def test_the_configuration_reads_back(tmp_path):
     config = settled(ROUGH, "isaaclab.physics=newton", "device=cuda:1", "num_envs=64")
     path = tmp_path / "config.yaml"

@@ -119,6 +119,10 @@ def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
     begun = json.loads((tmp_path / "run" / "run.json").read_text())["isaaclab"]
     assert (begun["asset"], begun["physics"]) == ("mjcf", physics) and begun["versions"]["isaaclab"].startswith("3.")
 
+    assert main([*start[:-1], str(tmp_path / "two"), "--seeds", "2", "total_steps=64"]) == 0  # one after the other
+    assert (tmp_path / "two" / "seed1" / "run.json").is_file()
+    capsys.readouterr()
+
     assert main(["play", out, "--world", "isaaclab", "--seconds", "0.2", "--envs", "2"]) == 0
     said = capsys.readouterr().out
     assert f"256 steps, in Isaac Lab on {begun['engine']}; robot: mjcf" in said
