@@ -61,7 +61,7 @@ def isaaclab(*arguments, folder):
 
 
 @pytest.mark.quick
-def test_isaac_labs_own_command_trains_and_plays_our_task(lab, physics, tmp_path):
+def test_isaac_labs_own_command_trains_our_task(lab, physics, tmp_path):
     common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C-v0", "--num_envs", "16"]
     common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
     shown = isaaclab("train", *common, "--max_iterations", "2", folder=tmp_path)
@@ -69,6 +69,20 @@ def test_isaac_labs_own_command_trains_and_plays_our_task(lab, physics, tmp_path
     weights = torch.load(checkpoint, weights_only=False)
     assert weights["iter"] == 1
     assert "Learning iteration 1/2" in shown
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("task_name", ["velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"])
+def test_isaac_labs_play_shows_a_task_without_noise_and_pushes(lab, monkeypatch, task_name):
+    from isaaclab_tasks.utils import load_cfg_from_registry
+
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")
+    cfg = load_cfg_from_registry(env_id(task_name), "env_cfg_entry_point")
+    cfg.play_mode()  # what ``isaaclab play`` calls
+    assert cfg.scene.num_envs == 50 and cfg.events.push_robot is None
+    assert not any(group.enable_corruption for group in vars(cfg.observations).values())
+    if cfg.scene.terrain.terrain_generator is not None:
+        assert cfg.scene.terrain.max_init_terrain_level is None and not cfg.scene.terrain.terrain_generator.curriculum
 
 
 @pytest.mark.quick
