@@ -7,6 +7,7 @@ REASON ?= runs/reason
 SEED ?= 0
 PIP_ARGS ?=
 JOBS ?= auto
+ASKED ?= $(MAKECMDGOALS)
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.gaitway-installed
@@ -31,7 +32,7 @@ setup: $(READY)  ## make the virtual environment and install everything
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || { \
 	  echo "Gaitway needs Python 3.11 or 3.12, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
-	       "install one and run make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	       "install one and run make PYTHON=python3.11 $(ASKED)" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 	  echo "'$(PYTHON)' cannot make virtual environments: install its venv package" \
 	       "(Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
@@ -103,8 +104,9 @@ FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
 
-test: setup  ## lint, types and all tests, those against Isaac Lab's own code included
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-isaaclab test-isaaclab3-quick
+test:  ## lint, types and all tests, those against Isaac Lab's own code included
+	@$(MAKE) --no-print-directory -j2 ASKED=test setup isaaclab3-environment
+	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=test lint test-isaaclab test-isaaclab3-quick
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 include tests/peers/dds/dds.mk

@@ -16,11 +16,15 @@ ISAACLAB3_RUN = WARP_CACHE_PATH=$(CURDIR)/$(ISAACLAB3_VENV)/kernels OMP_NUM_THRE
 ISAACLAB3_PIP = $(ISAACLAB3_VENV)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 GAITWAY_RUN ?=
 
-.PHONY: test-isaaclab3 test-isaaclab3-quick
+.PHONY: test-isaaclab3 test-isaaclab3-quick isaaclab3-environment
 ifeq ($(shell command -v $(ISAACLAB3_PYTHON) 2>/dev/null),)
+isaaclab3-environment:
+
 test-isaaclab3 test-isaaclab3-quick:
 	@echo "NOT RUN: the comparison with Isaac Lab 3.0 needs $(ISAACLAB3_PYTHON), which is not installed"
 else
+isaaclab3-environment: $(ISAACLAB3_VENV)/.stamp
+
 test-isaaclab3: $(ISAACLAB3_VENV)/.stamp
 	$(ISAACLAB3_RUN)
 
