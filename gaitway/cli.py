@@ -106,19 +106,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .terminal import guarded
 
         with guarded():
-            try:
-                code = _run(argv)
-            except KeyboardInterrupt:
-                print("gaitway: interrupted", file=sys.stderr)
-                code = 130
-            if launch := sys.modules.get("gaitway_isaaclab.launch"):
-                launch.shut_down(code)
-        return code
+            code = _run(argv)
+    except KeyboardInterrupt:
+        print("gaitway: interrupted", file=sys.stderr)
+        code = 130
     finally:  # for those who call this from a program of their own
         if before is None:
             del os.environ[SAFE_PATH]
         else:
             os.environ[SAFE_PATH] = before
+    if launch := sys.modules.get("gaitway_isaaclab.launch"):
+        launch.shut_down(code)
+    return code
 
 
 def _run(argv: Sequence[str] | None) -> int:

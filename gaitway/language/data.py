@@ -74,19 +74,34 @@ def fitting(task: LanguageTask, conversation: Conversation) -> LanguageTask:
     return task.replace(source=Fitting(task.source, task, conversation))
 
 
-def check_lengths(number: int, row: Row, task: LanguageTask, conversation: Conversation) -> None:
-    """Raise :class:`RowError` for a prompt or an answer that is empty or too long, with the row's number."""
+def check_lengths(
+    number: int, row: Row, task: LanguageTask, conversation: Conversation, most: int | None = None
+) -> int:
+    """How many tokens the prompt has.
+
+    Raises :class:`RowError` for a prompt or an answer that is empty or too long, with the row's number. ``most`` is how
+    many tokens the model sees, where answers come from the rows and not from the model.
+    """
     where = f"row {number} of {task.name}"
     try:
-        prompt_tokens(row, task, conversation)
+        prompt = prompt_tokens(row, task, conversation)
     except RowError as error:
         raise RowError(f"{where}: {error}") from None
     for name in ("completion", "chosen", "rejected"):
-        if name in row and (length := len(conversation.answer(row[name]))) > task.max_completion_tokens:
+        if name not in row:
+            continue
+        length = len(conversation.answer(row[name]))
+        if most is not None and len(prompt) + length > most:
+            raise RowError(
+                f"{where}: its prompt and {name} have {len(prompt) + length} tokens, more than the {most} that the "
+                "model sees: shorten or leave out such rows"
+            )
+        if length > task.max_completion_tokens:
             raise RowError(
                 f"{where}: its {name} has {length} tokens, more than task.max_completion_tokens="
                 f"{task.max_completion_tokens}: raise that, or shorten or leave out such rows"
             )
+    return len(prompt)
 
 
 def check_fields(task: LanguageTask, agent: str, config: AgentConfig) -> None:

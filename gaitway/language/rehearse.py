@@ -12,10 +12,12 @@ from gaitway_language.conversation import Conversation
 from gaitway_language.memory import available_memory, check_memory, estimate_memory
 from gaitway_language.model import max_positions
 from gaitway_language.options import LanguageOptions
+from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.tasks import check_task
 
+from ..agents import TEXT_KINDS
 from ..catalogue import VLLM, install_line
 from ..errors import ConfigError, RunError
 from ..runs import is_run
@@ -45,8 +47,17 @@ def rehearse(config: TrainConfig) -> None:
     if is_run(Path(options.model)):
         _check_run(Path(options.model), config)
     conversation = converse(task, tokenizer_of(config))
-    skipped = counts["skipped"] + _check_rows(task, conversation)
-    room = _check_room(task, _first(options))
+    first = _first(options)
+    most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
+    # Only a model that writes answers needs room for the longest that a task allows.
+    given = first.tiny is None and not TEXT_KINDS[type(config.agent)].needs_reward
+    too_long, longest = _check_rows(task, conversation, most if given else None)
+    skipped = counts["skipped"] + too_long
+    room = longest + task.max_completion_tokens
+    if given and most is not None:
+        room = min(room, most)
+    elif most is not None and room > most:
+        raise ConfigError(_no_room(task, longest, most, first))
     _ask_rewards(task)
     _check_memory(config, room)
     print(_computing(config), flush=True)
@@ -82,16 +93,12 @@ def _first(options: LanguageOptions) -> LanguageOptions:
     return options
 
 
-def _check_room(task: LanguageTask, options: LanguageOptions) -> int:
-    """The most tokens of a prompt and all turns after it; raises ``ConfigError`` if the model sees fewer."""
-    room = task.max_prompt_tokens + task.max_completion_tokens
-    most = max_positions(options.model) if options.tiny is None else options.tiny.max_positions
-    if most is not None and room > most:
-        what = f"the {most} that {options.model} sees: lower those"
-        if options.tiny is not None:
-            what = f"language.tiny.max_positions={most}: raise that, or lower those"
-        raise ConfigError(f"task.max_prompt_tokens + task.max_completion_tokens = {room} is more than {what}")
-    return room
+def _no_room(task: LanguageTask, longest: int, most: int, options: LanguageOptions) -> str:
+    prompt = "task.max_prompt_tokens" if longest == task.max_prompt_tokens else f"the longest prompt, {longest} tokens,"
+    what = f"the {most} that {options.model} sees: lower those"
+    if options.tiny is not None:
+        what = f"language.tiny.max_positions={most}: raise that, or lower those"
+    return f"{prompt} + task.max_completion_tokens = {longest + task.max_completion_tokens} is more than {what}"
 
 
 def _check_memory(config: TrainConfig, sequence: int) -> None:
@@ -114,19 +121,22 @@ def _check_memory(config: TrainConfig, sequence: int) -> None:
     check_memory(needed, available, str(device))
 
 
-def _check_rows(task: LanguageTask, conversation: Conversation) -> int:
-    """Raise ``RowError`` for the first row that is too long; how many were skipped where that was asked for."""
+def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:
+    """How many rows were skipped, where that was asked for, and the tokens of the longest prompt that there can be.
+
+    Raises ``RowError`` for the first row that is too long.
+    """
     kept = fitting(task, conversation).source
     if isinstance(kept, Fitting):
-        for split in ("train", "test"):
-            kept.rows(split)
-        return kept.too_long
+        rows = [row for split in ("train", "test") for row in kept.rows(split)]
+        return kept.too_long, max(len(prompt_tokens(row, task, conversation)) for row in rows)
+    longest = 0
     for split in ("train", "test"):
         for number, row in enumerate(task.source.rows(split)):
-            check_lengths(number, row, task, conversation)
+            longest = max(longest, check_lengths(number, row, task, conversation, most))
     for row in islice(task.source.stream("train", 0), LOOK):  # of a generator, these are others
-        check_lengths(0, row, task, conversation)
-    return 0
+        check_lengths(0, row, task, conversation, most)
+    return 0, longest if hasattr(task.source, "skip_bad_rows") else task.max_prompt_tokens
 
 
 def _ask_rewards(task: LanguageTask) -> None:

@@ -182,7 +182,7 @@ def _check_pip(words: list[str]) -> None:
 
 
 def _check_isaaclab(words: list[str]) -> None:
-    if words in (["train"], ["play"], ["leapp", "export"]):  # named in a sentence
+    if words[0] in ("train", "play", "leapp") and "--task" not in words:  # named in a sentence
         return
     known = {env_id(name, play=play) for name in task_names() for play in (False, True)}
     task = words[words.index("--task") + 1]

@@ -25,6 +25,7 @@ NOT_HERE = (
     (r"gaitway twin", "serves on the network; tests/gaitway/test_twin.py speaks with it"),
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
+    (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/test_signing.py makes one"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),

@@ -1,5 +1,6 @@
 """Files of strangers: one reader for each kind, which refuses in one sentence what would cost a machine its memory."""
 
+import contextlib
 import gc
 import io
 import json
@@ -7,7 +8,9 @@ import os
 import pickle
 import socket
 import struct
+import subprocess
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,11 +262,23 @@ def test_what_is_contained_may_take_all_it_likes(work, said):
 
 
 def test_what_is_contained_leaves_nothing_behind():
-    seen = []
+    seen, before = [], _children()
+    child = subprocess.Popen(["true"])
+    assert _children() - before == {str(child.pid)}  # it would be seen
+    child.wait()
     contained(lambda: seen.append(json.dumps(1)), "robot.xml", "compiling it")
     assert seen == []
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert _children() == before
+
+
+def _children() -> set[str]:
+    """Processes that this one has started and that are there, ended ones that it has not asked about included."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.add(stat.parent.name)
+    return found
 
 
 def test_a_tried_copy_does_not_take_down_what_the_original_left(tmp_path):

@@ -85,6 +85,25 @@ def test_dialogues_that_a_model_of_a_folder_could_not_see_are_refused(tmp_path, 
     assert "task.max_completion_tokens = 301 is more than the 300 that" in err and str(tmp_path / "model") in err
 
 
+def test_given_answers_need_no_room_but_their_own(tmp_path, capsys):
+    from gaitway_language.model import build_model, save_model
+    from gaitway_language.options import TinyModel
+    from gaitway_language.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer(["what is 1 + 1 ? 2"])
+    sizes = TinyModel(hidden_size=16, heads=2, layers=1, max_positions=40)
+    save_model(build_model(sizes, tokenizer, 0), tokenizer, tmp_path / "model")
+    rows = [{"prompt": "1 + 1", "completion": "2"}] * 20
+    settings = ["--agent", "sft", "--model", tmp_path / "model", "total_steps=20", "--quiet", "evaluation_episodes=0"]
+    settings += ["evaluation_interval=0"]
+    short = ["train", written(tmp_path / "short.jsonl", rows), *settings, "--out", tmp_path / "run"]
+    code, _, err = ours(short, capsys)
+    assert code == 0, err
+    rows.append({"prompt": "1 + 1", "completion": "2 " * 40})
+    err = refused(["train", written(tmp_path / "long.jsonl", rows), *settings], tmp_path / "long", capsys)
+    assert "its prompt and completion have 47 tokens, more than the 40 that the model sees" in err
+
+
 def test_bad_rows_are_skipped_and_counted_only_if_asked_for(tmp_path, capsys):
     long = {"prompt": "what is 1 + 1 ? " * 30, "answer": "2"}
     file = written(tmp_path / "rows.jsonl", [*[ROW] * 20, "{broken", long])
