@@ -88,6 +88,6 @@ def test_it_stands_and_walks(lab, make, physics, capsys):
             f"\n{count} robots, {SECONDS:g} s on {physics}: {linear:.3f} m/s and {yaw:.3f} rad/s off the command, "
             f"{int(fell.sum())} fell; the one told to stand moved {drift:.3f} m"
         )
-    assert fell.float().mean() <= 0.01  # what gaitway validate allows on its grid of commands
+    assert not fell.any()
     assert linear < 0.2 and yaw < 0.2
     assert drift < 0.3
