@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gaitway_sim2real.onboard.wire import crc
-from gaitway_sim2real.onboard.wire.bus import Topic
-from gaitway_sim2real.onboard.wire.dds import DdsBus
-from gaitway_sim2real.onboard.wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
-from gaitway_sim2real.onboard.wire.idl import WireError
-from gaitway_sim2real.onboard.wire.layouts import layout_of
+from gaitway_onboard.wire import crc
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.dds import DdsBus
+from gaitway_onboard.wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
+from gaitway_onboard.wire.idl import WireError
+from gaitway_onboard.wire.layouts import layout_of
 
 PERIOD = 0.002
 WARM = 60.0

@@ -18,15 +18,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from gaitway_sim2real.onboard.commands import Limited, follow, tour
-from gaitway_sim2real.onboard.controller import ControllerConfig
-from gaitway_sim2real.onboard.deployment import drive
-from gaitway_sim2real.onboard.estimation.estimators import open_estimator
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.policy import OnboardPolicy
-from gaitway_sim2real.onboard.preflight import check_bundle
-from gaitway_sim2real.onboard.safety import SafetyLimits
-from gaitway_sim2real.onboard.transports.open import hardware_of, open_robot
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.control.commands import Limited, follow, tour
+from gaitway_onboard.control.controller import ControllerConfig
+from gaitway_onboard.control.deployment import drive
+from gaitway_onboard.estimation.estimators import open_estimator
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.safety.limits import SafetyLimits
+from gaitway_onboard.safety.preflight import check_bundle
+from gaitway_onboard.transports.open import hardware_of, open_robot
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """Being late is measured here, not tripped over, as far as limits may be loosened."""

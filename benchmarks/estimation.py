@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.control.loop import Period
+from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
+from gaitway_onboard.interface import Signals
+from gaitway_onboard.transports.open import hardware_of
 from gaitway_sim2real.digital_twin.quirks import Quirks
-from gaitway_sim2real.onboard.controller import Mode
-from gaitway_sim2real.onboard.estimation.leg_inertial import LegInertialEstimator
-from gaitway_sim2real.onboard.interface import Signals
-from gaitway_sim2real.onboard.loop import Period
-from gaitway_sim2real.onboard.transports.open import hardware_of
 from gaitway_sim2real.rehearse.stage import Stage
 
 NOISE = Quirks(

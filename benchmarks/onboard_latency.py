@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
-from gaitway_sim2real.golden import plausible_signals
-from gaitway_sim2real.onboard.interface import Signals
-from gaitway_sim2real.onboard.policy import OnboardPolicy
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.interface import Signals
+from gaitway_sim2real.bundle.golden import plausible_signals
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
 def random_bundle(out: Path, history: int, hidden: int) -> Path:
     """Export an untrained blind ANYmal policy: 45 numbers a frame, three hidden layers, 12 joints."""
     import torch
-    from gaitway_sim2real.export import export_bundle
+    from gaitway_sim2real.bundle.export import export_bundle
     from gaitway_tasks.robots import ANYMAL_C
     from gaitway_tasks.velocity import blind, velocity_flat
     from torch import nn

@@ -16,7 +16,7 @@ from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_files.reading import MIB, FileError, MissingFile, one_line, read_text
 from gaitway_files.trust import TrustError, import_trusted, trust
-from gaitway_files.yaml_files import parse_yaml
+from gaitway_files.yaml_files import dump_yaml, parse_yaml
 from gaitway_gymnasium import GymTask
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_language.options import LanguageOptions
@@ -251,8 +251,8 @@ def resolve(
 
 def _identified(config: TrainConfig, path: Path) -> TrainConfig:
     """``config`` on the one robot that the parameter file describes; a network's file goes by its full path."""
-    from gaitway_sim2real.onboard.parameters import load_parameters
     from gaitway_tasks.identified import identified_task
+    from gaitway_tasks.robots.parameters_file import load_parameters
 
     if not isinstance(config.task, Task):
         raise ConfigError(f"--parameters: {config.task.name} is no robot's task; leave it out")
@@ -340,7 +340,7 @@ def task_from_dict(data: Mapping[str, Any]) -> Task:
 
 def dump(config: TrainConfig) -> str:
     """The text of ``config.yaml``."""
-    text = yaml.dump(to_tree(config), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    text = dump_yaml(to_tree(config))
     return f"# The whole configuration of this run, resolved.\n{text}"
 
 
@@ -372,17 +372,6 @@ def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
     left, right = _flat(before), _flat(after)
     keys = [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
     return {key: (left.get(key), right.get(key)) for key in keys}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Short lists of numbers stay on one line."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
-        plain = not any(isinstance(item, dict) for item in sequence)
-        return super().represent_sequence(tag, sequence, flow_style=plain)
 
 
 CONFIG_BYTES = 2 * MIB

@@ -10,7 +10,7 @@ import numpy as np
 from .viewer import FRAME_S, Scene, check_port
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.onboard.flight.reading import Flight
+    from gaitway_onboard.flight.reading import Flight
     from gaitway_sim2real.replay.motion import Motion
 
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "4")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-DRAWERS = ("rich", "tqdm", "logging", "gaitway.terminal", "gaitway_sim2real.onboard.console")
+DRAWERS = ("rich", "tqdm", "logging", "gaitway.terminal", "gaitway_onboard.control.console")
 """Modules that colour text and move the cursor. Those of Gaitway make what they show visible themselves."""
 
 

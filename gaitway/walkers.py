@@ -44,9 +44,9 @@ class TwinWalker:
     """A bundle on the twin: what would run on the robot."""
 
     def __init__(self, bundle: Path, model: Path | None = None):
-        from gaitway_sim2real.onboard.policy import OnboardPolicy
-        from gaitway_sim2real.onboard.safety import walking_gains
-        from gaitway_sim2real.twin import MujocoTwin
+        from gaitway_onboard.bundle.policy import OnboardPolicy
+        from gaitway_onboard.safety.limits import walking_gains
+        from gaitway_sim2real.lockstep.run import MujocoTwin
 
         self.twin = MujocoTwin(bundle, model, visual=True)
         self.policy = OnboardPolicy(bundle, self.twin.joint_names)
@@ -175,7 +175,7 @@ def _exactly(event: Any) -> Any:
 
 
 def _visual_model(task: Task) -> mujoco.MjModel:
-    from gaitway_sim2real.validate.stage import set_stage
+    from gaitway_sim2real.mujoco.stage import set_stage
     from gaitway_tasks.robots import mjcf
 
     spec = mjcf.load_spec(task.robot.mjcf)

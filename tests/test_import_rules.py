@@ -21,9 +21,10 @@ ALLOWED = {
     "gaitway_files": set(),
     "gaitway_tasks": {"gaitway_files"},
     "gaitway_agents": {"gaitway_files"},
-    "gaitway_sim2real": {"gaitway_files", "gaitway_tasks"},
+    "gaitway_onboard": {"gaitway_files", "gaitway_tasks"},
+    "gaitway_sim2real": {"gaitway_files", "gaitway_tasks", "gaitway_onboard"},
     **{name: {"gaitway_files", "gaitway_tasks"} for name in EXTENSIONS},
-    "gaitway": {"gaitway_files", "gaitway_tasks", "gaitway_agents", "gaitway_sim2real", *EXTENSIONS},
+    "gaitway": {"gaitway_files", "gaitway_tasks", "gaitway_agents", "gaitway_onboard", "gaitway_sim2real", *EXTENSIONS},
 }
 HEAVY = {
     "torch",
@@ -86,7 +87,7 @@ def top(module: str) -> str:
 
 def test_every_package_has_a_rule():
     assert set(OURS) == set(ALLOWED)
-    assert {"gaitway_tasks", "gaitway_agents", "gaitway_sim2real", "gaitway_mujoco"} <= set(OURS)
+    assert {"gaitway_tasks", "gaitway_agents", "gaitway_onboard", "gaitway_mujoco"} <= set(OURS)
 
 
 @pytest.mark.parametrize("name", sorted(ALLOWED))
@@ -126,21 +127,19 @@ def test_agents_know_no_simulator():
     assert offences(OURS["gaitway_agents"], lambda module: top(module) in {"mujoco", "isaaclab", "isaacsim"}) == []
 
 
-ONBOARD_MAY = {"wire/": "cyclonedds", "flight/": "mcap", "signature.py": "cryptography"}
+ONBOARD_MAY = {"wire/": "cyclonedds", "flight/": "mcap", "bundle/signature.py": "cryptography"}
 """Where the libraries of the ``robot`` extra are used; everything else runs without them."""
 
 
 def test_onboard_half_stands_alone():
     free = {"numpy", "onnxruntime", "yaml", *sys.stdlib_module_names}
-    onboard = OURS["gaitway_sim2real"] / "onboard"
 
     def forbidden(module: str) -> bool:
-        allowed = "gaitway_sim2real.onboard", "gaitway_tasks.robots", "gaitway_files"
-        inside = module.startswith(allowed) or module == "gaitway_sim2real"
+        inside = module.startswith(("gaitway_onboard", "gaitway_tasks.robots", "gaitway_files"))
         return top(module) not in free and not inside and module != "gaitway_tasks.robots.mjcf"
 
-    found = offences(onboard, forbidden)
-    allowed = [(f"sim2real/gaitway_sim2real/onboard/{file}", f" imports {lib}") for file, lib in ONBOARD_MAY.items()]
+    found = offences(OURS["gaitway_onboard"], forbidden)
+    allowed = [(f"sim2real/gaitway_onboard/{file}", f" imports {lib}") for file, lib in ONBOARD_MAY.items()]
     assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in allowed)] == []
 
 
@@ -168,12 +167,12 @@ def test_gymnasium_finds_our_environments_and_stays_light():
 @pytest.mark.parametrize(
     "module",
     [
-        "gaitway_sim2real.onboard.policy",
-        "gaitway_sim2real.onboard.loop",
-        "gaitway_sim2real.onboard.preflight",
-        "gaitway_sim2real.onboard.transports.open",
+        "gaitway_onboard.bundle.policy",
+        "gaitway_onboard.control.loop",
+        "gaitway_onboard.safety.preflight",
+        "gaitway_onboard.transports.open",
         "gaitway_tasks.robots",
-        "gaitway_sim2real.twin",
+        "gaitway_sim2real.lockstep.run",
         "gaitway_sim2real.validate",
     ],
 )
@@ -182,12 +181,12 @@ def test_what_runs_beside_a_robot_loads_no_torch(module):
 
 
 def test_the_checker_sees_relative_and_nested_imports(tmp_path, monkeypatch):
-    package = tmp_path / "gaitway_sim2real" / "onboard"
+    package = tmp_path / "gaitway_sim2real" / "bundle"
     package.mkdir(parents=True)
     (package / "bad.py").write_text("def f():\n    import torch.nn\nfrom ..export import x\nfrom . import good\n")
     monkeypatch.setitem(OURS, "gaitway_sim2real", tmp_path / "gaitway_sim2real")
     assert imports_of(package / "bad.py") == [
         (3, "gaitway_sim2real.export"),
-        (4, "gaitway_sim2real.onboard"),
+        (4, "gaitway_sim2real.bundle"),
         (2, "torch.nn"),
     ]

@@ -107,7 +107,7 @@ def require(what: str, entry: Entry) -> None:
 
 
 def is_bundle(path: Path) -> bool:
-    from gaitway_sim2real.onboard.contract import is_bundle
+    from gaitway_onboard.bundle.contract import is_bundle
 
     return is_bundle(path)
 
@@ -143,8 +143,8 @@ def export_run(
 
     from gaitway_files.checkpoints import CHECKPOINT_BYTES
     from gaitway_files.reading import read_bytes
-    from gaitway_sim2real.export import ESTIMATES, export_bundle
-    from gaitway_sim2real.onboard.estimation.estimators import USUAL
+    from gaitway_onboard.estimation.estimators import USUAL
+    from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle
 
     from ..runs import RunFolder
     from ..train import load_actor
@@ -184,7 +184,7 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
         return path
     from gaitway_files.checkpoints import CHECKPOINT_BYTES
     from gaitway_files.reading import read_bytes
-    from gaitway_sim2real.onboard.contract import Contract
+    from gaitway_onboard.bundle.contract import Contract
 
     from ..runs import RunFolder
 

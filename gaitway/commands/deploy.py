@@ -15,11 +15,11 @@ from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.onboard.commands import CommandSource
-    from gaitway_sim2real.onboard.controller import Controller, ControllerConfig
-    from gaitway_sim2real.onboard.flight.encoder import Encoder
-    from gaitway_sim2real.onboard.interface import HardwareInterface
-    from gaitway_sim2real.onboard.loop import LoopReport
+    from gaitway_onboard.control.commands import CommandSource
+    from gaitway_onboard.control.controller import Controller, ControllerConfig
+    from gaitway_onboard.control.loop import LoopReport
+    from gaitway_onboard.flight.encoder import Encoder
+    from gaitway_onboard.interface import HardwareInterface
 
 DESCRIPTION = """\
 Drive a robot with a bundle: check the bundle against the robot, connect, show what is there, ask, take over, and then
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--trust asks for the signature of a bundle, and --excite has none: leave it out")
     if args.excite is not None and (args.velocity is not None or args.seconds is not None):
         raise UserError("--excite has its own motion and length: leave --command and --seconds out")
-    from gaitway_sim2real.onboard.controller import ControllerConfig
-    from gaitway_sim2real.onboard.safety import parse_limits
+    from gaitway_onboard.control.controller import ControllerConfig
+    from gaitway_onboard.safety.limits import parse_limits
 
     config = ControllerConfig(auto=args.auto, limits=parse_limits(args.limit))
     with contextlib.ExitStack() as stack:
@@ -135,13 +135,13 @@ def _deploy(
     args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack
 ) -> tuple[LoopReport, Encoder | None]:
     """How it went, and the flight: closed, once ``stack`` is."""
-    from gaitway_sim2real.onboard.commands import Limited
-    from gaitway_sim2real.onboard.console import Console
-    from gaitway_sim2real.onboard.deployment import drive, survey
-    from gaitway_sim2real.onboard.flight.opening import open_flight
-    from gaitway_sim2real.onboard.safety import SafetyFilter
-    from gaitway_sim2real.onboard.transports.open import ROS2, hardware_of, open_robot
-    from gaitway_sim2real.onboard.transports.ros2_config import load_ros2
+    from gaitway_onboard.control.commands import Limited
+    from gaitway_onboard.control.console import Console
+    from gaitway_onboard.control.deployment import drive, survey
+    from gaitway_onboard.flight.opening import open_flight
+    from gaitway_onboard.safety.limits import SafetyFilter
+    from gaitway_onboard.transports.open import ROS2, hardware_of, open_robot
+    from gaitway_onboard.transports.ros2_config import load_ros2
 
     if args.robot == ROS2 and args.config is None:
         raise UserError("a robot on ROS 2 is described by a file: --config robot.yaml")
@@ -151,7 +151,7 @@ def _deploy(
     if not (args.yes or sys.stdin.isatty()):
         raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
     if args.log is not None:
-        from gaitway_sim2real.onboard.flight.file import check_path
+        from gaitway_onboard.flight.file import check_path
 
         check_path(args.log)
 
@@ -193,8 +193,8 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
     """Everything of a bundle that speaks against this robot; what may be overlooked is returned."""
     if args.bundle is None:
         return ()
-    from gaitway_sim2real.onboard.contract import Contract
-    from gaitway_sim2real.onboard.preflight import check_bundle, rehearsal_doubts
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_onboard.safety.preflight import check_bundle, rehearsal_doubts
 
     provided = Contract.load(args.bundle).estimators or {}
     doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
@@ -206,7 +206,7 @@ def _signed(args: argparse.Namespace) -> str | None:
     if not args.trust:
         return None
     common.require("--trust", SIGNING)
-    from gaitway_sim2real.onboard.signature import load_public_keys, verify_bundle
+    from gaitway_onboard.bundle.signature import load_public_keys, verify_bundle
 
     key = verify_bundle(args.bundle, load_public_keys(args.trust))
     return f"by {key.path}, {key.fingerprint}"
@@ -223,13 +223,13 @@ def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, 
 def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:
     """What decides, what estimates for it, and for how long [s]."""
     if args.excite is not None:
-        from gaitway_sim2real.onboard.excitation import Excitation
+        from gaitway_sim2real.identify.excitation import Excitation
         from gaitway_tasks.robots import ROBOTS
 
         excitation = Excitation(ROBOTS[hardware.robot], robot.joint_names, seconds=args.excite, seed=args.seed)
         return excitation, None, args.excite
-    from gaitway_sim2real.onboard.estimation.estimators import open_estimator
-    from gaitway_sim2real.onboard.policy import OnboardPolicy
+    from gaitway_onboard.bundle.policy import OnboardPolicy
+    from gaitway_onboard.estimation.estimators import open_estimator
 
     policy = OnboardPolicy(args.bundle, robot.joint_names)
     estimator = open_estimator(args.bundle, robot.joint_names, robot.period, hardware.feet)
@@ -237,8 +237,8 @@ def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -
 
 
 def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextlib.ExitStack) -> _Panel:
-    from gaitway_sim2real.onboard.commands import check_range, follow, parse_script, tour
-    from gaitway_sim2real.onboard.devices import Gamepad, RemoteOperator, first_gamepad
+    from gaitway_onboard.control.commands import check_range, follow, parse_script, tour
+    from gaitway_onboard.control.devices import Gamepad, RemoteOperator, first_gamepad
 
     remote = RemoteOperator(contract)
     operators: list[Any] = [remote]
@@ -254,7 +254,7 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
             raise UserError("--command keyboard needs a terminal")
         return _Panel(lambda time: (0.0, 0.0, 0.0), "the keyboard", operators)  # known once it is opened
     if wanted == "cmd_vel":
-        from gaitway_sim2real.onboard.transports.cmd_vel import CmdVel
+        from gaitway_onboard.transports.cmd_vel import CmdVel
 
         config = getattr(robot, "config", None)
         topic = config.cmd_vel if config is not None else "/cmd_vel"
@@ -275,7 +275,7 @@ def _keyboard(panel: _Panel, contract: Any, stack: contextlib.ExitStack) -> Iter
         return
     import time
 
-    from gaitway_sim2real.onboard.devices import Keyboard
+    from gaitway_onboard.control.devices import Keyboard
 
     keyboard = Keyboard(contract)
     stack.callback(keyboard.close)

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.identify.drive_log import read_drive_logs
     from gaitway_sim2real.identify.identify import UnexplainedError, identify
     from gaitway_sim2real.identify.report import render_page
-    from gaitway_sim2real.onboard.parameters import save_parameters
+    from gaitway_tasks.robots.parameters_file import save_parameters
 
     from ..files import make_folder, write_text_atomically
 
@@ -132,7 +132,7 @@ def _network(args: argparse.Namespace, logs: Sequence[DriveLog], found: Identifi
 
 
 def _robot(name: str) -> Any:
-    from gaitway_sim2real.onboard.transports.open import HARDWARE
+    from gaitway_onboard.transports.open import HARDWARE
     from gaitway_tasks.robots import ROBOTS
 
     if name in HARDWARE:

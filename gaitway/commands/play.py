@@ -115,7 +115,7 @@ def _is_game(run: Path) -> bool:
 
 
 def _film_game(args: argparse.Namespace) -> int:
-    from gaitway_sim2real.twin_video import check_video_path
+    from gaitway_sim2real.lockstep.film import check_video_path
 
     from ..game_film import film_game
 
@@ -137,8 +137,8 @@ def _walker(args: argparse.Namespace, kind: str) -> Walker:
 
 def _film(walker: Walker, out: Path, seconds: float) -> int:
     import numpy as np
-    from gaitway_sim2real.onboard.commands import follow, tour
-    from gaitway_sim2real.twin_video import check_video_path, film
+    from gaitway_onboard.control.commands import follow, tour
+    from gaitway_sim2real.lockstep.film import check_video_path, film
 
     from ..files import make_folder
     from ..progress import Counter

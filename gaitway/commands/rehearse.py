@@ -87,8 +87,8 @@ def _run(args: argparse.Namespace) -> int:
     common.require("rehearse", REHEARSE)
     if args.dds:
         common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)
-    from gaitway_sim2real.onboard.transports.open import hardware_of
-    from gaitway_sim2real.onboard.verdict import REHEARSAL_FILE
+    from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
+    from gaitway_onboard.transports.open import hardware_of
     from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle, save, write_report
 
     from ..files import make_folder
@@ -117,7 +117,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _processes(bundle: Path, hardware: Any, domain: int | None, seed: int) -> Iterator[Trial]:
-    from gaitway_sim2real.onboard.wire.dds import DdsBus
+    from gaitway_onboard.wire.dds import DdsBus
     from gaitway_sim2real.rehearse.processes import free_domain, rehearse_processes
 
     domain = free_domain() if domain is None else domain

@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     common.require("reading a flight", FLIGHT)
     _check(args)
-    from gaitway_sim2real.onboard.flight.reading import read_flight, recover
+    from gaitway_onboard.flight.reading import read_flight, recover
     from gaitway_sim2real.replay.summary import summarise, text
 
     from ..files import make_folder, write_text_atomically
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.against is not None:
         parameters = None
         if args.parameters is not None:
-            from gaitway_sim2real.onboard.parameters import load_parameters
+            from gaitway_tasks.robots.parameters_file import load_parameters
 
             parameters = load_parameters(args.parameters, flight.robot)
         bundle = common.bundle_of(args.against)
@@ -111,7 +111,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.video or args.viewer:
         common.require("films and the viewer", PLAY)
     if args.video is not None:
-        from gaitway_sim2real.twin_video import check_video_path
+        from gaitway_sim2real.lockstep.film import check_video_path
 
         check_video_path(args.video)
     if args.seconds is not None and not args.viewer:

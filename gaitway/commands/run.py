@@ -47,9 +47,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require(f"running in {args.world}", WORLDS[args.world])
-    from gaitway_sim2real.onboard.commands import parse_script
-    from gaitway_sim2real.onboard.contract import verify_files
-    from gaitway_sim2real.twin import run_bundle
+    from gaitway_onboard.bundle.contract import verify_files
+    from gaitway_onboard.control.commands import parse_script
+    from gaitway_sim2real.lockstep.run import run_bundle
 
     from ..files import make_folder
     from ..progress import Counter

@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
         from ..viewer import check_port
 
         check_port(args.host, args.port)
+    from gaitway_onboard.wire.dds import DdsBus
     from gaitway_sim2real.digital_twin.serve import serve
-    from gaitway_sim2real.onboard.wire.dds import DdsBus
 
     from ..interrupt import stop_requests
 

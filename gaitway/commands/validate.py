@@ -91,7 +91,7 @@ def _signing_key(args: argparse.Namespace) -> Any:
     common.require("signing", SIGNING)
     from getpass import getpass
 
-    from gaitway_sim2real.onboard.signature import load_private_key, others_may_read
+    from gaitway_onboard.bundle.signature import load_private_key, others_may_read
 
     key = load_private_key(args.sign, getpass if sys.stdin.isatty() else None)
     if others_may_read(args.sign):
@@ -100,7 +100,7 @@ def _signing_key(args: argparse.Namespace) -> Any:
 
 
 def _sign(bundle: Path, key: Any, passed: bool) -> None:
-    from gaitway_sim2real.onboard.signature import sign_bundle
+    from gaitway_onboard.bundle.signature import sign_bundle
 
     if not passed:
         print("not signed: the verdict is FAIL")

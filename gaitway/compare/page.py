@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from gaitway_sim2real.page import document
+from gaitway_sim2real.pages.document import document
 
 from .comparison import Comparison
 from .figures import COLOURS, Drawing

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from gaitway_sim2real.page import document
+from gaitway_sim2real.pages.document import document
 
 from ..files import write_text_atomically
 from .evaluate import Answer, Evaluation, Problem

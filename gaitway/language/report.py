@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaitway_sim2real.page import document
+from gaitway_sim2real.pages.document import document
 
 from ..compare.figures import COLOURS, STYLE, Drawing
 from ..errors import RunError

@@ -1,4 +1,4 @@
-"""YAML within limits: how large, how deep, how many values once its aliases are written out, which numbers."""
+"""YAML read within limits (size, depth, values once aliases are written out, numbers), and YAML as we write it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ def _integer(loader: Any, node: Any) -> int:
 
 
 Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+
+
+class Dumper(yaml.SafeDumper):
+    """Leaves of lists on one line, no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        leaf = not any(isinstance(item, dict | list) for item in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=leaf or flow_style)
+
+
+def dump_yaml(data: Any) -> str:
+    """The text of plain ``data`` in its own order. Floats are written in full and read back exactly."""
+    return str(yaml.dump(data, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True))
 
 
 def read_yaml(path: str | Path, *, limit: int = TEXT_BYTES, loader: type = Loader, tags: bool = False) -> Any:

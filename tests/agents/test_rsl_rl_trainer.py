@@ -209,8 +209,8 @@ def test_a_policy_acts_in_fewer_environments_than_it_was_trained_in():
 
 def test_its_policy_leaves_simulation_like_ours(mujoco_world, tmp_path):
     pytest.importorskip("onnx")
-    from gaitway_sim2real.export import export_bundle
-    from gaitway_sim2real.onboard.policy import OnboardPolicy
+    from gaitway_onboard.bundle.policy import OnboardPolicy
+    from gaitway_sim2real.bundle.export import export_bundle
 
     model = {"hidden_dims": (16,), "obs_normalization": True}
     config = RslRlConfig(num_steps_per_env=4, actor=RslRlActorConfig(**model), critic=RslRlModelConfig(**model))

@@ -21,7 +21,7 @@ def names_of(page: str) -> dict[str, Any]:
 
 def robot() -> dict[str, Any]:
     """A simulated robot and one of its states."""
-    from gaitway_sim2real.twin import MujocoTwin
+    from gaitway_sim2real.lockstep.run import MujocoTwin
     from gaitway_tasks.robots import GO2
 
     twin = MujocoTwin("bundle")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import gaitway_sim2real.validate as validation
 import pytest
-from gaitway_sim2real.onboard.transports.ros2_config import load_ros2
+from gaitway_onboard.transports.ros2_config import load_ros2
 from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
 

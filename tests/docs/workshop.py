@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from gaitway_agents.rsl_rl_trainer import RslRlConfig, RslRlTrainer
 from gaitway_mujoco import make_env
-from gaitway_sim2real.onboard.parameters import save_parameters
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
+from gaitway_tasks.robots.parameters_file import save_parameters
 from language_runs import RL, SFT
 from sim2real.isaaclab.run_folder import env_settings, write_run
 from sim2real.stand_bundle import make_stand_bundle

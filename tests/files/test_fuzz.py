@@ -24,19 +24,19 @@ from gaitway_files.graphs import check_graph, open_graph
 from gaitway_files.mjcf_files import check_mjcf
 from gaitway_files.reading import MIB, FileError
 from gaitway_files.trust import TrustError
-from gaitway_sim2real.contract import CONTRACT_FILE, BundleError, Contract
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract
+from gaitway_onboard.bundle.verdict import VerdictError, read_verdict, seal
+from gaitway_onboard.flight.messages import FlightError
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.isaaclab.config import read_yaml
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage
-from gaitway_sim2real.onboard.flight.messages import FlightError
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.flight.reading import read_flight
-from gaitway_sim2real.onboard.verdict import VerdictError, read_verdict, seal
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from hypothesis import HealthCheck, Phase, given, settings
-from sim2real.flight.flights import JOINTS, fly
+from onboard.flight.flights import JOINTS, fly
 from sim2real.stand_bundle import make_stand_bundle
 
 from gaitway.config import dump, load, resolve

@@ -42,9 +42,9 @@ OURS = {
     "sim2real/gaitway_sim2real/isaaclab/model.py": {"MjModel.from_xml_path"},  # what it has just written
     "sim2real/gaitway_sim2real/leapp/graph.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/leapp/write.py": {"onnx.load_from_string"},  # what it has just written
-    "sim2real/gaitway_sim2real/onboard/schema.py": {"json.loads"},  # a file of the package
-    "sim2real/gaitway_sim2real/onboard/guardian.py": {"json.loads"},  # from the parent process
-    "sim2real/gaitway_sim2real/onboard/flight/recorder.py": {"json.loads"},  # from the parent process
+    "sim2real/gaitway_onboard/bundle/schema.py": {"json.loads"},  # a file of the package
+    "sim2real/gaitway_onboard/safety/guardian.py": {"json.loads"},  # from the parent process
+    "sim2real/gaitway_onboard/flight/recorder.py": {"json.loads"},  # from the parent process
 }
 """Where what is read is our own, or no file."""
 

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.flight.reading import read_flight
+from gaitway_onboard.flight.reading import read_flight
 
 from gaitway import catalogue
 from gaitway.cli import main

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.loop import LoopReport
+from gaitway_onboard.control.loop import LoopReport
 
 from gaitway.cli import main
 from gaitway.commands import deploy
 
 pytest.importorskip("cyclonedds")
 
-from gaitway_sim2real.onboard.flight.opening import open_flight
+from gaitway_onboard.flight.opening import open_flight
 
 GO2 = ["--robot", "unitree-go2", "--interface", "lo"]
 PATIENT = [
@@ -154,7 +154,7 @@ def test_a_deployment_ends_well_and_leaves_a_flight(
     assert "WARNING    max_stall is loosened to 1 s, the default is 0.05" in text
     for part in ("states at", "battery 90 %", "passive: ready", "ENDED: stopped by SIGTERM", "500 Hz: period error"):
         assert part in text
-    from gaitway_sim2real.onboard.flight.reading import read_flight
+    from gaitway_onboard.flight.reading import read_flight
 
     found = read_flight(flight)
     modes = [event.text for event in found.events if event.kind == "mode"]

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from gaitway_language.engines.vllm_server import VLLMServerEngine
-from gaitway_sim2real.onboard.console import Console
+from gaitway_onboard.control.console import Console
 from gaitway_tasks.language.remote import load_reward
 
 from gaitway import cli, memory

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaitway_onboard.control.loop import run_loop
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.interface import Signals
+from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.digital_twin.twin import Twin
-from gaitway_sim2real.onboard.excitation import Excitation
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.interface import Signals
-from gaitway_sim2real.onboard.loop import run_loop
-from gaitway_sim2real.onboard.parameters import load_parameters
-from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
+from gaitway_sim2real.identify.excitation import Excitation
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from gaitway_tasks.robots.parameters_file import load_parameters
 
 from gaitway.cli import main
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import yaml
-from gaitway_sim2real.contract import Contract, verify_files
+from gaitway_onboard.bundle.contract import Contract, verify_files
 from sim2real.isaaclab.run_folder import agent_settings, env_settings, term, write_run
 
 from gaitway.cli import main

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from gaitway_sim2real.contract import Contract
-from gaitway_sim2real.onboard.parameters import save_parameters
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.actuator_network import MLPNetwork, NetworkDescription, save_network
 from gaitway_tasks.identified import longest_delay
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from gaitway_tasks.robots.parameters_file import save_parameters
 
 from gaitway.cli import main
 from gaitway.commands.common import export_run

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_sim2real.twin import MujocoTwin
-from gaitway_sim2real.twin_video import film
+from gaitway_sim2real.lockstep.film import film
+from gaitway_sim2real.lockstep.run import MujocoTwin
 from gaitway_sim2real.validate.video import RenderingError
 from sim2real.stand_bundle import make_stand_bundle
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from gaitway_sim2real.onboard.controller import Mode
+from gaitway_onboard.control.controller import Mode
 from gaitway_sim2real.rehearse import suite
 from gaitway_tasks.robots import GO2
 from sim2real.stand_bundle import make_stand_bundle

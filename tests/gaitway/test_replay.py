@@ -9,12 +9,12 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.flight.reading import read_flight
-from gaitway_sim2real.onboard.interface import Signals
-from gaitway_sim2real.onboard.parameters import save_parameters
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.flight.reading import read_flight
+from gaitway_onboard.interface import Signals
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
+from gaitway_tasks.robots.parameters_file import save_parameters
 from sim2real.replay.leaning import lean_bundle, record
 from sim2real.stand_bundle import make_stand_bundle
 

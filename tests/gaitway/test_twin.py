@@ -42,8 +42,8 @@ def test_what_is_wrong_is_said_in_one_line(words, named, capsys, dds_domain):
 
 
 def test_a_go2_is_served_until_it_is_stopped(dds_domain):
-    from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-    from gaitway_sim2real.onboard.wire.dds import DdsBus
+    from gaitway_onboard.transports.unitree import UnitreeRobot
+    from gaitway_onboard.wire.dds import DdsBus
     from gaitway_tasks.robots import GO2
 
     words = ["unitree-go2", "--domain", str(dds_domain), "--seconds", "50", "--no-own-controller", "--hung"]

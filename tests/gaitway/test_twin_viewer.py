@@ -3,8 +3,8 @@ import urllib.request
 
 import numpy as np
 import pytest
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.twin import open_twin
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
 
 from gaitway.twin_viewer import _Panel, watching
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_tasks.recording import Recording
 from gaitway_tasks.robots.orders import newton_order, physx_order
 
-from ..contract import Contract, verify_files
 from .actions import check_policy, check_targets, targets_of
 from .dynamics import check_dynamics
 from .findings import CAUSES, Diagnosis, Finding, merge

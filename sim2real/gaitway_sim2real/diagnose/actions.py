@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..contract import Contract
-from ..validate.policy import BatchedPolicy
+from ..bundle.batched_policy import BatchedPolicy
 from .findings import Finding
 from .fit import EXACT, affine, is_equal, rms, saturation
 from .history import Layout, contract_layout

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..contract import Contract
 from .findings import Finding
 from .view import View
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_tasks.recording import Recording, RecordingError, RolloutBuffer
 from mujoco.batch import Batch
 
-from ..contract import Contract, verify_files
-from ..validate.plant import build_plant
-from ..validate.policy import BatchedPolicy
+from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.plant import build_plant
 from ..validate.scenarios import Scenario, draw
 from ..validate.simulate import Robots
 from .history import contract_layout

@@ -11,7 +11,7 @@ import numpy as np
 from gaitway_tasks.robots import DCMotor
 from mujoco.batch import Batch
 
-from ..validate.plant import actuator_laws, build_plant
+from ..mujoco.plant import actuator_laws, build_plant
 from .view import View
 
 SAMPLES = 300

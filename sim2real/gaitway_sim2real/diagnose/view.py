@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.recording import Recording, RecordingError
 
-from ..contract import Contract
-from ..validate.rotation import quat_apply, quat_apply_inverse
+from ..mujoco.rotation import quat_apply, quat_apply_inverse
 
 UPRIGHT = 0.7  # mean of the base's z axis along the vertical, above which robots are on their feet
 

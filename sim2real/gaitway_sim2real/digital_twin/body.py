@@ -9,15 +9,15 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import ModelError, apply_parameters, strip_visuals
 from gaitway_tasks.robots.parameters import RobotParameters
 from numpy.typing import NDArray
 
-from ..onboard.interface import Array
-from ..robot_model import GRAVITY, compile_robot, foot_bodies, load_robot, set_world
-from ..validate.alignment import BaseFrame, align_base
-from ..validate.stage import set_stage
+from ..mujoco.alignment import BaseFrame, align_base
+from ..mujoco.model import GRAVITY, compile_robot, foot_bodies, load_robot, set_world
+from ..mujoco.stage import set_stage
 
 STAND, IMU = "stand", "twin_imu"
 CLEARANCE = 0.3  # [m] between the floor and the feet of a hung robot

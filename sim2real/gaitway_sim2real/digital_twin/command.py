@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from ..onboard.interface import Array
+from gaitway_onboard.interface import Array
 
 
 @dataclass(frozen=True, slots=True)

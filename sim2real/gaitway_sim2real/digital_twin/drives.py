@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import DCMotor, Robot
 from gaitway_tasks.robots.parameters import JointParameters
 
-from ..onboard.interface import Array
 from .command import Command
 from .quirks import Quirks
 

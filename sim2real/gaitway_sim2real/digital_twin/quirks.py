@@ -12,8 +12,7 @@ from typing import Any
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots.parameters import RobotParameters
-
-from ..onboard.parameters import load_parameters
+from gaitway_tasks.robots.parameters_file import load_parameters
 
 GLITCHES = ("nan", "zero", "jump")
 SWITCHERS = ("normal", "slow", "absent", "nonsense", "stubborn")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import mujoco
 import numpy as np
+from gaitway_onboard.interface import Array, Remote
+from gaitway_onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config
+from gaitway_onboard.wire.bus import Bus
+from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
+from gaitway_onboard.wire.idl import WireError, decode
+from gaitway_onboard.wire.ros import encode_imu, encode_joint_state, ros_topic
 
-from ..onboard.interface import Array, Remote
-from ..onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config
-from ..onboard.wire.bus import Bus
-from ..onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
-from ..onboard.wire.idl import WireError, decode
-from ..onboard.wire.ros import encode_imu, encode_joint_state, ros_topic
 from .body import Truth
 from .command import Command, Counters
 from .faults import Fault

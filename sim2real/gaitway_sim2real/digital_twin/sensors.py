@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.interface import Array
+from gaitway_onboard.transports.imu import base_in_imu
 from numpy.typing import NDArray
 
-from ..onboard.interface import Array
-from ..onboard.transports.imu import base_in_imu
 from .body import Body
 from .drives import Drives
 from .quirks import Quirks

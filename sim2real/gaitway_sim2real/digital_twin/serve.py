@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..onboard.realtime import prioritised
-from ..onboard.wire.bus import Bus
+from gaitway_onboard.control.realtime import prioritised
+from gaitway_onboard.wire.bus import Bus
+
 from .twin import Twin
 
 PRIORITY = 30

@@ -11,11 +11,11 @@ from collections import deque
 from typing import Any
 
 from gaitway_files.json_files import parse_json
+from gaitway_onboard.transports.motion_switcher import CHECK_MODE, RELEASE_MODE, SELECT_MODE, SERVICE
+from gaitway_onboard.wire.bus import Bus, Topic
+from gaitway_onboard.wire.declarations import REQUEST, RESPONSE
+from gaitway_onboard.wire.idl import WireError, decode, encode
 
-from ..onboard.transports.motion_switcher import CHECK_MODE, RELEASE_MODE, SELECT_MODE, SERVICE
-from ..onboard.wire.bus import Bus, Topic
-from ..onboard.wire.declarations import REQUEST, RESPONSE
-from ..onboard.wire.idl import WireError, decode, encode
 from .sport import SportMode
 
 SLOW = 2.0  # [s]

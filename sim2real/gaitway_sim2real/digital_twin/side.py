@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..onboard.interface import Remote
+from gaitway_onboard.interface import Remote
+
 from .body import Truth
 from .command import Command, Counters
 from .faults import Fault

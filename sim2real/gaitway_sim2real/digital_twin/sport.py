@@ -6,8 +6,8 @@ It stands for what Unitree calls sport mode (Go2) or the AI controller (G1, H1).
 from __future__ import annotations
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
 from .body import Body
 from .command import Command
 from .drives import Drives

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_onboard.interface import Remote
+from gaitway_onboard.transports.open import ROS2, hardware_of
+from gaitway_onboard.transports.remote import BUTTONS
+from gaitway_onboard.transports.ros2_config import Ros2Config, load_ros2
+from gaitway_onboard.wire.bus import Bus
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..onboard.interface import Remote
-from ..onboard.transports.open import ROS2, hardware_of
-from ..onboard.transports.remote import BUTTONS
-from ..onboard.transports.ros2_config import Ros2Config, load_ros2
-from ..onboard.wire.bus import Bus
-from ..onboard.wire.memory import MemoryBus
 from .body import Body, Truth
 from .command import Command, Counters, Received
 from .drives import Drives, drive_limits

@@ -7,17 +7,17 @@ import struct
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from gaitway_onboard.interface import Array, Remote
+from gaitway_onboard.transports.remote import BUTTONS
+from gaitway_onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
+from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
+from gaitway_onboard.wire import crc
+from gaitway_onboard.wire.bus import Bus, Topic
+from gaitway_onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WIRELESS_CONTROLLER
+from gaitway_onboard.wire.idl import WireError
+from gaitway_onboard.wire.layouts import layout_of
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..onboard.interface import Array, Remote
-from ..onboard.transports.remote import BUTTONS
-from ..onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
-from ..onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
-from ..onboard.wire import crc
-from ..onboard.wire.bus import Bus, Topic
-from ..onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WIRELESS_CONTROLLER
-from ..onboard.wire.idl import WireError
-from ..onboard.wire.layouts import layout_of
 from .body import Truth
 from .command import Command, Counters
 from .faults import Fault

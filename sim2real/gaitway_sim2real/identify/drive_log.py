@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.flight.reading import Flight, read_flight
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
-
-from ..onboard.flight.reading import Flight, read_flight
-from ..onboard.interface import Array
 
 MAX_BASE_SPEED = 0.25  # [rad/s] rms of the gyroscope of a robot that hangs still; a slow walk has twice that
 SETTLED = 0.5  # quantile of a tick's delay that its stamp is set to

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import strip_visuals
 from mujoco.batch import Batch
 
-from ..onboard.interface import Array
-from ..robot_model import compile_robot, load_robot, set_world
+from ..mujoco.model import compile_robot, load_robot, set_world
 from .windows import Windows
 
 KINDS = ("stiffness_scale", "damping_scale", "strength", "armature", "friction", "viscous")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
-from ..onboard.interface import Array
 from .drive_log import DriveLog, IdentificationError
 from .hung_model import KINDS, HungModel, Values
 from .identifiability import weaknesses

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
 from .hung_model import HungModel, Prediction
 from .unknowns import COMMON, Unknowns
 from .windows import Windows

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from gaitway_files.archives import read_npz
 from gaitway_files.reading import FileError
+from gaitway_onboard.interface import Array
 from gaitway_tasks.actuator_network import LSTMNetwork, MLPNetwork, NetworkDescription
 from gaitway_tasks.robots import Robot
 from torch import Tensor, nn
 
-from ..onboard.interface import Array
 from .drive_log import DriveLog, IdentificationError
 
 HELD_OUT = 0.2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
 from .hung_model import HungModel, Values
 from .windows import Windows, cut
 

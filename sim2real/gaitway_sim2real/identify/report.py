@@ -7,10 +7,10 @@ from html import escape
 from importlib.resources import files
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
-from ..page import document
-from ..validate.svg import Axes
+from ..pages.document import document
+from ..pages.svg import Axes
 from .hung_model import KINDS, Values
 from .identify import EXPLAINED, Identification
 from .unknowns import COMMON

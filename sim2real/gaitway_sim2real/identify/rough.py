@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
 from .hung_model import HungModel, Values
 from .windows import MAX_DELAY, Windows
 

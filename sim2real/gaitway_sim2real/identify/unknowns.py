@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
 
-from ..onboard.interface import Array
 from .drive_log import IdentificationError
 from .hung_model import KINDS, HungModel, Values
 from .windows import MAX_DELAY

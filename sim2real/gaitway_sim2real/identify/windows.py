@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from gaitway_onboard.interface import Array
 
-from ..onboard.interface import Array
 from .drive_log import DriveLog, IdentificationError
 
 LENGTH = 2.0  # [s]

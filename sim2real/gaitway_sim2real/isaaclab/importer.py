@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import yaml
 from gaitway_files.writing import write_text
+from gaitway_files.yaml_files import dump_yaml
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task, Timing
 from torch import Tensor, nn
 
-from ..export import export_bundle
+from ..bundle.export import export_bundle
 from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_asset
 from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
 from .config import Settings, read_yaml
@@ -88,7 +88,7 @@ class ImportedRun:
             checkpoint_sha256=_sha256(self.checkpoint),
             software={"trained_with": f"Isaac Lab, rsl_rl {self.rsl_rl}"},
         )
-        text = yaml.safe_dump(self.provenance(), sort_keys=False, width=120, allow_unicode=True)
+        text = dump_yaml(self.provenance())
         write_text(bundle / PROVENANCE, text)
         return bundle
 

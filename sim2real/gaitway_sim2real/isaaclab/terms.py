@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaitway_onboard.bundle.contract import HeightScan
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.spec import HeightScanner, ObservationGroup, ObservationTerm
 
-from ..onboard.contract import HeightScan
 from .config import Opaque, Settings, given
 from .errors import IsaacLabImportError
 from .names import matching
@@ -62,7 +62,7 @@ KNOWN = {
 
 FIX = (
     f"known observation functions are {', '.join(KNOWN)} of isaaclab.envs.mdp; replace the term in the task and train "
-    f"again, or write the Gaitway task by hand and export the actor with gaitway_sim2real.export.export_bundle"
+    f"again, or write the Gaitway task by hand and export the actor with gaitway_sim2real.bundle.export.export_bundle"
 )
 
 

@@ -11,12 +11,22 @@ from gaitway_files.archives import parse_npz
 from gaitway_files.graphs import open_graph
 from gaitway_files.reading import FileError, read_bytes
 from gaitway_files.writing import whole_folder
+from gaitway_onboard.bundle.contract import (
+    FILE_BYTES,
+    MEASURED,
+    OUTPUTS,
+    Action,
+    BundleError,
+    Contract,
+    Signal,
+    TermLayout,
+    is_bundle,
+    sha256,
+)
 from numpy.typing import NDArray
 
-from ..contract import Action, BundleError, Contract, Signal, TermLayout, is_bundle, sha256
-from ..export import UNITS
-from ..golden import Signals, plausible_signals, record_golden
-from ..onboard.contract import FILE_BYTES, MEASURED, OUTPUTS
+from ..bundle.export import UNITS
+from ..bundle.golden import Signals, plausible_signals, record_golden
 from .connect import Connections, connect
 from .graph import ActionMap, bundle_graph, last_action, same_graphs, state_dim
 from .guess import Guess, guess

@@ -11,14 +11,14 @@ from typing import Any
 
 import mujoco
 import numpy as np
-import yaml
+from gaitway_files.yaml_files import dump_yaml
+from gaitway_onboard.bundle.contract import Contract, HeightScan, sha256
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
 from gaitway_tasks.spec import JointPositionAction, Task
 from gaitway_tasks.velocity import velocity_flat
 
-from ..contract import Contract, HeightScan, sha256
-from ..export import CONVENTIONS, NoAliases, robot_fields, versions
-from ..io_descriptors import io_descriptors, raw_observation
+from ..bundle.export import CONVENTIONS, robot_fields, versions
+from ..bundle.io_descriptors import io_descriptors, raw_observation
 from .connect import Connections, connect
 from .package import LeappError, LeappPackage
 from .semantics import TARGET_KIND
@@ -96,7 +96,7 @@ class Guess:
             "dt": self.control_dt,
             "physics_dt": self.physics_dt,
         }
-        (folder / "io_descriptors.yaml").write_text(yaml.dump(described, Dumper=NoAliases, width=120), "utf-8")
+        (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
 
 
 def guess(package: LeappPackage, robot: str | None, say: Say) -> Guess:

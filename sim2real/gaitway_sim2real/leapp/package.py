@@ -14,10 +14,9 @@ import onnxruntime
 from gaitway_files.graphs import check_graph, open_graph
 from gaitway_files.reading import FileError, MissingFile, read_bytes
 from gaitway_files.yaml_files import parse_yaml, read_yaml
+from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 from numpy.typing import NDArray
 
-from ..contract import sha256
-from ..onboard.contract import FILE_BYTES
 from .semantics import CONNECTION
 
 SIDE_FOLDER = "gaitway"

@@ -15,13 +15,12 @@ import numpy as np
 import onnx
 import torch
 from gaitway_files.writing import whole_folder
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, MEASURED, Contract
 from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
-from ..contract import CONTRACT_FILE, Contract
-from ..export import ExportError, export_bundle, strip_origin
-from ..onboard.contract import MEASURED
-from ..signal_policy import SignalPolicy
+from ..bundle.export import ExportError, export_bundle, strip_origin
+from ..bundle.signal_policy import SignalPolicy
 from . import semantics
 from .package import SIDE_FOLDER
 
@@ -42,7 +41,7 @@ def export_leapp(
 
     The package has the graph's YAML, the ONNX file, the initial values of the feedback tensors, and in ``gaitway/``
     the bundle's contract, recording, descriptors and robot model, from which it can be validated and run on its own.
-    Raises :class:`gaitway_sim2real.export.ExportError` for what a bundle refuses too.
+    Raises :class:`gaitway_sim2real.bundle.export.ExportError` for what a bundle refuses too.
     """
     from .bundle import bundle_of_package
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-
-from ..contract import Contract
-from ..onboard.interface import Array
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.interface import Array
 
 Output = Callable[["Adversary", Array], Array]
 """Targets in place of those of the policy, (J,), in the robot's order."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.control.commands import follow, tour
+from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
+from gaitway_onboard.interface import Array, DeployError
+from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..contract import Contract
 from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
-from ..onboard.commands import follow, tour
-from ..onboard.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
-from ..onboard.interface import Array, DeployError
-from ..onboard.transports.unitree import UnitreeRobot
 from .newcomer import Newcomer
 from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Check, Trial
@@ -39,7 +39,7 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_sim2real.onboard.safety.CHECKS`, and the like. Without
+    """What the controller may call it: names of :data:`gaitway_onboard.safety.limits.CHECKS`, and the like. Without
     any, the controller must not be disturbed."""
     provoke: Callable[[Stage], object]
     within: float = 0.1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from ..onboard.wire.bus import Topic
-from ..onboard.wire.memory import MemoryBus
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.memory import MemoryBus
 
 
 class Newcomer(MemoryBus):

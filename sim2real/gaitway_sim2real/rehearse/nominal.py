@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.control.commands import Script, follow, tour
+from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.control.loop import Period
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..contract import Contract
 from ..digital_twin.quirks import Quirks
-from ..onboard.commands import Script, follow, tour
-from ..onboard.controller import Mode
-from ..onboard.loop import Period
 from ..validate.scenarios import LINEAR, YAW
 from ..validate.simulate import MAX_TILT, MIN_HEIGHT
 from .stage import Stage, hangs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..validate.svg import Axes
+from ..pages.svg import Axes
 from .trace import Trace
 
 COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))

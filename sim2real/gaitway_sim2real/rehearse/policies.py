@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.control.commands import follow, tour
+from gaitway_onboard.control.controller import Mode
 from gaitway_tasks.robots.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
-from ..onboard.commands import follow, tour
-from ..onboard.controller import Mode
 from .adversary import ADVERSARIES, Adversary
 from .stage import Stage
 from .verdict import POLICIES, Check, Trial

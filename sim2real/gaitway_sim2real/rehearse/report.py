@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from ..page import document
+from ..pages.document import document
 from . import plots
 from .trace import Trace
 from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Check, Rehearsal, Trial, quantity

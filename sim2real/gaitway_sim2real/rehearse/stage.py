@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.control.commands import CommandSource, Limited
+from gaitway_onboard.control.controller import Controller, ControllerConfig
+from gaitway_onboard.control.devices import RemoteOperator
+from gaitway_onboard.control.executor import InlineExecutor
+from gaitway_onboard.control.loop import LoopReport, Period, run_loop
+from gaitway_onboard.estimation.estimators import open_estimator
+from gaitway_onboard.interface import Array, Signals
+from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..contract import Contract
 from ..digital_twin.quirks import Quirks
 from ..digital_twin.twin import Twin
-from ..onboard.commands import CommandSource, Limited
-from ..onboard.controller import Controller, ControllerConfig
-from ..onboard.devices import RemoteOperator
-from ..onboard.estimation.estimators import open_estimator
-from ..onboard.executor import InlineExecutor
-from ..onboard.interface import Array, Signals
-from ..onboard.loop import LoopReport, Period, run_loop
-from ..onboard.policy import OnboardPolicy
-from ..onboard.transports.unitree import UnitreeRobot
-from ..onboard.wire.memory import MemoryBus
 from .audit import Audit
 from .witness import Witness
 

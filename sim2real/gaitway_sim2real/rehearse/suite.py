@@ -13,13 +13,13 @@ from typing import Any
 
 from gaitway_files.children import worker_pool
 from gaitway_files.writing import write_text
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
+from gaitway_onboard.bundle.verdict import REHEARSAL_FILE, seal
+from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_tasks.robots.hardware import Hardware
 
-from ..contract import CONTRACT_FILE, Contract, sha256
 from ..digital_twin.quirks import Quirks
-from ..onboard.controller import Mode
-from ..onboard.preflight import check_bundle
-from ..onboard.verdict import REHEARSAL_FILE, seal
 from ..validate.suite import software
 from .adversary import ADVERSARIES
 from .faults import TROUBLES, Trouble, possible, rehearse_fault

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..onboard.verdict import REHEARSAL, SCHEMA
+from gaitway_onboard.bundle.verdict import REHEARSAL, SCHEMA
 
 NOMINAL, FAULTS, POLICIES, WIRE = "nominal", "faults", "policies", "wire"
 GROUPS = {

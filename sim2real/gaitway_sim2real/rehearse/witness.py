@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from ..onboard.interface import Array, Signals
+from gaitway_onboard.interface import Array, Signals
 
 MOVED = 1e-3
 """[rad]"""
@@ -20,7 +19,7 @@ class Event:
 
 
 class Witness:
-    """Implements :class:`gaitway_sim2real.onboard.flight.log.FlightLog`."""
+    """Implements :class:`gaitway_onboard.flight.log.FlightLog`."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.flight.reading import Flight
+from gaitway_onboard.interface import Signals
+from gaitway_onboard.safety.limits import walking_gains
 from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..digital_twin.body import Body
-from ..onboard.flight.reading import Flight
-from ..onboard.interface import Signals
-from ..onboard.safety import walking_gains
 from .motion import Motion
 from .open_loop import Frames
 from .policy_check import load_policy

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots.parameters import RobotParameters
 
-from ..onboard.flight.reading import Flight
 from .closed_loop import ClosedLoop, walk
 from .motion import Motion, make_body, reconstruct
 from .open_loop import OpenLoop, play

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from gaitway_onboard.flight.reading import Flight
 
-from .. import twin_video
 from ..digital_twin.body import Body
-from ..onboard.flight.reading import Flight
+from ..lockstep import film as twin_video
 from ..validate.video import Frames
 from .compare import EVERY
 from .motion import Motion, make_body

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..digital_twin.body import Body
-from ..onboard.flight.reading import Flight
 from .summary import ReplayError
 from .velocity import base_velocity
 

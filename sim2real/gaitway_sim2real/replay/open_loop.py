@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
 from ..digital_twin.body import Body
-from ..onboard.flight.reading import Flight
-from ..robot_model import GRAVITY
+from ..mujoco.model import GRAVITY
 from .motion import Motion
 from .summary import ReplayError
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+from gaitway_onboard.flight.reading import Event, Flight
 
-from ..onboard.flight.reading import Event, Flight
-from ..validate.svg import Axes
+from ..pages.svg import Axes
 from .closed_loop import ClosedLoop
 from .open_loop import OpenLoop
 from .summary import Span

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError
+from gaitway_onboard.bundle.policy import GOLDEN_TOLERANCE, OnboardPolicy, SignalError
+from gaitway_onboard.flight.reading import Flight
 
-from ..onboard.contract import CONTRACT_FILE, BundleError
-from ..onboard.flight.reading import Flight
-from ..onboard.policy import GOLDEN_TOLERANCE, OnboardPolicy, SignalError
 from .summary import ReplayError
 
 TOLERANCE = GOLDEN_TOLERANCE

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 import numpy as np
 from gaitway_files.json_files import parse_json
+from gaitway_onboard.flight.reading import Flight
 
-from ..onboard.flight.reading import Flight
-from ..page import document
+from ..pages.document import document
 from . import plots
 from .compare import Comparison
 from .motion import Motion

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import FileError
-
-from ..onboard.flight.reading import Event, Flight
+from gaitway_onboard.flight.reading import Event, Flight
 
 CLAMPED = 1e-9
 """Change of a target that counts as a clamp [rad]."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
+from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots import Robot
-
-from ..onboard.estimation.leg_inertial import LegInertialEstimator
-from ..onboard.flight.reading import Flight
 
 RECORDED = 0.9
 """Share of the states that must have an estimate for the flight's own to be taken."""

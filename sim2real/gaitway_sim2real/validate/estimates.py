@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
-from ..contract import Contract
+from gaitway_onboard.bundle.contract import Contract
 
 NOTES = {
     "base_lin_vel": "its base velocity, which no sensor measures",

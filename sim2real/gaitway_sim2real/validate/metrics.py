@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..contract import Contract
-from ..robot_model import GRAVITY
+from ..mujoco.model import GRAVITY
 from .simulate import Recording
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport

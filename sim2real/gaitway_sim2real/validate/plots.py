@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..contract import Contract
+from ..pages.svg import Axes, number
 from .evidence import Evidence
 from .showcase import Showcase
-from .svg import Axes, number
 
 COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
 

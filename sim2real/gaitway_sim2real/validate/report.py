@@ -8,8 +8,9 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
-from ..contract import Actuator, Contract
-from ..page import document
+from gaitway_onboard.bundle.contract import Actuator, Contract
+
+from ..pages.document import document
 from . import plots
 from .evidence import Evidence
 from .metrics import METRICS

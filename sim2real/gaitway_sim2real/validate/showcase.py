@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..contract import Contract
-from .plant import Plant
-from .policy import BatchedPolicy
+from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.plant import Plant
 from .scenarios import NOMINAL_FRICTION, Conditions
 from .simulate import Recording, simulate
 

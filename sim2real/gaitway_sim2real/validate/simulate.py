@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.robots import ActuatorLaw, DCMotor
 from mujoco.batch import Batch
 
-from ..contract import Contract
+from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.plant import FOOT_FIELDS, Plant, actuator_laws
+from ..mujoco.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from .estimates import true_estimates
-from .plant import FOOT_FIELDS, Plant, actuator_laws
-from .policy import BatchedPolicy
-from .rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from .scenarios import NOISE, Conditions
 
 MAX_TILT = 1.0  # [rad]

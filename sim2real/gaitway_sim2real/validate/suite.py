@@ -12,15 +12,15 @@ import mujoco
 import numpy as np
 import onnxruntime
 from gaitway_files.writing import write_text
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
+from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_tasks.robots.mjcf import ModelError
 
-from ..contract import CONTRACT_FILE, Contract, sha256
-from ..onboard.policy import OnboardPolicy
+from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.plant import Plant, build_plant
 from .estimates import estimates_note
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
-from .plant import Plant, build_plant
-from .policy import BatchedPolicy
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
 from .showcase import run_showcase
 from .simulate import Recording, simulate

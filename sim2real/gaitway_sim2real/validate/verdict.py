@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.writing import write_text
+from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, read_verdict, seal
 
-from ..onboard.verdict import SCHEMA, VerdictError, read_verdict, seal
 from .metrics import METRICS
 from .scenarios import Limit, Scenario
 

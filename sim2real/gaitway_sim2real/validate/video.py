@@ -11,11 +11,11 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.writing import whole_file
+from gaitway_onboard.bundle.contract import Contract, verify_files
 
-from ..contract import Contract, verify_files
-from .plant import Plant, build_plant
-from .policy import BatchedPolicy
-from .rotation import quat_apply
+from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.plant import Plant, build_plant
+from ..mujoco.rotation import quat_apply
 from .showcase import Showcase, run_showcase
 
 SIZE = (848, 480)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from gaitway_sim2real.onboard.wire.bus import Topic
-from gaitway_sim2real.onboard.wire.crc import seal
-from gaitway_sim2real.onboard.wire.dds import DdsBus
-from gaitway_sim2real.onboard.wire.declarations import HG_LOW_CMD, HG_LOW_STATE
-from gaitway_sim2real.onboard.wire.layouts import layout_of
-from gaitway_sim2real.onboard.wire.messages import TYPES
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.crc import seal
+from gaitway_onboard.wire.dds import DdsBus
+from gaitway_onboard.wire.declarations import HG_LOW_CMD, HG_LOW_STATE
+from gaitway_onboard.wire.layouts import layout_of
+from gaitway_onboard.wire.messages import TYPES
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[2] / ".venv-cyclone10" / "bin" / "python"
@@ -68,7 +68,7 @@ def test_both_directions_flow_and_nobody_crashes(dds_domain):
 
 
 def test_octets_as_uint8_kill_the_peer(dds_domain):
-    """Why :mod:`gaitway_sim2real.onboard.wire.messages` declares them as ``byte``."""
+    """Why :mod:`gaitway_onboard.wire.messages` declares them as ``byte``."""
     with running_peer(dds_domain) as (peer, _):
         subprocess.run([sys.executable, str(HERE / "uint8_writer.py"), str(dds_domain)], timeout=PATIENCE, check=True)
         assert peer.wait(PATIENCE) == -11

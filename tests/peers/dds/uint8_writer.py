@@ -10,7 +10,7 @@ import cyclonedds.idl.types as types
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.pub import DataWriter
 from cyclonedds.topic import Topic
-from gaitway_sim2real.onboard.wire.dds import configuration
+from gaitway_onboard.wire.dds import configuration
 
 
 @dataclass

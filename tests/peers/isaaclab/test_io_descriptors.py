@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
-from gaitway_sim2real.io_descriptors import io_descriptors
+from gaitway_sim2real.bundle.io_descriptors import io_descriptors
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.velocity import blind, velocity_flat
 from isaac_side import JOINTS, TO_ISAAC, isaac_env

@@ -76,8 +76,8 @@ OTHER = {"physx": ("mjwarp", "newton"), "newton": ("physx", "physx")}
 def test_an_imported_run_gives_the_targets_of_the_environment(
     lab, make, physics, tmp_path, which, recurrent, history, reordered
 ):
+    from gaitway_sim2real.bundle.signal_policy import SignalPolicy
     from gaitway_sim2real.isaaclab.importer import read_run
-    from gaitway_sim2real.signal_policy import SignalPolicy
     from isaaclab.actuators import DCMotor
     from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 

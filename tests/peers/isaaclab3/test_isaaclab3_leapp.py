@@ -79,8 +79,8 @@ def signals(env, contract):
 @pytest.mark.parametrize("which", ["STOCK_FLAT", "STOCK_ROUGH"])
 def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(lab, make, physics, tmp_path, which):
     import torch
-    from gaitway_sim2real.contract import Contract
-    from gaitway_sim2real.export import open_session
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_sim2real.bundle.export import open_session
     from gaitway_sim2real.leapp.bundle import bundle_of_package
 
     torch.jit._state.disable()  # as the exporter asks for
@@ -108,8 +108,8 @@ def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bund
 def test_our_package_runs_in_isaac_labs_deployment_environment(lab, physics, tmp_path):
     """Every input and output finds its place by ``isaaclab_connection``; targets equal those of the bundle."""
     import torch
-    from gaitway_sim2real.contract import Contract
-    from gaitway_sim2real.export import open_session
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_sim2real.bundle.export import open_session
     from gaitway_sim2real.leapp.bundle import bundle_of_package
     from gaitway_sim2real.leapp.write import export_leapp
     from gaitway_tasks.robots import ANYMAL_C

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from gaitway_mujoco import make_env
 from gaitway_mujoco.recorder import RolloutRecorder
-from gaitway_sim2real.export import export_bundle
+from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_tasks.recording import Recording
 from gaitway_tasks.robots import ANYMAL_C, GO2, Robot
 from gaitway_tasks.spec import Task

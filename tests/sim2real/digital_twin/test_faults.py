@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.faults import EMPTY, Fault, FaultError
 from gaitway_sim2real.digital_twin.twin import open_twin
-from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
 
 PERIOD = 0.002
 JOINT = "RL_thigh_joint"

@@ -1,8 +1,8 @@
 import pytest
 from gaitway_sim2real.digital_twin.quirks import QuirkError, Quirks, quirks_from, read_quirks
-from gaitway_sim2real.onboard.parameters import save_parameters
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from gaitway_tasks.robots.parameters_file import save_parameters
 
 
 def test_words_files_and_their_order(tmp_path):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
+from gaitway_onboard.transports.ros2 import Ros2Robot
+from gaitway_onboard.transports.ros2_config import Ros2Config
+from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY
+from gaitway_onboard.wire.idl import decode, encode
+from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_onboard.wire.ros import ros_topic
 from gaitway_sim2real.digital_twin.faults import Fault, FaultError
 from gaitway_sim2real.digital_twin.twin import Twin, TwinError, open_twin
-from gaitway_sim2real.onboard.transports.ros2 import Ros2Robot
-from gaitway_sim2real.onboard.transports.ros2_config import Ros2Config
-from gaitway_sim2real.onboard.wire.declarations import FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY
-from gaitway_sim2real.onboard.wire.idl import decode, encode
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
-from gaitway_sim2real.onboard.wire.ros import ros_topic
 from gaitway_tasks.robots import ANYMAL_C
 
 NAMES = ANYMAL_C.joint_names[::-1]

@@ -1,9 +1,9 @@
 import pytest
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.declarations import GO_LOW_STATE
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.serve import BEHIND, serve
 from gaitway_sim2real.digital_twin.twin import open_twin
-from gaitway_sim2real.onboard.wire.bus import Topic
-from gaitway_sim2real.onboard.wire.declarations import GO_LOW_STATE
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
 
 
 class WallClock:

@@ -2,22 +2,16 @@ import json
 
 import numpy as np
 import pytest
+from gaitway_onboard.interface import DeployError
+from gaitway_onboard.transports.motion_switcher import CHECK_MODE, RELEASE_MODE, SELECT_MODE, SERVICE, Service
+from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.transports.unitree_frames import CommandFrame
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.declarations import SPORT_MODE_STATE, WIRELESS_CONTROLLER
+from gaitway_onboard.wire.layouts import layout_of
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import QuirkError, Quirks
 from gaitway_sim2real.digital_twin.twin import Twin, TwinError, open_twin
-from gaitway_sim2real.onboard.interface import DeployError
-from gaitway_sim2real.onboard.transports.motion_switcher import (
-    CHECK_MODE,
-    RELEASE_MODE,
-    SELECT_MODE,
-    SERVICE,
-    Service,
-)
-from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-from gaitway_sim2real.onboard.transports.unitree_frames import CommandFrame
-from gaitway_sim2real.onboard.wire.bus import Topic
-from gaitway_sim2real.onboard.wire.declarations import SPORT_MODE_STATE, WIRELESS_CONTROLLER
-from gaitway_sim2real.onboard.wire.layouts import layout_of
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1
 from gaitway_tasks.robots.parameters import RobotParameters
 

@@ -7,7 +7,7 @@ from collections import deque
 import mujoco
 import numpy as np
 from gaitway_sim2real.identify.drive_log import DriveLog
-from gaitway_sim2real.onboard.excitation import Excitation
+from gaitway_sim2real.identify.excitation import Excitation
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.interface import Health, Signals
 from gaitway_sim2real.identify.drive_log import DriveLog, IdentificationError, read_drive_logs, steady_part
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.interface import Health, Signals
 from gaitway_tasks.robots import GO2
 
 JOINTS = GO2.hardware.joint_names  # FR before FL: not the canonical order

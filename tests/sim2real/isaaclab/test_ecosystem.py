@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
-from gaitway_sim2real.contract import Contract
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
 from gaitway_sim2real.isaaclab.importer import read_run
 from gaitway_tasks.actuators import dc_motor_torque

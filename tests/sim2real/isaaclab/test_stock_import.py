@@ -12,9 +12,9 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
-from gaitway_sim2real.contract import Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_sim2real.isaaclab.importer import read_run
-from gaitway_sim2real.signal_policy import SignalPolicy
 
 RUNS = Path(__file__).parents[3] / ".venv-isaaclab" / "stock_runs"
 ROBOTS = ("Anymal-B", "Anymal-C", "Anymal-D", "Unitree-Go1", "Unitree-Go2", "Unitree-A1", "H1", "G1")

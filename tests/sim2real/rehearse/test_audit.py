@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.wire.bus import Topic
-from gaitway_sim2real.onboard.wire.crc import seal
-from gaitway_sim2real.onboard.wire.layouts import layout_of
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
+from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.wire.crc import seal
+from gaitway_onboard.wire.layouts import layout_of
+from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.rehearse.audit import MESSAGES, Audit
 from gaitway_tasks.robots import GO2
 

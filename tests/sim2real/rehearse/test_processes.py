@@ -15,7 +15,7 @@ LAUNCHER = (sys.executable, "-m", "gaitway")
 
 @pytest.fixture
 def ear(dds_domain):
-    from gaitway_sim2real.onboard.wire.dds import DdsBus
+    from gaitway_onboard.wire.dds import DdsBus
 
     bus = DdsBus("lo", dds_domain, sender_times=True)
     yield bus

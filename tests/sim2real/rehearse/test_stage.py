@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from gaitway_sim2real.contract import Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.transports.source import Source
+from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_sim2real.digital_twin.quirks import Quirks
-from gaitway_sim2real.onboard.controller import Mode
-from gaitway_sim2real.onboard.transports.source import Source
-from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
 from gaitway_sim2real.rehearse import faults, nominal
 from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
 from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
@@ -136,7 +136,7 @@ def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
 
 def test_without_the_clamp_policies_do_get_past(go2_bundle, monkeypatch):
     """The audit sees what the clamp prevents."""
-    from gaitway_sim2real.onboard.clamp import Clamp, Command
+    from gaitway_onboard.safety.clamp import Clamp, Command
 
     def unclamped(self, targets, pos, vel, stiffness, damping):
         return Command(*(np.asarray(x, np.float32) for x in (targets, stiffness, damping)), False)

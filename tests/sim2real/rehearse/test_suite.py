@@ -7,11 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
-from gaitway_sim2real.contract import Contract
-from gaitway_sim2real.onboard.controller import Mode
-from gaitway_sim2real.onboard.interface import DeployError
-from gaitway_sim2real.onboard.preflight import rehearsal_doubts
-from gaitway_sim2real.onboard.verdict import REHEARSAL, VerdictError, read_verdict
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.verdict import REHEARSAL, VerdictError, read_verdict
+from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.interface import DeployError
+from gaitway_onboard.safety.preflight import rehearsal_doubts
 from gaitway_sim2real.rehearse import suite
 from gaitway_sim2real.rehearse.suite import RehearsalError, Settings, rehearse_bundle, save, write_report
 from gaitway_sim2real.rehearse.trace import Trace

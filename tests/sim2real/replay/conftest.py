@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.flight.reading import Flight, read_flight
+from gaitway_onboard.flight.reading import Flight, read_flight
 
 from .leaning import lean_bundle, record
 

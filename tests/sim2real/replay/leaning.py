@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from gaitway_sim2real.contract import Contract, sha256
+from gaitway_onboard.bundle.contract import Contract, sha256
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.control.controller import ControllerConfig
+from gaitway_onboard.control.loop import Period, run_loop
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.bundle.golden import plausible_signals, record_golden
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.digital_twin.twin import Twin
-from gaitway_sim2real.golden import plausible_signals, record_golden
-from gaitway_sim2real.onboard.controller import ControllerConfig
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.loop import Period, run_loop
-from gaitway_sim2real.onboard.policy import OnboardPolicy
-from gaitway_sim2real.onboard.transports.unitree import UnitreeRobot
-from gaitway_sim2real.onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from onnx import helper, numpy_helper

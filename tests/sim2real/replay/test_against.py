@@ -8,7 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.flight.reading import Columns, Flight, read_flight
+from gaitway_onboard.flight.reading import Columns, Flight, read_flight
 from gaitway_sim2real.replay.compare import EVERY, Comparison, compare, look
 from gaitway_sim2real.replay.motion import make_body, reconstruct
 from gaitway_sim2real.replay.open_loop import play

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_sim2real.onboard.flight.opening import open_flight
-from gaitway_sim2real.onboard.flight.reading import Flight, read_flight
-from gaitway_sim2real.onboard.interface import Health, Signals
+from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.flight.reading import Flight, read_flight
+from gaitway_onboard.interface import Health, Signals
 from gaitway_sim2real.replay.plots import POINTS, thin, tilt
 from gaitway_sim2real.replay.summary import summarise, text
 

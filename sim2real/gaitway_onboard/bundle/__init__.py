@@ -1,0 +1,1 @@
+"""A policy as it arrives on a robot: contract, graph, verdict and signature."""

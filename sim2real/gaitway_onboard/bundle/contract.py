@@ -1,0 +1,360 @@
+"""``contract.yaml``: all that a runtime must know to run ``policy.onnx`` on a robot, and the check of a bundle's files.
+
+Plain YAML with lossless floats, described by ``contract.schema.json``. It names the SHA-256 of every other file, and
+its own last line is the SHA-256 of the lines above it, so any change after export is noticed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gaitway_files.reading import MIB, FileError, MissingFile, as_text, read_bytes
+from gaitway_files.writing import write_text
+from gaitway_files.yaml_files import dump_yaml, parse_yaml
+
+from .schema import CONTRACT_SCHEMA, problems
+
+CONTRACT_FILE = "contract.yaml"
+CONTRACT_VERSION = 2
+SEAL = "sha256: "
+MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
+ESTIMATED = ("base_lin_vel", "height_scan")
+"""Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
+OUTPUTS = ("joint_pos_target", "action", "next_state")
+FILE_BYTES = 256 * MIB
+"""Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
+MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
+"""What no robot comes near; the largest single numbers are in contract.schema.json."""
+WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
+
+
+class BundleError(ValueError):
+    """A bundle that must not be run, with the file or key at fault and the fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actuator:
+    """PD gains and the torque clip of a group of joints: ``dc_motor`` (torque-speed line) or ``implicit_pd``."""
+
+    joints: tuple[str, ...]
+    law: str
+    stiffness: float
+    """[N m/rad]"""
+    damping: float
+    """[N m s/rad]"""
+    effort_limit: float
+    """[N m]"""
+    saturation_effort: float | None = None
+    """Stall torque [N m], ``dc_motor`` only."""
+    velocity_limit: float | None = None
+    """No-load speed [rad/s], ``dc_motor`` only."""
+    armature: float | None = None
+    """Inertia that the drive added to its joint in training [kg m^2]; without it, what robot.xml says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """``joint_pos_target = clamp(offset + scale * clamp(action, +-raw_clip), clip)``.
+
+    The graph does it, this is for the reader. One value per joint.
+    """
+
+    kind: str
+    scale: tuple[float, ...]
+    offset: tuple[float, ...]
+    clip: tuple[tuple[float, float], ...] | None = None
+    """[rad]"""
+    raw_clip: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeightScan:
+    """Points of the ``height_scan`` input: a yaw-aligned grid under the base, x fastest, from -size/2 to size/2 [m]."""
+
+    resolution: float
+    size: tuple[float, float]
+
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Position of each point in the base's yaw frame [m], (P, 2)."""
+        xs, ys = ([-length / 2 + k * self.resolution for k in range(self._count(length))] for length in self.size)
+        return tuple((x, y) for y in ys for x in xs)
+
+    @property
+    def num_points(self) -> int:
+        return math.prod(self._count(length) for length in self.size)
+
+    def _count(self, length: float) -> int:
+        return int(length / self.resolution + 1e-6) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One input or output of the graph, float32; the first dimension is the batch, ``N``."""
+
+    name: str
+    shape: tuple[str | int, ...]
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermLayout:
+    """One term of the actor's observation, in order: ``history`` frames of ``dim`` numbers, oldest first."""
+
+    term: str
+    dim: int
+    history: int
+    scale: float | tuple[float, ...]
+    clip: tuple[float, float] | None
+    signals: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """The keys of ``contract.yaml``. Per-joint lists are in the order of ``joint_names``; radians, metres, seconds."""
+
+    gaitway_contract: int = CONTRACT_VERSION
+    task: str
+    robot: str
+    joint_names: tuple[str, ...]
+    default_joint_pos: tuple[float, ...]
+    joint_pos_limits: tuple[tuple[float, float], ...]
+    soft_joint_pos_limit_factor: float
+    actuators: tuple[Actuator, ...]
+    """Every joint is in exactly one group."""
+    action: Action
+    control_dt: float
+    physics_dt: float
+    base_body: str
+    foot_bodies: tuple[str, ...]
+    init_height: float
+    commands: Mapping[str, Mapping[str, tuple[float, float]]]
+    """Range of each component the policy was trained on: ``commands["base_velocity"]["lin_vel_x"]``."""
+    conventions: Mapping[str, str]
+    inputs: tuple[Signal, ...]
+    outputs: tuple[Signal, ...]
+    state_dim: int
+    observation: tuple[TermLayout, ...]
+    software: Mapping[str, str]
+    checkpoint_sha256: str
+    files: Mapping[str, str]
+    height_scan: HeightScan | None = None
+    """Present exactly if ``height_scan`` is an input."""
+    estimators: Mapping[str, str] | None = None
+    """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
+
+    @property
+    def num_joints(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def joint_actuators(self) -> tuple[Actuator, ...]:
+        """The group of each joint."""
+        group = {joint: actuator for actuator in self.actuators for joint in actuator.joints}
+        return tuple(group[name] for name in self.joint_names)
+
+    def per_joint(self, name: str) -> tuple[float, ...]:
+        """One number of the actuators, such as ``"stiffness"``, for each joint."""
+        return tuple(getattr(actuator, name) for actuator in self.joint_actuators)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(signal.name for signal in self.inputs)
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """Inputs that no sensor gives; whoever runs the policy must estimate them."""
+        return tuple(name for name in self.input_names if name in ESTIMATED)
+
+    @property
+    def decimation(self) -> int:
+        """Physics steps per control step."""
+        return round(self.control_dt / self.physics_dt)
+
+    @property
+    def command_ranges(self) -> tuple[tuple[float, float], ...]:
+        """Ranges of vx, vy [m/s] and yaw rate [rad/s], in the order of the ``command`` input."""
+        ranges = self.commands["base_velocity"]
+        return ranges["lin_vel_x"], ranges["lin_vel_y"], ranges["ang_vel_z"]
+
+    def soft_joint_pos_limits(self) -> tuple[tuple[float, float], ...]:
+        """Limits shrunk about their middle by ``soft_joint_pos_limit_factor`` [rad]."""
+        factor = self.soft_joint_pos_limit_factor
+        return tuple(
+            ((lo + hi) / 2 - (hi - lo) / 2 * factor, (lo + hi) / 2 + (hi - lo) / 2 * factor)
+            for lo, hi in self.joint_pos_limits
+        )
+
+    def save(self, bundle: str | Path) -> Path:
+        """Write ``contract.yaml`` into the folder ``bundle``, atomically; refuses what :meth:`load` would refuse."""
+        data = _plain(self)
+        text = dump_yaml(data)
+        seal = hashlib.sha256(text.encode()).hexdigest()
+        _check({**data, "sha256": seal}, CONTRACT_FILE)
+        return write_text(Path(bundle) / CONTRACT_FILE, f"{text}{SEAL}{seal}\n")
+
+    @classmethod
+    def load(cls, bundle: str | Path) -> Contract:
+        """Read and check ``contract.yaml`` of the folder ``bundle``; :func:`verify_files` checks the other files."""
+        bundle = Path(bundle)
+        if not bundle.is_dir():
+            raise BundleError(f"no bundle at {bundle}: " + ("it is a file" if bundle.exists() else "no such folder"))
+        path = bundle / CONTRACT_FILE
+        try:
+            text = as_text(_read(path), path)
+            data = parse_yaml(text, path)
+        except FileError as error:
+            raise BundleError(f"{error}: {WHAT_TO_DO}") from None
+        body, seal, stated = text.rpartition(f"\n{SEAL}")
+        body += "\n"
+        if isinstance(data, dict) and data.get("gaitway_contract", CONTRACT_VERSION) != CONTRACT_VERSION:
+            raise BundleError(
+                f"{path}: gaitway_contract is {data['gaitway_contract']!r} and this Gaitway reads version "
+                f"{CONTRACT_VERSION}: use the Gaitway that wrote it, or export the run again"
+            )
+        if not seal:
+            raise BundleError(f"{path} is truncated or no contract: its last line must be '{SEAL}...': {WHAT_TO_DO}")
+        if hashlib.sha256(body.encode()).hexdigest() != stated.strip():
+            raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
+        _check(data, path)
+        return cls(
+            **{k: _frozen(v) for k, v in data.items() if k not in ("sha256", *_PARTS)},
+            **{k: build(data[k]) for k, build in _PARTS.items() if k in data},
+        )
+
+
+def verify_files(bundle: str | Path) -> dict[str, bytes]:
+    """Check that each file named in the contract is there, whole and unedited; return their contents by name."""
+    bundle = Path(bundle)
+    contents = {}
+    for name, expected in Contract.load(bundle).files.items():
+        content = contents[name] = _read(bundle / name)
+        if not content:
+            raise BundleError(f"{bundle / name} is empty: {WHAT_TO_DO}")
+        if sha256(content) != expected:
+            raise BundleError(
+                f"{bundle / name} is truncated or edited: its sha256 is {sha256(content)[:12]}..., "
+                f"{CONTRACT_FILE} says {expected[:12]}...: {WHAT_TO_DO}"
+            )
+    return contents
+
+
+def is_bundle(path: str | Path) -> bool:
+    """Whether the folder claims to be a bundle; :meth:`Contract.load` says whether it is a good one."""
+    return (Path(path) / CONTRACT_FILE).is_file()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, FILE_BYTES)
+    except MissingFile:
+        raise BundleError(f"{path.parent} is not a complete bundle: {path.name} is missing: {WHAT_TO_DO}") from None
+    except FileError as error:
+        raise BundleError(str(error)) from None
+
+
+def _check(data: Any, where: str | Path) -> None:
+    """Raise :class:`BundleError` with the first few faults of a contract's content."""
+    faults = list(problems(data, CONTRACT_SCHEMA)) or list(_inconsistencies(data))
+    if faults:
+        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise BundleError(f"{where}: {'; '.join(faults[:3])}{more}")
+
+
+def _inconsistencies(data: dict[str, Any]) -> list[str]:
+    """Faults that need two keys to be seen."""
+    names, faults = data["joint_names"], []
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        faults.append(f"joint_names lists {', '.join(twice)} twice")
+    faults += [
+        f"{key} has {len(data[key])} entries for {len(names)} joint_names"
+        for key in ("default_joint_pos", "joint_pos_limits")
+        if len(data[key]) != len(names)
+    ]
+    ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
+    faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
+    motor = {"saturation_effort", "velocity_limit"}
+    grouped: Counter[str] = Counter()
+    for number, actuator in enumerate(data["actuators"]):
+        grouped.update(actuator["joints"])
+        if actuator["law"] == "dc_motor" and (lacking := sorted(motor - actuator.keys())):
+            faults.append(f"actuators[{number}].law dc_motor needs {' and '.join(lacking)}")
+    if wrong := [name for name in dict.fromkeys((*names, *grouped)) if grouped[name] != 1 or name not in names]:
+        faults.append(f"actuators must list each of joint_names once, and do not: {', '.join(wrong)}")
+    for key in ("scale", "offset", "clip"):
+        if len(values := data["action"].get(key) or names) != len(names):
+            faults.append(f"action.{key} has {len(values)} entries for {len(names)} joint_names")
+    ratio = data["control_dt"] / data["physics_dt"]
+    if not 1 <= round(ratio) <= MAX_DECIMATION or abs(ratio - round(ratio)) > 1e-6:
+        faults.append(
+            f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}, "
+            f"from 1 to {MAX_DECIMATION}"
+        )
+    scan = data.get("height_scan")
+    dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
+            "base_lin_vel": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
+            "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
+            "next_state": data["state_dim"]}  # fmt: skip
+    if dims["height_scan"] > MAX_SCAN_POINTS:
+        faults.append(f"height_scan has {dims['height_scan']} points, and {MAX_SCAN_POINTS} at most")
+    inputs = [signal["name"] for signal in data["inputs"]]
+    if ("height_scan" in inputs) != (scan is not None):
+        faults.append("height_scan must describe the input of that name, and be absent without one")
+    read = (*MEASURED, *(name for name in ESTIMATED if name in inputs), "state")
+    if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
+        faults.append(f"estimators names {', '.join(unread)}, which the policy does not read")
+    for key, expected in (("inputs", read), ("outputs", OUTPUTS)):
+        if (found := tuple(signal["name"] for signal in data[key])) != expected:
+            faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
+        faults += [
+            f"{signal['name']} has shape {signal['shape']}, expected ['N', {dims[signal['name']]}]"
+            for signal in data[key]
+            if signal["name"] in dims and signal["shape"] != ["N", dims[signal["name"]]]
+        ]
+    faults += [f"files: {name!r} is not a plain file name" for name in data["files"] if Path(name).name != name]
+    return faults
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses, mappings and tuples as YAML's dicts and lists; optional keys that are unset stay out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        optional = {field.name for field in dataclasses.fields(value) if field.default is None}
+        items = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {key: _plain(item) for key, item in items.items() if item is not None or key not in optional}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return value
+
+
+def _signals(rows: list[dict[str, Any]]) -> tuple[Signal, ...]:
+    return tuple(Signal(**_frozen(row)) for row in rows)
+
+
+_PARTS: dict[str, Any] = {
+    "actuators": lambda rows: tuple(Actuator(**_frozen(row)) for row in rows),
+    "action": lambda row: Action(**_frozen(row)),
+    "height_scan": lambda row: HeightScan(**_frozen(row)),
+    "inputs": _signals,
+    "outputs": _signals,
+    "observation": lambda rows: tuple(TermLayout(**_frozen(row)) for row in rows),
+}

@@ -1,0 +1,102 @@
+"""Velocity commands: a constant, a script of (time, command) pairs, and what may become of any source's commands."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from ..bundle.contract import Contract
+
+Command = tuple[float, float, float]
+"""vx, vy [m/s], yaw rate [rad/s], base frame."""
+CommandSource = Callable[[float], Command]
+"""Command at a time since the policy took over [s]."""
+Script = Sequence[tuple[float, Command]]
+"""Commands and the times [s] they start at; the first holds from the beginning."""
+
+ACCELERATION: Command = (2.0, 2.0, 4.0)
+"""[m/s^2, m/s^2, rad/s^2]: full speed within half a second or so; policies know sudden commands, people do not."""
+
+HELP = "write 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
+
+
+class CommandError(ValueError):
+    """A command or script that cannot be followed."""
+
+
+def parse_script(text: str) -> Script:
+    """``"0.5,0,0.2"`` or ``"0:0,0,0;2:0.5,0,0"`` as a script."""
+    script = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        time, colon, numbers = part.rpartition(":")
+        try:
+            values = [float(number) for number in numbers.split(",")]
+            start = float(time) if colon else 0.0
+        except ValueError:
+            raise CommandError(f"command {part!r}: {HELP}") from None
+        if len(values) != 3 or not all(map(math.isfinite, [start, *values])):
+            raise CommandError(f"command {part!r}: {HELP}")
+        script.append((start, (values[0], values[1], values[2])))
+    if not script or any(b[0] <= a[0] for a, b in itertools.pairwise(script)):
+        raise CommandError(f"command {text!r}: {HELP}")
+    return script
+
+
+def tour(contract: Contract, seconds: float) -> Script:
+    """Stand, walk each way the policy was trained for, and stand again, spread over ``seconds``."""
+    (back, front), (right, left), (clockwise, counter) = contract.command_ranges
+    legs = [
+        (0.0, 0.0, 0.0),
+        (0.6 * front, 0.0, 0.0),
+        (0.6 * front, 0.0, 0.6 * counter),
+        (0.6 * back, 0.0, 0.0),
+        (0.0, 0.6 * left, 0.0),
+        (0.0, 0.6 * right, 0.0),
+        (0.0, 0.0, 0.6 * clockwise),
+        (front, 0.0, 0.0),
+        (0.0, 0.0, 0.0),
+    ]
+    return [(seconds * number / len(legs), leg) for number, leg in enumerate(legs)]
+
+
+def follow(script: Script) -> CommandSource:
+    """The command of ``script`` that holds at a given time."""
+    times = [time for time, _ in script]
+    return lambda time: script[max(0, bisect.bisect_right(times, time) - 1)][1]
+
+
+class Limited:
+    """A source's commands within the trained range, changing no faster than ``acceleration``; standing at first.
+
+    What is not finite counts as zero.
+    """
+
+    def __init__(self, source: CommandSource, contract: Contract, acceleration: Command = ACCELERATION):
+        self._source, self._ranges, self._acceleration = source, contract.command_ranges, acceleration
+        self._command, self._time = (0.0, 0.0, 0.0), 0.0
+
+    def __call__(self, time: float) -> Command:
+        passed, self._time = max(0.0, time - self._time), time
+        vx, vy, yaw = (
+            now + max(-most * passed, min(most * passed, _within(wanted, low, high) - now))
+            for now, wanted, most, (low, high) in zip(
+                self._command, self._source(time), self._acceleration, self._ranges, strict=True
+            )
+        )
+        self._command = vx, vy, yaw
+        return self._command
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return max(low, min(high, value)) if math.isfinite(value) else 0.0
+
+
+def check_range(script: Script, contract: Contract) -> None:
+    """Refuse commands that the policy was not trained on."""
+    names = ("vx", "vy", "yaw rate")
+    for _, command in script:
+        for name, value, (low, high) in zip(names, command, contract.command_ranges, strict=True):
+            if not low <= value <= high:
+                raise CommandError(f"command {name} = {value:g}: the policy was trained on [{low:g}, {high:g}]")

@@ -1,0 +1,115 @@
+"""From a robot that is connected to one that has been driven: what is seen of it first, and who watches over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..estimation.estimator import Estimator
+from ..flight.log import FlightLog
+from ..interface import HardwareInterface, Signals
+from ..safety.guardian import Guardian
+from ..safety.limits import Fault, SafetyFilter
+from .commands import CommandSource
+from .controller import Controller, ControllerConfig
+from .executor import Policy
+from .loop import LoopReport
+from .runner import Operator, run_realtime
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
+
+LOOK = 0.5
+"""At the robot before it is driven [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What a connected robot says of itself, before anything is commanded."""
+
+    rate: float
+    """Of new states [Hz]."""
+    oldest: float
+    """The largest age of the newest state [s]."""
+    signals: Signals
+    fault: Fault | None
+    """The first one that was seen."""
+
+    @property
+    def tilt(self) -> float:
+        """[rad]"""
+        _, x, y, _ = (float(value) for value in self.signals.imu_quat_wxyz)
+        return math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
+
+    def lines(self) -> list[str]:
+        health = self.signals.health
+        lines = [
+            f"states at {self.rate:.0f} Hz, never older than {1e3 * self.oldest:.1f} ms; tilted by {self.tilt:.2f} rad"
+        ]
+        known = []
+        if health is not None:
+            if health.battery is not None:
+                known.append(f"battery {100 * health.battery:.0f} %")
+            if health.motor_temperature is not None:
+                known.append(f"warmest motor {health.motor_temperature.max():.0f} degrees C")
+            if health.corrupt:
+                known.append(f"{health.corrupt} states with a wrong checksum")
+            known.append("transmitter heard" if health.remote is not None else "no transmitter heard")
+        return [*lines, *([", ".join(known)] if known else [])]
+
+
+def survey(robot: HardwareInterface, safety: SafetyFilter, seconds: float = LOOK) -> Survey:
+    """Read for a while; sends nothing."""
+    start = now = robot.clock()
+    stamps, oldest, fault = set(), 0.0, None
+    while now - start < seconds:
+        signals = robot.read()
+        stamps.add(signals.stamp)
+        oldest = max(oldest, now - signals.stamp)
+        fault = fault or safety.fault(signals, now)
+        robot.sleep_until(now + robot.period)
+        now = robot.clock()
+    return Survey(rate=len(stamps) / (now - start), oldest=oldest, signals=signals, fault=fault)
+
+
+def drive(
+    robot: Any,
+    policy: Policy,
+    command: CommandSource,
+    seconds: float,
+    *,
+    interface: str,
+    domain: int,
+    config: ControllerConfig,
+    hardware: Hardware,
+    estimator: Estimator | None = None,
+    flight: FlightLog | None = None,
+    operators: Sequence[Operator] = (),
+    say: Callable[[str], None] = lambda text: None,
+    on_start: Callable[[Controller], None] | None = None,
+) -> LoopReport:
+    """Take over a connected robot on DDS and drive it, with a guardian beside; see :func:`run_realtime`.
+
+    The guardian is there before anything is commanded; a robot without a message that damps it has none. Raises
+    :class:`DeployError` if the robot cannot be taken over, and
+    :class:`gaitway_onboard.safety.guardian.GuardianError` if the guardian does not start.
+    """
+    frame = robot.damping_frame()
+    robot.check_alone()  # before the guardian is there to be seen
+    guardian = None
+    if frame is None:
+        say("no guardian: no message damps this robot, so nothing does if this process is killed")
+    else:
+        guardian = Guardian(interface, domain, *frame, silence=config.limits.max_silence)
+    try:
+        if guardian is not None:
+            robot.bus.ignore(guardian.guid)
+        return run_realtime(
+            robot, policy, command, seconds, config=config, hardware=hardware, estimator=estimator, flight=flight,
+            guardian=guardian, operators=operators, say=say, on_start=on_start, take_over=robot.take_over,
+        )  # fmt: skip
+    finally:
+        if guardian is not None:
+            guardian.close()

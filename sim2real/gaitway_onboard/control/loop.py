@@ -1,0 +1,231 @@
+"""Drive a robot with a policy in lock step: read, decide, write, sleep; damping whatever ends it.
+
+Time is the robot's, so that a simulated robot runs as fast as it can and every run of it is the same.
+:mod:`.runner` drives the same controller in real time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..estimation.estimator import Estimator
+from ..flight.log import FlightLog
+from ..interface import RobotInterface, Signals
+from ..safety.clamp import Command
+from .commands import CommandSource
+from .controller import Controller, ControllerConfig, Mode
+from .executor import Executor, InlineExecutor, Policy
+from .realtime import Timing
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    """One period of commands, as logged. Joint arrays are in the robot's own order."""
+
+    time: float
+    mode: Mode
+    signals: Signals
+    command: tuple[float, float, float]
+    targets: np.ndarray
+    """As sent [rad]; NaN while damping."""
+    stiffness: np.ndarray
+    damping: np.ndarray
+    compute_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopReport:
+    ok: bool
+    """Whether the loop ran to its end or was asked to stop; False after a trip."""
+    cause: str
+    """Name of the fault (:data:`gaitway_onboard.safety.limits.CHECKS`) or of the stop that ended it."""
+    reason: str
+    policy_periods: int
+    overruns: int
+    """Periods of the loop that ended late."""
+    policy_overruns: int
+    """Policy periods without a result in time."""
+    clamped: int
+    """Policy periods in which a command was clamped."""
+    compute_us: np.ndarray
+    """From signals to the policy's targets, per policy period [us]."""
+    timing: Timing | None = None
+    """In real time only."""
+
+
+def run_loop(
+    robot: RobotInterface,
+    policy: Policy,
+    command: CommandSource,
+    seconds: float,
+    *,
+    config: ControllerConfig | None = None,
+    hardware: Hardware | None = None,
+    estimator: Estimator | None = None,
+    flight: FlightLog | None = None,
+    on_period: Callable[[Period], None] | None = None,
+    on_start: Callable[[Controller], None] | None = None,
+    executor: Executor | None = None,
+) -> LoopReport:
+    """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
+
+    ``policy`` must have been made for ``robot.joint_names``. Commands are sent every ``robot.period`` if the robot has
+    one, else at the policy's rate. Damping frames are sent whatever ends the loop: the end of the time, a trip, SIGINT,
+    SIGTERM, SIGHUP or an exception, which is raised afterwards. What happens is told to ``flight``, which stays open.
+    ``on_start`` is given the controller before anything else, so that an operator can ask it for something.
+    ``executor`` computes the policy otherwise than at once.
+    """
+    config = config or ControllerConfig()
+    period: float = getattr(robot, "period", policy.contract.control_dt)
+    controller = Controller(
+        policy.contract, robot.joint_names, executor or InlineExecutor(policy), command, seconds,
+        period=period, config=config, hardware=hardware, estimator=estimator, log=flight,
+    )  # fmt: skip
+    if on_start is not None:
+        on_start(controller)
+    driver = _Driver(robot, controller, period)
+    with stop_signals(controller):
+        try:
+            while not controller.ended:
+                found = driver.turn()
+                if on_period is not None:
+                    on_period(found)
+                driver.sleep()
+        except BaseException as error:
+            controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
+            raise
+        finally:
+            damp(robot, controller, config.damp)
+    return report(controller, driver.schedule.overruns)
+
+
+class _Driver:
+    def __init__(self, robot: RobotInterface, controller: Controller, period: float):
+        self.robot, self.controller = robot, controller
+        self.schedule = Schedule(controller, period, robot.clock())
+
+    def turn(self) -> Period:
+        started = time.perf_counter()
+        controller = self.controller
+        signals, now = self.robot.read(), self.robot.clock()
+        command = controller.step(signals, now)
+        send(self.robot, command)
+        compute = 1e6 * (time.perf_counter() - started)
+        nothing = np.full(len(controller.joint_names), np.nan)
+        return Period(
+            time=now,
+            mode=controller.mode,
+            signals=signals,
+            command=controller.command,
+            targets=nothing if command is None else command.targets,
+            stiffness=controller.loose[0] if command is None else command.stiffness,
+            damping=controller.loose[1] if command is None else command.damping,
+            compute_us=compute,
+        )
+
+    def sleep(self) -> None:
+        self.robot.sleep_until(self.schedule.next(self.robot.clock()))
+
+
+class Schedule:
+    """Absolute deadlines, one ``period`` apart; what comes too late is counted, and tripped over if it goes on."""
+
+    def __init__(self, controller: Controller, period: float, now: float):
+        self.controller, self.period, self.deadline = controller, period, now
+        self.overruns = self.late_in_a_row = 0
+
+    def next(self, now: float) -> float:
+        """The next deadline: one period later, or now if this period ended later than that."""
+        self.deadline += self.period
+        late = now - self.deadline
+        if late <= 0.0:
+            self.late_in_a_row = 0
+            return self.deadline
+        self.deadline = now
+        self.overruns += 1
+        self.late_in_a_row += 1
+        limits = self.controller.config.limits
+        if late > limits.max_stall:
+            self._trip(f"a control period ended {1e3 * late:.0f} ms late", now)
+        elif self.late_in_a_row > limits.max_overruns:
+            self._trip(f"{self.late_in_a_row} control periods in a row took longer than {1e3 * self.period:g} ms", now)
+        return now
+
+    def _trip(self, text: str, now: float) -> None:
+        self.controller.end("loop_overrun", text, now, failed=True)
+
+
+def send(robot: RobotInterface, command: Command | None) -> None:
+    """None is the robot's own damping."""
+    if command is None:
+        robot.damp()
+    else:
+        robot.write(command.targets, command.stiffness, command.damping)
+
+
+def damp(
+    robot: RobotInterface, controller: Controller, seconds: float, beat: Callable[[], None] = lambda: None
+) -> None:
+    """Damp for a while, going on through failures: this is the last thing the robot hears. ``beat`` every period."""
+    controller.end("stopped", "stopped", math.nan, failed=False)
+    failure = None
+    for _ in range(max(1, round(seconds / controller.period))):
+        command = None
+        with contextlib.suppress(Exception):  # without signals, the robot's own damping is as good
+            command = controller.step(robot.read(), robot.clock())
+        try:
+            send(robot, command)
+            beat()
+            robot.sleep_until(robot.clock() + controller.period)
+        except Exception as error:
+            failure = error
+    if failure is not None and not controller.failed:
+        controller.cause, controller.failed = "damping", True
+        controller.reason = f"damping failed: {failure}"
+
+
+def report(controller: Controller, overruns: int, timing: Timing | None = None) -> LoopReport:
+    return LoopReport(
+        ok=not controller.failed,
+        cause=controller.cause or "",
+        reason=controller.reason,
+        policy_periods=len(controller.compute_us),
+        overruns=overruns,
+        policy_overruns=controller.policy_overruns,
+        clamped=controller.clamped,
+        compute_us=np.array(controller.compute_us),
+        timing=timing,
+    )
+
+
+@contextlib.contextmanager
+def stop_signals(controller: Controller) -> Iterator[None]:
+    """Turn signals into an orderly end; outside the main thread Python cannot, and leaves them alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        name = signal.Signals(number).name
+        controller.stop(name.lower(), f"stopped by {name}")
+
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,198 @@
+"""Drive a robot in real time: commands at the robot's rate, the policy in a thread beside, a guardian behind.
+
+The state machine is :mod:`.controller`'s, as in lock step; here are clocks, threads, and what the operator does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..estimation.estimator import Estimator
+from ..flight.log import FlightLog
+from ..interface import HardwareInterface, Signals
+from ..safety.guardian import Guardian
+from .commands import CommandSource
+from .controller import Controller, ControllerConfig, Request
+from .executor import Decision, Policy, decide
+from .loop import LoopReport, Schedule, damp, report, send, stop_signals
+from .realtime import PRIORITY, Stopwatch, prioritise, realtime
+
+if TYPE_CHECKING:
+    from gaitway_tasks.robots.hardware import Hardware
+
+
+class Operator(Protocol):
+    """Something with buttons."""
+
+    def poll(self, signals: Signals, now: float) -> Request | None:
+        """What has been asked for since the last call. Takes microseconds, and never waits."""
+        ...
+
+
+def run_realtime(
+    robot: HardwareInterface,
+    policy: Policy,
+    command: CommandSource,
+    seconds: float,
+    *,
+    config: ControllerConfig | None = None,
+    hardware: Hardware | None = None,
+    estimator: Estimator | None = None,
+    flight: FlightLog | None = None,
+    guardian: Guardian | None = None,
+    operators: Sequence[Operator] = (),
+    say: Callable[[str], None] | None = None,
+    on_start: Callable[[Controller], None] | None = None,
+    take_over: Callable[[], None] = lambda: None,
+) -> LoopReport:
+    """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
+
+    As :func:`gaitway_onboard.control.loop.run_loop`, on the wall clock. The main thread must call it, or SIGINT and
+    SIGTERM are not heard. ``take_over`` is called once all is prepared, so that its first command is not the last one
+    for half a second; without it the robot must have been taken over. ``guardian`` is armed while it runs.
+    """
+    config = config or ControllerConfig()
+    executor = ThreadExecutor(policy)
+    controller = Controller(
+        policy.contract, robot.joint_names, executor, command, seconds, period=robot.period, config=config,
+        hardware=hardware, estimator=estimator, log=flight, say=say,
+    )  # fmt: skip
+    if on_start is not None:
+        on_start(controller)
+    with contextlib.closing(executor), realtime() as notes:
+        take_over()
+        with stop_signals(controller):
+            loop = _Loop(robot, controller, guardian, operators)
+            try:
+                loop.run()
+            except BaseException as error:
+                controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
+                raise
+            finally:
+                damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
+                if guardian is not None:
+                    loop.watched(guardian, robot.clock())
+                    guardian.disarm()
+                timing = loop.watch.timing(notes)
+    return report(controller, loop.schedule.overruns, timing)
+
+
+class _Loop:
+    def __init__(
+        self,
+        robot: HardwareInterface,
+        controller: Controller,
+        guardian: Guardian | None,
+        operators: Sequence[Operator],
+    ):
+        self.robot, self.controller, self.guardian, self.operators = robot, controller, guardian, operators
+        self.watch = Stopwatch(robot.period)
+        self.schedule = Schedule(controller, robot.period, robot.clock())
+        self.recorded = True
+
+    def run(self) -> None:
+        robot, controller, watch = self.robot, self.controller, self.watch
+        if self.guardian is not None:
+            self.guardian.arm()
+        while not controller.ended:
+            watch.begin()
+            signals, now = robot.read(), robot.clock()
+            for operator in self.operators:
+                if (request := operator.poll(signals, now)) is not None:
+                    controller.request(request)
+            self.taken(now)  # before this process's own lateness is judged, which is what follows from it
+            command = controller.step(signals, now)
+            if self.guardian is not None and not self.guarded(self.guardian, now):
+                command = None
+            send(robot, command)
+            if self.recorded and (missing := controller.log.incomplete) is not None:
+                self.recorded = False
+                controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
+            watch.end()
+            self.taken(now)
+            robot.sleep_until(self.schedule.next(robot.clock()))
+
+    def guarded(self, guardian: Guardian, now: float) -> bool:
+        """Show a sign of life; False if the guardian has taken the robot away, as late as it can be asked."""
+        self.watched(guardian, now)
+        if self.taken(now):
+            return False
+        guardian.beat()
+        return True
+
+    def taken(self, now: float) -> bool:
+        """Whether the guardian has taken the robot away, which ends the controller for that reason."""
+        if self.guardian is None or not self.guardian.latched:
+            return False
+        self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)
+        return True
+
+    def watched(self, guardian: Guardian, now: float) -> None:
+        """Lower a robot that would not be damped any more if this process died."""
+        if (trouble := guardian.trouble) is not None:
+            self.controller.abandon("guardian", f"{trouble}: nothing would damp the robot if this one ended", now)
+
+
+class ThreadExecutor:
+    """Computes in a thread of its own, while the loop goes on; onnxruntime does not hold Python's lock."""
+
+    def __init__(self, policy: Policy):
+        self._policy = policy
+        self._tasks: SimpleQueue[tuple[Signals, tuple[float, float, float], float, float] | None] = SimpleQueue()
+        self._results: deque[Decision | BaseException] = deque()
+        self._busy = False
+        self._thread = threading.Thread(target=self._run, name="policy", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        prioritise(PRIORITY - 1)
+        while (task := self._tasks.get()) is not None:
+            try:
+                result: Decision | BaseException = decide(self._policy, *task)
+            except BaseException as error:  # whatever it is, the loop must hear of it
+                result = error
+            self._results.append(result)
+
+    def reset(self) -> None:
+        """Only between two steps."""
+        if self._busy:
+            raise RuntimeError("the policy still computes")
+        self._policy.reset()
+
+    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+        if self._busy:
+            return False
+        self._busy = True
+        self._tasks.put((_copy(signals), command, now, time.perf_counter()))
+        return True
+
+    def poll(self) -> Decision | None:
+        if not self._results:
+            return None
+        result = self._results.popleft()
+        self._busy = False
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join(1.0)  # a policy that hangs is left behind; the thread is a daemon
+
+
+def _copy(signals: Signals) -> Signals:
+    """A transport may reuse its arrays."""
+    copied = dataclasses.replace(signals)
+    for name in Signals.__slots__:
+        if isinstance(value := getattr(signals, name), np.ndarray):
+            setattr(copied, name, value.copy())
+    return copied

@@ -1,0 +1,86 @@
+"""Begin a flight."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..bundle.contract import CONTRACT_FILE, Contract, sha256
+from .encoder import Encoder, Sink
+from .file import FlightFile, check_bound, check_path, plain
+from .recorder import RecorderProcess
+
+MAX_BYTES = 2_000_000_000
+RING_BYTES = 16 * 1024 * 1024
+"""Half a minute of a robot with 12 joints at 500 Hz."""
+SOFTWARE = ("gaitway", "numpy", "onnxruntime", "cyclonedds", "mcap")
+
+
+def open_flight(
+    path: str | Path,
+    joint_names: Sequence[str],
+    metadata: Mapping[str, object],
+    *,
+    realtime: bool,
+    bundle: str | Path | None = None,
+    max_bytes: int = MAX_BYTES,
+    ring_bytes: int = RING_BYTES,
+) -> Encoder:
+    """A log that writes ``path`` (.mcap), which must not exist; raises :class:`FlightError` if it cannot.
+
+    ``joint_names`` is the robot's own order. ``metadata`` should have "robot", the name of the
+    :class:`gaitway_tasks.robots.Robot`, and "hardware", what ``--robot`` said, or "" for a simulation; what is no text
+    is stored as JSON. Versions, host and start are added; of ``bundle``, its contract and the hashes of its files.
+
+    ``realtime`` records in a process of its own, which calls reach through shared memory: they take microseconds, never
+    wait for a disk, and what they handed over is stored even if this process is killed. A recorder that is more than
+    ``ring_bytes`` behind costs records, which are counted and told as an event. Without ``realtime``, calls write the
+    file themselves.
+
+    A flight takes at most about ``max_bytes`` of disk: then its oldest part is removed, but no event ever.
+    """
+    path = Path(path)
+    check_path(path)
+    check_bound(max_bytes)
+    attachments: dict[str, bytes] = {}
+    known: dict[str, object] = {
+        "robot": "",
+        "hardware": "",
+        "joint_names": list(joint_names),
+        "software": _software(),
+        "host": socket.gethostname(),
+        "machine": f"{platform.machine()}, {platform.platform()}, {os.cpu_count()} cores",
+        "realtime": realtime,
+    }
+    if bundle is not None:
+        contract = Contract.load(bundle)
+        content = attachments[CONTRACT_FILE] = (Path(bundle) / CONTRACT_FILE).read_bytes()
+        known |= {
+            "bundle": str(Path(bundle).absolute()),
+            "robot": contract.robot,
+            "task": contract.task,
+            "contract_sha256": sha256(content),
+            "files_sha256": dict(contract.files),
+        }
+    texts = plain({**known, **metadata})
+    sink: Sink
+    if realtime:
+        sink = RecorderProcess(path, texts, attachments, max_bytes, time.time_ns(), ring_bytes)
+    else:
+        sink = FlightFile(path, texts, attachments, max_bytes, time.time_ns())
+    return Encoder(sink, joint_names)
+
+
+def _software() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in SOFTWARE:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

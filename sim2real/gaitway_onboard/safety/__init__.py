@@ -1,0 +1,1 @@
+"""What stops a robot before it is harmed."""

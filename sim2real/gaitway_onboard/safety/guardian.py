@@ -1,0 +1,211 @@
+"""A process beside the controller that damps the robot when the controller cannot: killed with -9, or hung.
+
+It is started before the first command, holds a publisher of its own and the bytes of one damping command, and waits.
+The controller tells it by a heartbeat in shared memory that it lives, and by a pipe, which the system closes whatever
+kills the controller, when it does not. Once the guardian has acted it says so in the same memory, and the controller
+must not drive the robot any more, should it come back. The guardian's own heartbeat tells the controller that it is
+still watched over: without a guardian the robot is lowered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..control.realtime import prioritise
+from ..wire.bus import Topic
+
+SILENCE = 0.1
+"""Of the controller, before it counts as hung [s]."""
+SECONDS = 1.0
+"""Of damping commands, at least; for as long as the controller hangs, if that is longer."""
+PERIOD = 0.002
+"""Between two of them [s]."""
+LOOK_EVERY = 0.01
+"""[s]"""
+READY_WITHIN = 15.0
+"""Interpreter and DDS have to start first [s]."""
+PRIORITY = 60
+"""Above the controller's, so that one that spins cannot keep it from running."""
+ABSENCE = 1.0
+"""Without a sign of life, before the guardian counts as hung [s]: it looks every 10 ms, on however busy a machine."""
+HEARTBEAT, ARMED, LATCHED, WATCHED = 0, 1, 2, 3  # doubles in the shared memory: a time, two flags, a time
+SHARED = 64
+
+
+class GuardianError(RuntimeError):
+    """No guardian, hence no driving."""
+
+
+class Guardian:
+    """The controller's side. Times are those of :func:`time.monotonic`, which all processes share."""
+
+    def __init__(
+        self,
+        interface: str,
+        domain: int,
+        topic: Topic,
+        payload: bytes,
+        *,
+        silence: float = SILENCE,
+        seconds: float = SECONDS,
+    ):
+        """Start the process and wait until it can write ``payload`` to ``topic``; it does not yet."""
+        memory = os.memfd_create("guardian")
+        os.ftruncate(memory, SHARED)
+        self._map = mmap.mmap(memory, SHARED)
+        self._shared = memoryview(self._map).cast("d")
+        task = {
+            "interface": interface, "domain": domain, "topic": topic.name, "type": topic.type,
+            "reliable": topic.reliable, "payload": payload.hex(), "silence": silence, "seconds": seconds,
+        }  # fmt: skip
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(memory)],  # -P: no module of the current folder
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(memory,), start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(memory)
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(task).encode() + b"\n")
+            self._process.stdin.flush()
+        self.guid = self._hear()
+        """Of its DDS participant: its writer is no second writer."""
+
+    def _hear(self) -> str:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], READY_WITHIN)
+        line = self._process.stdout.readline().decode().split() if ready else []
+        if line[:1] != ["ready"]:
+            self._process.kill()
+            self._process.wait()
+            raise GuardianError(
+                "the guardian process, which damps the robot should this one die, did not start"
+                + (
+                    f" within {READY_WITHIN:g} s: is the machine overloaded?"
+                    if not ready
+                    else ": see its message above"
+                )
+            )
+        return line[1]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def arm(self) -> None:
+        """From now on, silence means trouble."""
+        self.beat()
+        self._shared[WATCHED] = time.monotonic()
+        self._shared[ARMED] = 1.0
+
+    def disarm(self) -> None:
+        self._shared[ARMED] = 0.0
+
+    def beat(self) -> None:
+        self._shared[HEARTBEAT] = time.monotonic()
+
+    @property
+    def latched(self) -> bool:
+        """Whether it has taken the robot away from the controller."""
+        return self._shared[LATCHED] != 0.0
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it would not damp the robot, or None. Takes microseconds."""
+        if (code := self._process.poll()) is not None:
+            return f"the guardian process has ended with code {code}"
+        if time.monotonic() - self._shared[WATCHED] > ABSENCE and not self.latched:
+            return f"the guardian process has stood still for {ABSENCE:g} s"
+        return None
+
+    def close(self) -> None:
+        """Disarm it and let it go."""
+        self.disarm()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(SECONDS + 5.0)
+        except subprocess.TimeoutExpired:  # it hangs, and would damp the next controller's robot on waking up
+            self._process.kill()
+            self._process.wait()
+
+
+def watch(
+    shared: Any, pipe: int, send: Callable[[], None], *, silence: float, seconds: float, say: Callable[[str], None]
+) -> None:
+    """Until the controller ends: see that it lives, and ``send`` damping whenever it does not."""
+    parent = os.getppid()
+
+    def gone() -> bool:
+        # The pipe stays open if a child of the controller's has inherited its other end; the parent is known anyway.
+        closed = bool(select.select([pipe], [], [], 0.0)[0]) and os.read(pipe, 1) == b""
+        return closed or os.getppid() != parent
+
+    def hung() -> bool:
+        return bool(shared[ARMED]) and time.monotonic() - shared[HEARTBEAT] > silence
+
+    while True:
+        shared[WATCHED] = time.monotonic()
+        dead = gone()
+        if dead and not shared[ARMED]:
+            return
+        if not (dead or hung()):
+            select.select([pipe], [], [], LOOK_EVERY)
+            continue
+        shared[LATCHED] = 1.0
+        begun = deadline = time.monotonic()
+        while deadline - begun < seconds or (not dead and hung()):
+            send()
+            if deadline == begun:
+                say("controller died: damping" if dead else "controller hangs: damping")
+            deadline = max(deadline + PERIOD, time.monotonic() - PERIOD)
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            dead = dead or gone()
+        if dead:
+            return
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # whatever ends the controller must not end this one first
+    memory = int(sys.argv[1])
+    shared = memoryview(mmap.mmap(memory, SHARED)).cast("d")
+    os.close(memory)
+    task = json.loads(sys.stdin.readline())
+    from ..wire.dds import DdsBus
+
+    bus = DdsBus(task["interface"], task["domain"], drives=True)
+    publisher = bus.publisher(Topic(task["topic"], task["type"], reliable=task["reliable"]))
+    payload = bytes.fromhex(task["payload"])
+    prioritise(PRIORITY)
+    print("ready", bus.guid, flush=True)
+
+    def say(text: str) -> None:
+        with contextlib.suppress(OSError):
+            print(f"guardian: {text}", file=sys.stderr, flush=True)
+
+    watch(
+        shared, sys.stdin.fileno(), lambda: publisher.send(payload),
+        silence=task["silence"], seconds=task["seconds"], say=say,
+    )  # fmt: skip
+    bus.close()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ValueError as error:  # such as a DeployError of the bus
+        sys.exit(f"guardian: {error}")

@@ -1,0 +1,1 @@
+"""Robots on a wire, each behind :class:`gaitway_onboard.interface.HardwareInterface`."""

@@ -1,0 +1,322 @@
+"""A robot under ros2_control, over plain DDS, without a ROS installation: JointState and Imu in, commands out.
+
+ros2_control's forwarding controllers know neither gains nor damping, so both are made here, at the rate of the loop,
+from the newest state:
+
+- **effort**: what is sent is the torque ``kp (target - q) - kd qd`` itself. Clipped to the effort limit it is within
+  it on every message, whatever the robot does until the next one. Between messages the torque is constant: damping is
+  as good as the rate and the delay of the topic allow. Such a controller keeps its last torque for ever if nobody
+  sends another, so :meth:`Ros2Robot.close` sends zeros; a guardian can do no more either, and the robot falls limp.
+- **position**: the drives run ``kp (p - q) - kd qd`` with gains of their own. What is sent is the position ``p`` at
+  which that law gives the torque asked for, clipped to the effort limit. This holds **if the drives have the gains of
+  the configuration** and at the state that was measured; what a drive exerts before the next message, as its joint
+  moves, is up to it. Damping lets ``p`` follow the joint. When messages end, the drives hold the last ``p``: the
+  robot stays stiff where it is, and there is no message that a guardian could send to damp it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from ..interface import Array, DeployError, Health, Signals
+from ..wire.bus import Bus, Publisher, Topic
+from ..wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
+from ..wire.idl import WireError
+from ..wire.ros import CommandFrame, ImuReading, JointReading, JointStateReader, read_imu, ros_topic
+from .order import Order
+from .ros2_config import ARRAY, EFFORT, Ros2Config, load_ros2
+from .source import Source, listeners, refuse_drivers, refuse_others
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks for other writers."""
+DISCOVERY = 0.5
+"""Seconds until everyone on the network knows of everyone else."""
+ENOUGH = 20
+"""Joint states that make a connection."""
+SLOW = 2.5
+"""Times the period of commands: joint states that come less often are too old to compute torques from."""
+OLD = 0.03
+"""Age of a joint state [s] from which no torque is computed: what opposed a velocity then may be driving it now."""
+NANOSECONDS = 1e9
+"""Of a stamp, per second."""
+MARGIN = 1e-6
+"""Share of the effort limit left unused, for rounding."""
+
+
+def open_ros2(config: str | Path, bus: Bus, robot_ids: Collection[str] = ()) -> Ros2Robot:
+    """The robot that the file ``config`` describes, not yet connected."""
+    return Ros2Robot(load_ros2(config), bus, robot_ids)
+
+
+class Ros2Robot:
+    """Implements :class:`gaitway_onboard.interface.HardwareInterface`; joints are in the controller's order.
+
+    Commands are sent with a history of one, reliably; states are read best-effort, which hears any publisher. Its
+    :attr:`Signals.stamp` is when the older of joint state and IMU arrived; the tick is the joint state's own stamp.
+    """
+
+    def __init__(self, config: Ros2Config, bus: Bus, robot_ids: Collection[str] = ()):
+        """``robot_ids`` say whose joint states and IMU are meant where several write them, as for
+        :class:`.source.Source`."""
+        self.config, self.bus, self.hardware, self.robot_ids = config, bus, config.hardware(), robot_ids
+        self.joint_names, self.period = config.joints, 1.0 / config.rate
+        kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
+        self.command_topic = ros_topic(config.command, kind, depth=1)
+        self.state_topic = ros_topic(config.joint_states, JOINT_STATE, reliable=False, depth=8)
+        self.imu_topic = ros_topic(config.imu, IMU, reliable=False, depth=5)
+        self._limit = (1.0 - MARGIN) * self._per_joint("effort_limit")
+        self._drive = self._per_joint("stiffness"), self._per_joint("damping")
+        self._damping = self._per_joint("stop_damping")
+        self._frame = CommandFrame(kind, config.joints, self.period)
+        self._reader = JointStateReader(config.joints)
+        self._rotation, self._base_of = _rotation(*config.imu_quat_wxyz), _undone_first(*config.imu_quat_wxyz)
+        self._states: Source | None = None
+        self._imus: Source | None = None
+        self._order, self._imu_order = Order(NANOSECONDS), Order(NANOSECONDS)
+        self._commands: Publisher | None = None
+        self._joints: tuple[float, JointReading] | None = None
+        self._imu: tuple[float, ImuReading] | None = None
+        self._signals: Signals | None = None
+        self._stamps: list[float] = []
+        self._nonsense: str | None = None
+        self._others: tuple[str, ...] = ()
+        self._sources: tuple[str, ...] = ()
+        self._looked = -np.inf
+
+    def clock(self) -> float:
+        return self.bus.clock()
+
+    def sleep_until(self, deadline: float) -> None:
+        self.bus.sleep_until(deadline)
+
+    # ---- before the first command ----------------------------------------------------------------------------------
+
+    def connect(self, timeout: float = 3.0) -> None:
+        self.bus.claim(self.command_topic)
+        self._states = Source(self.bus, self.state_topic, self.robot_ids)
+        self._imus = Source(self.bus, self.imu_topic, self.robot_ids)
+        deadline = max(self.clock() + timeout, self.bus.introduced)
+        while self._signals is None or len(self._stamps) < ENOUGH or self.clock() < self.bus.introduced:
+            if self.clock() >= deadline:
+                raise DeployError(self._states.absent() or self._imus.absent() or self._silence(timeout))
+            self.sleep_until(min(deadline, self.clock() + self.period))
+            self._take()
+        self._states.settle()
+        self._imus.settle()
+        self.check_alone()
+        interval = float(np.median(np.diff(self._stamps)))
+        if self.config.interface == EFFORT and interval > SLOW * self.period:
+            raise DeployError(
+                f"{self.config.joint_states} comes every {1e3 * interval:.1f} ms, and torques are made of it every "
+                f"{1e3 * self.period:.1f} ms: joints swing when their damping is late. Let joint_state_broadcaster "
+                "publish at the rate of commands, or lower rate"
+            )
+
+    def _silence(self, timeout: float) -> str:
+        """Why there are no signals, as far as it can be told."""
+        if self._nonsense is not None:
+            return self._nonsense
+        if self._joints is not None and self._imu is None:
+            return self._nobody(self.imu_topic, self.config.imu, timeout)
+        if self._stamps:
+            return f"only {len(self._stamps)} messages came on {self.config.joint_states} within {timeout:g} s"
+        if self._reader.missing:
+            return f"{self.config.joint_states} lacks {', '.join(self._reader.missing)}: does another robot publish it?"
+        return self._nobody(self.state_topic, self.config.joint_states, timeout)
+
+    def _nobody(self, topic: Topic, name: str, timeout: float) -> str:
+        if types := self.bus.other_types(topic):
+            return f"{name} carries {', '.join(types)}, not {topic.type}: is it another topic?"
+        if writers := self.bus.other_writers(topic):
+            return f"{', '.join(writers)} offers {name}, but nothing came within {timeout:g} s: is it still starting?"
+        return (
+            f"nothing on {name} within {timeout:g} s, and nobody offers it: is ros2_control running, on this network "
+            "and ROS_DOMAIN_ID, and is that the name that ros2 topic list prints?"
+        )
+
+    def check_alone(self) -> None:
+        """As :meth:`HardwareInterface.check_alone`."""
+        refuse_others(self.bus, self.command_topic, self._both())
+        if others := refuse_drivers(self.bus, self.command_topic):
+            raise DeployError(
+                f"{', '.join(sorted({each.who for each in others}))} also writes {self.config.command}: two writers "
+                "make the joints jump between their commands: stop the other program"
+            )
+
+    def _both(self) -> list[Source]:
+        if self._states is None or self._imus is None:
+            raise DeployError("connect first")
+        return [self._states, self._imus]
+
+    def take_over(self) -> None:
+        if self._signals is None:
+            raise DeployError("connect before taking over")
+        self.check_alone()
+        commands = self.bus.publisher(self.command_topic)
+        self.sleep_until(self.clock() + DISCOVERY)
+        self.check_alone()  # since another may have begun when this did
+        self._commands = commands
+        self.read()
+        self.damp()
+
+    # ---- at the control rate ---------------------------------------------------------------------------------------
+
+    def read(self) -> Signals:
+        self._take()
+        if self._commands is not None and (self.clock() - self._looked >= LOOK_EVERY or self._intruded()):
+            self._look()
+        if self._signals is None:
+            raise DeployError("no state has come: connect first")
+        health = self._signals.health
+        assert health is not None
+        health.other_writers = self._others
+        if self._sources:
+            health.source, health.other_sources = " and ".join(each.name for each in self._both()), self._sources
+        health.behind = max(self._order.behind, self._imu_order.behind)
+        return self._signals
+
+    def _take(self) -> None:
+        """Take in what came; a message that is none, or of other joints, is as good as silence."""
+        states, imus = self._both()
+        fresh = False
+        for stamp, payload, writer in states.take():
+            if (states.settled and not states.counts(writer)) or states.passes_over(writer):
+                continue
+            joints = self._read_joints(payload)
+            if not states.settled and self._reader.missing:
+                states.pass_over(writer)
+            elif not states.counts(writer):
+                continue
+            elif joints is not None and self._order.accepts(joints.stamp):
+                self._joints, fresh = (stamp, joints), True
+                if len(self._stamps) < ENOUGH:
+                    self._stamps.append(1e-9 * joints.stamp if joints.stamp else stamp)
+        for stamp, payload, writer in imus.take():
+            if not imus.counts(writer) or (imu := self._read_imu(payload)) is None:
+                continue
+            if self._imu_order.accepts(imu.stamp):
+                self._imu, fresh = (stamp, imu), True
+        if fresh and self._joints is not None and self._imu is not None:
+            self._signals = self._merged(self._joints, self._imu)
+
+    def _read_joints(self, payload: bytes) -> JointReading | None:
+        try:
+            joints = self._reader.read(payload)
+        except WireError as error:
+            self._nonsense = f"{self.config.joint_states}: {error}"
+            return None
+        if joints is not None and joints.velocity is None:
+            self._nonsense = (
+                f"{self.config.joint_states} has no velocities: give joint_state_broadcaster the interface velocity"
+            )
+            return None
+        if joints is not None and self._signals is None and not np.isfinite(joints.position).all():
+            self._nonsense = (
+                f"{self.config.joint_states} has positions that are no numbers: are the drives switched on?"
+            )
+            return None
+        return joints
+
+    def _read_imu(self, payload: bytes) -> ImuReading | None:
+        try:
+            imu = read_imu(payload)
+        except WireError as error:
+            self._nonsense = f"{self.config.imu}: {error}"
+            return None
+        if not imu.oriented:
+            self._nonsense = f"{self.config.imu} has no orientation: name the topic of an IMU with a filter"
+            return None
+        return imu
+
+    def _merged(self, joints: tuple[float, JointReading], imu: tuple[float, ImuReading]) -> Signals:
+        reading, motion = joints[1], imu[1]
+        assert reading.velocity is not None
+        return Signals(
+            joint_pos=reading.position,
+            joint_vel=reading.velocity,
+            joint_torque=reading.effort,
+            imu_quat_wxyz=self._base_of @ motion.quat_wxyz,
+            gyro=self._rotation @ motion.gyro,
+            accelerometer=self._rotation @ motion.accelerometer,
+            stamp=min(joints[0], imu[0]),
+            health=Health(tick=reading.stamp, imu_tick=motion.stamp, tick_rate=NANOSECONDS),
+        )
+
+    def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
+        """As :meth:`RobotInterface.write`, the torque clipped to the effort limit; see the head of this module.
+
+        Once joint states are :data:`OLD`, efforts are zero and positions the last that were measured.
+        """
+        if self._commands is None or self._signals is None:
+            raise DeployError("take over before commanding")
+        pos, vel = self._signals.joint_pos, self._signals.joint_vel
+        torque = np.asarray(stiffness, float) * (np.asarray(targets, float) - pos) - np.asarray(damping, float) * vel
+        torque = np.where(np.isnan(torque), 0.0, np.clip(torque, -self._limit, self._limit))
+        assert self._joints is not None
+        if self.clock() - self._joints[0] > OLD:
+            torque = vel = np.zeros(len(pos))
+        if self.config.interface == EFFORT:
+            self._frame.values[:] = torque
+        else:
+            stiff, damped = self._drive
+            wanted = pos + (torque + damped * vel) / stiff
+            known = np.isfinite(
+                wanted
+            )  # without a position there is no command that surely does nothing: the last stays
+            self._frame.values[known] = wanted[known]
+        self._commands.send(self._frame.payload)
+
+    def damp(self) -> None:
+        zeros = np.zeros(len(self.joint_names))
+        held = zeros if self._signals is None else self._signals.joint_pos
+        self.write(held, zeros, self._damping)
+
+    def damping_frame(self) -> tuple[Topic, bytes] | None:
+        """Torques of zero; None for "position", where no message damps without knowing the robot's state."""
+        if self.config.interface != EFFORT:
+            return None
+        return self.command_topic, self._zeros()
+
+    def close(self) -> None:
+        if self._commands is not None and self.config.interface == EFFORT:
+            self._commands.send(self._zeros())
+        self._commands = None
+        self.bus.close()
+
+    def _zeros(self) -> bytes:
+        frame = CommandFrame(FLOAT64_MULTI_ARRAY, self.joint_names, self.period)
+        return bytes(frame.payload)
+
+    def _intruded(self) -> bool:
+        """Whether a message of somebody else's has come that was not yet told."""
+        return not self._sources and any(source.intruded for source in self._both())
+
+    def _look(self) -> None:
+        sources = self._both()
+        self._others = self.bus.other_writers(self.command_topic)
+        strangers = tuple(each for source in sources for each in source.strangers())
+        self._sources = strangers + listeners(self.bus, self.command_topic, sources)
+        self._looked = self.clock()
+
+    def _per_joint(self, key: str) -> Array:
+        values = self.config.per_joint(key)
+        return np.array([values[name] for name in self.joint_names])
+
+
+def _rotation(w: float, x: float, y: float, z: float) -> Array:
+    """The matrix (3, 3) that rotates as this unit quaternion does."""
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _undone_first(w: float, x: float, y: float, z: float) -> Array:
+    """The matrix (4, 4) that multiplies a quaternion, w first, from the right by the conjugate of this one."""
+    return np.array([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])

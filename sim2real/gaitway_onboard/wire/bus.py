@@ -1,0 +1,108 @@
+"""What carries messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
+
+A message is its CDR payload, header included, whatever carries it: so a test in memory and a robot on a cable see the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A name on the bus and the type of its messages."""
+
+    name: str
+    """As on the wire, such as "rt/lowcmd"."""
+    type: str
+    """As in :data:`gaitway_onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
+    reliable: bool = True
+    """QoS of a writer, and what a reader asks for."""
+    depth: int = 1
+    """Messages that a slow reader finds when it comes back."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Somebody's writer or reader of a topic."""
+
+    handle: int
+    """Of a writer: what :meth:`Subscriber.take_from` tells with each of its messages. No other writer ever has it."""
+    id: str
+    """Of the program that it belongs to, on this bus, as long as that program runs."""
+    who: str
+    """That program in words: process, host and address, as far as it tells them."""
+    type: str
+    """Of the messages."""
+    address: str = ""
+    """Of the computer; "" if it is not known, or this one."""
+    drives: bool = False
+    """Whether the program says of itself that it drives robots, as deployments and their guardians do."""
+
+
+class BusError(RuntimeError):
+    """A message that the bus cannot carry, or a bus that carries none any more."""
+
+
+class Publisher(Protocol):
+    def send(self, payload: bytes | bytearray | memoryview) -> None:
+        """Send one message. Does not block. Raises :class:`BusError`."""
+        ...
+
+
+class Subscriber(Protocol):
+    def take(self) -> tuple[float, bytes] | None:
+        """The newest message not taken before, and when it came [s]; older ones are skipped. Does not block."""
+        ...
+
+    def take_all(self) -> list[tuple[float, bytes]]:
+        """Every message that was not taken before, oldest first, as far as ``depth`` kept them."""
+        ...
+
+    def take_from(self) -> list[tuple[float, bytes, int]]:
+        """As :meth:`take_all`, and who wrote each: the :attr:`Endpoint.handle` of its writer."""
+        ...
+
+
+class Bus(Protocol):
+    """Not shared between threads, but for :meth:`clock`."""
+
+    introduced: float
+    """When everyone who was there before this bus is known to it, on its clock [s]."""
+
+    def clock(self) -> float:
+        """Monotonic time [s] of arrivals and deadlines."""
+        ...
+
+    def sleep_until(self, deadline: float) -> None: ...
+
+    def publisher(self, topic: Topic) -> Publisher: ...
+
+    def subscriber(self, topic: Topic) -> Subscriber: ...
+
+    def writers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        """Every writer of this topic, whatever its type, but those of this bus."""
+        ...
+
+    def readers(self, topic: Topic) -> tuple[Endpoint, ...]:
+        """Every reader of it, likewise."""
+        ...
+
+    def claim(self, topic: Topic) -> None:
+        """Be the only bus of this computer that writes ``topic`` on this network, until it is closed.
+
+        Raises :class:`gaitway_onboard.interface.DeployError` if another has claimed it.
+        """
+        ...
+
+    def other_writers(self, topic: Topic) -> tuple[str, ...]:
+        """Everyone else who writes this topic, in words: host, process or id. Publishers made by this bus are not."""
+        ...
+
+    def other_types(self, topic: Topic) -> tuple[str, ...]:
+        """Types but ``topic.type`` that someone else writes under its name: of another robot, or another firmware."""
+        ...
+
+    def close(self) -> None: ...

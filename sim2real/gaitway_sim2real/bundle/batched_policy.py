@@ -1,0 +1,36 @@
+"""``policy.onnx`` for many robots at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from gaitway_files.graphs import GRAPH_BYTES, open_graph
+from gaitway_files.reading import FileError, read_bytes
+from gaitway_onboard.bundle.contract import BundleError, Contract
+
+
+class BatchedPolicy:
+    """The bundle's graph with its recurrent state, for N robots. Float32 throughout, as on the robot."""
+
+    def __init__(self, path: Path, contract: Contract, num_envs: int) -> None:
+        try:
+            self._session = open_graph(read_bytes(path, GRAPH_BYTES), path)
+        except FileError as error:
+            raise BundleError(str(error)) from None
+        self._outputs = [signal.name for signal in contract.outputs]
+        for kind, wanted, found in (
+            ("input", {signal.name for signal in contract.inputs}, {i.name for i in self._session.get_inputs()}),
+            ("output", set(self._outputs), {o.name for o in self._session.get_outputs()}),
+        ):
+            if wanted != found:
+                raise BundleError(f"{path} has {kind}s {sorted(found)}, but the contract says {sorted(wanted)}")
+        self.state = np.zeros((num_envs, contract.state_dim), np.float32)
+        """What the next step continues from, (N, S)."""
+
+    def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Joint position targets [rad] and raw actions, (N, J) each, from the five sensor and command signals."""
+        feed = {name: np.ascontiguousarray(value, np.float32) for name, value in signals.items()}
+        values = dict(zip(self._outputs, self._session.run(self._outputs, {**feed, "state": self.state}), strict=True))
+        self.state = values["next_state"]
+        return values["joint_pos_target"], values["action"]

@@ -1,0 +1,366 @@
+"""Write the bundle: what a robot's computer needs to run a trained policy, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import logging
+import platform
+import shutil
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from gaitway_files.graphs import open_graph
+from gaitway_files.writing import whole_folder
+from gaitway_files.yaml_files import dump_yaml
+from gaitway_onboard.bundle.contract import OUTPUTS, Action, Actuator, Contract, Signal, TermLayout, is_bundle, sha256
+from gaitway_onboard.estimation.estimators import open_estimator
+from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot, mjcf
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import Task
+from torch import nn
+
+from .golden import plausible_signals, record_golden
+from .io_descriptors import io_descriptors
+from .signal_policy import SignalPolicy, estimated_widths, height_scan_of
+
+PARITY_TOLERANCE = 1e-5  # absolute below 1, relative above
+PARITY_STEPS = 50
+GOLDEN_STEPS = 96
+NO_CLIP = 1e6  # [rad]
+
+CONVENTIONS = {
+    "quaternion": "w, x, y, z; rotates base frame into world frame",
+    "gyro": "angular velocity of the base, base frame",
+    "command": "vx, vy, yaw rate; base frame",
+    "base_lin_vel": "linear velocity of the base, base frame; an estimate",
+    "height_scan": "height of the base above points of a yaw-aligned grid under it, x fastest; an estimate",
+    "base_frame": "x forward, y left, z up",
+    "joints": "in the order of joint_names; a runtime maps its own order by name",
+    "state": "all zero means just reset; otherwise the last next_state",
+    "history": "term-major, oldest first; inside the graph",
+}
+UNITS = {
+    "joint_pos": "rad",
+    "joint_vel": "rad/s",
+    "imu_quat_wxyz": "1",
+    "gyro": "rad/s",
+    "command": "m/s, m/s, rad/s",
+    "base_lin_vel": "m/s",
+    "height_scan": "m",
+    "state": "1",
+    "joint_pos_target": "rad",
+    "action": "1",
+    "next_state": "1",
+}
+
+
+ESTIMATES = {"base_lin_vel": "root_lin_vel_b", "height_scan": "height_scan"}
+"""Inputs of a bundle that no sensor gives, and the signals of terms that they stand for."""
+
+
+class ExportError(ValueError):
+    """A policy that cannot leave simulation, with what to change."""
+
+
+def export_bundle(
+    task: Task,
+    actor: nn.Module,
+    out: str | Path,
+    *,
+    checkpoint_sha256: str,
+    software: Mapping[str, str] | None = None,
+    estimators: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Path:
+    """Write the bundle of ``actor`` (observation (N, D) -> action (N, J)) to the folder ``out``; returns its path.
+
+    ``checkpoint_sha256`` is the hash of the checkpoint the actor was loaded from. ``software`` adds to or replaces the
+    versions found here. ``estimators`` names what fills in an input that no sensor gives, as in
+    :data:`gaitway_onboard.estimation.estimators.ESTIMATORS`. Where Gaitway drives the real robot, targets are
+    clipped to the joints' ranges, as a deployment would clip them. ``out`` appears complete or not at all; an
+    existing bundle is replaced, another folder is not.
+    """
+    out = Path(out)
+    _check_destination(out)
+    _check_task(task)
+    task = _within_range(task)
+    try:
+        with whole_folder(out) as partial:
+            _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
+    except OSError as error:
+        raise ExportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
+    return out
+
+
+def _check_destination(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not is_bundle(out):
+        raise ExportError(f"{out} exists, is not empty and is not a bundle: choose another --out")
+    if out.exists() and not out.is_dir():
+        raise ExportError(f"{out} is a file: choose another --out, a bundle is a folder")
+
+
+def _check_task(task: Task) -> None:
+    """Refuse an actor that a robot's sensors cannot feed."""
+    if unmeasurable := task.unmeasurable_signals():
+        listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
+        raise ExportError(
+            f"the actor of {task.name} reads signals that no robot measures: {listed}. Train the variant without them "
+            f"({task.name.removesuffix('-blind')}-blind), or name what the robot will estimate "
+            f"({', '.join(f'--estimate {name}' for name in ESTIMATES)})"
+        )
+    read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
+    if unknown := sorted((read & set(task.estimators)) - set(ESTIMATES.values())):
+        raise ExportError(
+            f"the actor of {task.name} reads {', '.join(unknown)} from an estimator, which a bundle has no input for: "
+            f"it has inputs for {', '.join(ESTIMATES.values())}"
+        )
+    if len(task.commands) != 1:
+        raise ExportError(
+            f"{task.name} has {len(task.commands)} commands; a bundle carries exactly one velocity command"
+        )
+
+
+def _within_range(task: Task) -> Task:
+    """What is validated is then what the robot does. As a clip of training it made a worse walker (Go2, one seed)."""
+    robot = task.robot
+    if robot.hardware is None or task.actions.clip is not None:
+        return task
+    ranges = dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+    return task.replace(actions=dataclasses.replace(task.actions, clip=ranges))
+
+
+def _write(
+    task: Task,
+    actor: nn.Module,
+    folder: Path,
+    checkpoint_sha256: str,
+    software: Mapping[str, str],
+    estimators: Mapping[str, str],
+    seed: int,
+) -> None:
+    """All files of the bundle, each checked, into an empty folder; the contract comes last."""
+    policy = SignalPolicy(task, actor.cpu()).eval()
+    dims = policy.manager.dims
+    _export_graph(policy, folder / "policy.onnx")
+    session = open_session(folder / "policy.onnx")
+    for batch in (1, 7):
+        _check_parity(policy, session, _signals(task, PARITY_STEPS, batch, seed + batch))
+    golden = record_golden(session, _signals(task, GOLDEN_STEPS, 1, seed), policy.state_dim)
+    if not all(np.isfinite(values).all() for values in golden.values()):
+        raise ExportError("the actor's outputs are not finite on plausible signals: its weights are broken")
+    np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)
+    model = _copy_model(task, folder / "robot.xml")
+    dofs = [int(model.joint(name).dofadr[0]) for name in task.robot.joint_names]
+    described = io_descriptors(
+        task, dims, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
+    )
+    (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
+    files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
+    contract = _contract(task, policy, files, checkpoint_sha256, versions() | dict(software))
+    named = {signal: name for signal, name in estimators.items() if signal in contract.estimated}
+    dataclasses.replace(contract, estimators=named or None).save(folder)
+    open_estimator(folder, task.robot.joint_names)  # one that cannot read this robot's legs says so here
+
+
+def _export_graph(policy: SignalPolicy, path: Path) -> None:
+    example = tuple(torch.zeros(2, width) for width in policy.input_widths.values())
+    batch = torch.export.Dim("N")
+    exporter = logging.getLogger("torch.onnx")
+    level = exporter.level
+    try:
+        exporter.setLevel(logging.ERROR)  # it warns of optional packages that this graph has no use for
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                policy,
+                example,
+                dynamo=True,
+                dynamic_shapes=(tuple({0: batch} for _ in example),),
+                input_names=list(policy.input_widths),
+                output_names=list(OUTPUTS),
+                verbose=False,
+            )
+    except Exception as error:
+        raise ExportError(f"the actor cannot be written as ONNX: {error}") from error
+    finally:
+        exporter.setLevel(level)
+    assert program is not None
+    proto = program.model_proto
+    strip_origin(proto)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except onnx.checker.ValidationError as error:
+        raise ExportError(f"the exported graph is not valid ONNX: {error}") from error
+    path.write_bytes(proto.SerializeToString())
+
+
+def strip_origin(proto: onnx.ModelProto) -> None:
+    """Drop the exporter's notes on where each node came from: source lines and file paths of this machine."""
+    for item in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.initializer,
+                 *proto.graph.input, *proto.graph.output):  # fmt: skip
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+
+
+def open_session(path: Path) -> ort.InferenceSession:
+    """A quiet single-threaded session of a graph made in this process."""
+    return open_graph(path.read_bytes(), path, own=True)
+
+
+def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
+    command = next(iter(task.commands.values()))
+    return plausible_signals(
+        np.array(task.robot.default_joint_pos),
+        np.array([command.lin_vel_x, command.lin_vel_y, command.ang_vel_z]),
+        steps=steps,
+        batch=batch,
+        step_dt=task.timing.step_dt,
+        seed=seed,
+        estimated=estimated_widths(task),
+    )
+
+
+def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: dict[str, Any]) -> None:
+    """The graph must equal the module at every step of a rolled sequence, reset included."""
+    steps, batch = signals["gyro"].shape[:2]
+    state = np.zeros((batch, policy.state_dim), np.float32)
+    for step in range(steps):
+        feed = {name: value[step] for name, value in signals.items()} | {"state": state}
+        try:
+            outputs = session.run(list(OUTPUTS), feed)
+        except Exception as failure:  # onnxruntime's exceptions share no base class of their own
+            reason = " ".join(str(failure).split())
+            raise ExportError(
+                f"the exported graph does not run on a batch of {batch}: {reason}. An actor that uses len(x) where it "
+                f"means x.shape[0] fixes the batch size"
+            ) from None
+        with torch.inference_mode():
+            expected = policy(*(torch.from_numpy(feed[name]) for name in policy.input_widths))
+        for name, ours, torchs in zip(OUTPUTS, outputs, expected, strict=True):
+            reference = torchs.numpy()
+            error = float((np.abs(ours - reference) / np.maximum(1.0, np.abs(reference))).max())
+            if not error <= PARITY_TOLERANCE:
+                raise ExportError(
+                    f"the exported graph disagrees with the policy: {name} differs by {error:.3g} at step {step}, "
+                    f"batch {batch} (limit {PARITY_TOLERANCE:g})"
+                )
+        state = outputs[-1]
+
+
+def _copy_model(task: Task, path: Path) -> mujoco.MjModel:
+    """Copy the robot's MJCF and compile the copy, so that a file it needs from elsewhere is noticed here."""
+    shutil.copyfile(task.robot.mjcf, path)
+    spec = mjcf.load_spec(path)
+    mjcf.check_joints(spec, task.robot.joint_names)
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ExportError(
+            f"{task.robot.mjcf} does not compile on its own ({error}): a bundle's robot.xml must need no other file"
+        ) from error
+
+
+def _contract(
+    task: Task, policy: SignalPolicy, files: dict[str, str], checkpoint_sha256: str, software: Mapping[str, str]
+) -> Contract:
+    robot, group = task.robot, task.observations["policy"]
+    joints, command = robot.num_joints, next(iter(task.commands.values()))
+    clips = task.actions.clips(robot)
+    widths = {**policy.input_widths, "joint_pos_target": joints, "action": joints, "next_state": policy.state_dim}
+
+    def signals(names: Iterable[str]) -> tuple[Signal, ...]:
+        return tuple(Signal(name=name, shape=("N", widths[name]), unit=UNITS[name]) for name in names)
+
+    return Contract(
+        task=task.name,
+        **robot_fields(robot),
+        action=Action(
+            kind="joint_position",
+            scale=task.actions.scales(robot),
+            offset=task.actions.offsets(robot),
+            clip=None if clips is None else tuple((max(low, -NO_CLIP), min(high, NO_CLIP)) for low, high in clips),
+            raw_clip=task.actions.raw_clip,
+        ),
+        control_dt=task.timing.step_dt,
+        physics_dt=task.timing.physics_dt,
+        commands={
+            "base_velocity": {
+                "lin_vel_x": command.lin_vel_x,
+                "lin_vel_y": command.lin_vel_y,
+                "ang_vel_z": command.ang_vel_z,
+            }
+        },
+        conventions=CONVENTIONS,
+        inputs=signals(policy.input_widths),
+        outputs=signals(OUTPUTS),
+        state_dim=policy.state_dim,
+        observation=tuple(
+            TermLayout(
+                term=name,
+                dim=policy.manager.dims[name],
+                history=group.history_length,
+                scale=term.scale,
+                clip=term.clip,
+                signals=tuple(sorted(signals_of(term.func))),
+            )
+            for name, term in group.terms.items()
+        ),
+        software=software,
+        checkpoint_sha256=checkpoint_sha256,
+        files=files,
+        height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
+    )
+
+
+def robot_fields(robot: Robot) -> dict[str, Any]:
+    """What a contract says of the robot alone."""
+    return {
+        "robot": robot.name,
+        "joint_names": robot.joint_names,
+        "default_joint_pos": robot.default_joint_pos,
+        "joint_pos_limits": robot.joint_limits,
+        "soft_joint_pos_limit_factor": robot.soft_joint_pos_limit_factor,
+        "actuators": actuators_of(robot),
+        "base_body": robot.base_name,
+        "foot_bodies": robot.foot_names,
+        "init_height": robot.init_height,
+    }
+
+
+def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
+    """The drives of ``robot`` as groups of joints that are alike."""
+    groups: dict[ActuatorLaw, list[str]] = {}
+    for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
+        groups.setdefault(law, []).append(name)
+    return tuple(
+        Actuator(
+            joints=tuple(names),
+            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
+            stiffness=law.stiffness,
+            damping=law.damping,
+            effort_limit=law.effort_limit,
+            saturation_effort=law.saturation_effort if isinstance(law, DCMotor) else None,
+            velocity_limit=law.velocity_limit if isinstance(law, DCMotor) else None,
+            armature=law.armature,
+        )
+        for law, names in groups.items()
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of what a bundle is made with, by package."""
+    found = {"python": platform.python_version()}
+    for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

@@ -1,0 +1,205 @@
+"""A task's observation, its trained actor and its action as one torch module over the signals a robot measures.
+
+Nothing is re-implemented: the observation comes from the task's own terms and :class:`ObservationManager`, evaluated
+over a world that knows the measured signals and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from gaitway_onboard.bundle.contract import MEASURED, HeightScan
+from gaitway_tasks.managers import ObservationManager
+from gaitway_tasks.math import projected_gravity
+from gaitway_tasks.robots import Robot
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import Task
+from gaitway_tasks.world import World
+from torch import Tensor, nn
+
+
+@dataclass
+class MeasuredState:
+    """The measurable half of :class:`gaitway_tasks.world.RobotState`."""
+
+    joint_pos: Tensor
+    joint_vel: Tensor
+    root_quat_wxyz: Tensor
+    root_ang_vel_b: Tensor
+
+    @property
+    def projected_gravity_b(self) -> Tensor:
+        return projected_gravity(self.root_quat_wxyz)
+
+
+@dataclass
+class EstimatedState(MeasuredState):
+    """What is measured, and an estimate of the base's velocity."""
+
+    root_lin_vel_b: Tensor
+
+
+@dataclass
+class MeasuredWorld:
+    """The measurable half of :class:`gaitway_tasks.world.World`."""
+
+    spec: Robot
+    default_joint_pos: Tensor
+    soft_joint_pos_limits: Tensor
+    step_dt: float
+    command_name: str
+    robot: MeasuredState
+    velocity_command: Tensor
+    action: Tensor
+    scan: Tensor | None
+
+    @property
+    def num_envs(self) -> int:
+        return len(self.action)
+
+    @property
+    def device(self) -> torch.device:
+        return self.action.device
+
+    def command(self, name: str) -> Tensor:
+        if name != self.command_name:
+            raise ValueError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
+        return self.velocity_command
+
+    def height_scan(self, name: str) -> Tensor:
+        if self.scan is None:
+            raise AttributeError(f"height_scan: nothing estimates what the scanner {name!r} sees")
+        return self.scan
+
+
+class SignalPolicy(nn.Module):
+    """Raw signals in, joint position targets out; all memory is in ``state``.
+
+    The inputs are those every robot measures, then what the task says is estimated, then ``state``:
+    :attr:`input_widths` has their names and widths in order.
+
+    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the actor's memory
+    (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
+    training environment does. An actor with a memory states its width as ``memory_size`` and maps observation and
+    memory to action and next memory.
+    """
+
+    offset: Tensor
+    scale: Tensor
+    clips: Tensor | None
+    order: Tensor
+
+    def __init__(self, task: Task, actor: nn.Module):
+        super().__init__()
+        robot, group = task.robot, task.observations["policy"]
+        joints = robot.num_joints
+        self.actor, self.num_joints, self.raw_clip = actor, joints, task.actions.raw_clip
+        self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
+        self.register_buffer("scale", torch.tensor(task.actions.scales(robot)))
+        self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
+        clips = task.actions.clips(robot)
+        self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
+        self.estimated = estimated_widths(task)
+        zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
+        self.world = MeasuredWorld(
+            spec=robot,
+            default_joint_pos=torch.tensor(robot.default_joint_pos),
+            soft_joint_pos_limits=torch.tensor(robot.soft_joint_limits()),
+            step_dt=task.timing.step_dt,
+            command_name=next(iter(task.commands)),
+            robot=_state(zeros),
+            velocity_command=zeros["command"],
+            action=torch.zeros(1, joints),
+            scan=zeros.get("height_scan"),
+        )
+        # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
+        # signals look at the measured half of a world only, hence the casts.
+        self.manager = ObservationManager(
+            replace(group, enable_corruption=False), cast(World, self.world), torch.Generator()
+        )
+        self.register_buffer("order", self.manager.order)
+
+    @property
+    def state_dim(self) -> int:
+        history = self.manager.dim if self.history_length > 1 else 0
+        return 1 + self.num_joints + history + self.memory_size
+
+    @property
+    def input_widths(self) -> dict[str, int]:
+        return {**self._signal_widths(), "state": self.state_dim}
+
+    def _signal_widths(self) -> dict[str, int]:
+        measured = zip(MEASURED, (self.num_joints, self.num_joints, 4, 3, 3), strict=True)
+        return {**dict(measured), **self.estimated}
+
+    def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """What the actor sees (N, D), and the history to keep (N, H * frame)."""
+        signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
+        kept = self.state_dim - 1 - self.num_joints - self.memory_size
+        started, last_action, past, _ = state.split([1, self.num_joints, kept, self.memory_size], 1)
+        world = replace(
+            self.world,
+            robot=_state(signals),
+            velocity_command=signals["command"],
+            action=last_action,
+            scan=signals.get("height_scan"),
+        )
+        self.manager.world = cast(World, world)
+        frame = self.manager.frame()
+        if self.history_length == 1:
+            return frame, past
+        pushed = torch.cat((past[:, self.manager.frame_dim :], frame), 1)
+        history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
+        return history.index_select(1, self.order), history
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S) from the inputs, (N, d) each."""
+        observation, history = self.observation(*inputs)
+        state = inputs[-1]
+        memory = state[:, self.state_dim - self.memory_size :]
+        if self.memory_size:
+            action, memory = self.actor(observation, memory)
+        else:
+            action = self.actor(observation)
+        if self.raw_clip is not None:
+            action = action.clamp(-self.raw_clip, self.raw_clip)
+        target = self.offset + self.scale * action
+        if self.clips is not None:
+            target = target.clamp(self.clips[0], self.clips[1])
+        return target, action, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
+
+
+def _state(signals: dict[str, Tensor]) -> MeasuredState:
+    joint_pos, joint_vel, quat, gyro = (signals[name] for name in MEASURED[:4])
+    if "base_lin_vel" not in signals:
+        return MeasuredState(joint_pos, joint_vel, quat, gyro)
+    return EstimatedState(joint_pos, joint_vel, quat, gyro, signals["base_lin_vel"])
+
+
+def estimated_widths(task: Task) -> dict[str, int]:
+    """Width of each estimated input that the actor reads, in the order of the inputs."""
+    read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
+    widths = {}
+    if "root_lin_vel_b" in read & set(task.estimators):
+        widths["base_lin_vel"] = 3
+    if "height_scan" in read & set(task.estimators):
+        widths["height_scan"] = len(height_scan_of(task).points())
+    return widths
+
+
+def height_scan_of(task: Task) -> HeightScan:
+    """The one height scanner that the actor reads."""
+    terms = task.observations["policy"].terms.values()
+    names = {term.params["sensor"] for term in terms if "height_scan" in signals_of(term.func)}
+    if len(names) != 1:
+        raise ValueError(f"the actor of {task.name} reads the height scanners {sorted(names)}: a bundle carries one")
+    name = names.pop()
+    scanner = task.height_scanners[name]
+    if scanner.body not in (None, task.robot.base_name):
+        raise ValueError(
+            f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and a bundle's is that of the "
+            f"base: set task.height_scanners.{name}.body=null if that will do"
+        )
+    return HeightScan(resolution=scanner.resolution, size=scanner.size)

@@ -1,0 +1,1 @@
+"""A bundle run in MuJoCo in step with its controller."""

@@ -1,0 +1,1 @@
+"""The one MuJoCo rig of validation, simulation, twin, diagnosis and identification."""

@@ -1,1 +1,0 @@
-"""Robots on a wire, each behind :class:`gaitway_sim2real.onboard.interface.HardwareInterface`."""

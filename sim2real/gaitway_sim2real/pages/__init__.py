@@ -1,0 +1,1 @@
+"""The shell, style and plots of every report."""

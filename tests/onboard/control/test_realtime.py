@@ -1,0 +1,35 @@
+import os
+import time
+
+import pytest
+from gaitway_onboard.control.realtime import _receiving, prioritised
+
+
+def _named() -> list[int]:
+    """The threads once they have their names, which each gives itself when it first runs."""
+    found: list[int] = []
+    for _ in range(100):
+        before, found = found, sorted(_receiving())
+        if found and found == before:
+            break
+        time.sleep(0.05)
+    return found
+
+
+def test_threads_that_bring_messages_are_scheduled_as_the_loop_is(dds_domain):
+    pytest.importorskip("cyclonedds")
+    from gaitway_onboard.wire.dds import DdsBus
+
+    bus = DdsBus("lo", dds_domain)
+    try:
+        threads = _named()
+        assert threads and os.getpid() not in threads
+        before = [os.sched_getscheduler(thread) for thread in (0, *threads)]
+        with prioritised(5) as allowed:
+            if not allowed:
+                pytest.skip("real-time scheduling is not allowed here")
+            assert {os.sched_getscheduler(thread) & 0xF for thread in (0, *threads)} == {os.SCHED_FIFO}
+            assert {os.sched_getparam(thread).sched_priority for thread in (0, *threads)} == {5}
+        assert [os.sched_getscheduler(thread) for thread in (0, *threads)] == before
+    finally:
+        bus.close()

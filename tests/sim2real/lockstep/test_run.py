@@ -1,0 +1,178 @@
+"""The MuJoCo twin behaves as a robot would, and nothing on its path needs torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from gaitway_onboard.bundle.contract import BundleError, Contract
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.control.commands import CommandError
+from gaitway_onboard.flight.reading import read_flight
+from gaitway_sim2real.bundle.export import export_bundle
+from gaitway_sim2real.lockstep.run import MujocoTwin, run_bundle
+from gaitway_tasks.actuators import dc_motor_torque
+from gaitway_tasks.robots import ANYMAL_C, DCMotor
+from gaitway_tasks.robots.mjcf import ModelError
+from gaitway_tasks.spec import Task
+from torch import nn
+
+FORWARD = [(0.0, (0.5, 0.0, 0.0))]
+
+
+@pytest.fixture(scope="module")
+def standing(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that barely moves: small random actions about the default pose."""
+    torch.manual_seed(0)
+    actor = nn.Linear(135, 12)
+    nn.init.normal_(actor.weight, std=0.002)
+    return export_bundle(task, actor, tmp_path_factory.mktemp("standing") / "bundle", checkpoint_sha256="00" * 32)
+
+
+@pytest.fixture
+def reordered(tmp_path: Path) -> Path:
+    """The same robot with its legs listed in another order."""
+    tree = ET.parse(ANYMAL_C.mjcf)
+    base = tree.find(".//body[@name='base']")
+    assert base is not None
+    hips = {body.attrib["name"]: body for body in base.findall("body")}
+    for name in ("RH_HIP", "LF_HIP", "RF_HIP", "LH_HIP"):
+        base.remove(hips[name])
+        base.append(hips[name])
+    tree.write(tmp_path / "reordered.xml")
+    return tmp_path / "reordered.xml"
+
+
+def test_joints_come_in_the_models_own_order(standing: Path, reordered: Path) -> None:
+    contract = Contract.load(standing)
+    twin = MujocoTwin(standing, reordered)
+    assert twin.joint_names[:4] == ("RH_HAA", "RH_HFE", "RH_KFE", "LF_HAA")
+    assert sorted(twin.joint_names) == sorted(contract.joint_names)
+    by_name = dict(zip(contract.joint_names, contract.default_joint_pos, strict=True))
+    np.testing.assert_allclose(twin.read().joint_pos, [by_name[name] for name in twin.joint_names])
+
+
+def test_joint_order_of_the_model_does_not_matter(exported: Path, reordered: Path) -> None:
+    """The same robot, policy and commands, with joints addressed through two different orders."""
+    ends = []
+    for model in (None, reordered):
+        twin = MujocoTwin(exported, model)
+        policy = OnboardPolicy(exported, twin.joint_names)
+        for step in range(20):
+            twin.write(policy.step(twin.read(), (0.5, 0.2, 0.1)), 40.0, 5.0)
+            twin.sleep_until((step + 1) * 0.02)
+        ends.append(dict(zip(twin.joint_names, twin.read().joint_pos, strict=True)))
+    assert max(abs(value - ANYMAL_C.default_joint_pos[i]) for i, value in enumerate(ends[0].values())) > 0.05
+    np.testing.assert_allclose(list(ends[1].values()), [ends[0][name] for name in ends[1]], atol=1e-6)
+
+
+def test_signals_are_those_of_the_free_base(standing: Path) -> None:
+    twin = MujocoTwin(standing)
+    quat = np.array([0.5, -0.1, 0.7, 0.3])
+    quat /= np.linalg.norm(quat)
+    twin.data.qpos[3:7], twin.data.qvel[3:6] = quat, [0.1, -0.2, 0.3]
+    signals = twin.read()
+    np.testing.assert_allclose(signals.imu_quat_wxyz, quat)
+    np.testing.assert_allclose(signals.gyro, [0.1, -0.2, 0.3])
+
+
+def test_base_velocity_is_in_the_base_frame(standing: Path) -> None:
+    twin = MujocoTwin(standing)
+    twin.data.qpos[3:7] = [np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]  # facing +y
+    twin.data.qvel[:6] = [0.1, 0.7, 0.0, 0.0, 0.0, -0.4]
+    np.testing.assert_allclose(twin.base_velocity(), [0.7, -0.1, -0.4], atol=1e-12)
+
+
+def test_a_write_follows_the_actuator_law_with_the_gains_given(standing: Path) -> None:
+    twin = MujocoTwin(standing)
+    rng = np.random.default_rng(0)
+    targets, velocity = twin.read().joint_pos + rng.normal(scale=0.4, size=12), rng.normal(size=12)
+    twin.data.qvel[twin._dof] = velocity
+    for kp, kd in ((40.0, 5.0), (200.0, 11.0)):
+        twin.write(targets, kp, kd)
+        law = DCMotor(stiffness=kp, damping=kd, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5)
+        mujoco.mj_forward(twin.model, twin.data)
+        expected = dc_motor_torque(law, targets, twin.read().joint_pos, velocity)
+        np.testing.assert_allclose(twin.data.qfrc_actuator[twin._dof], expected, atol=1e-9)
+
+
+def test_damping_resists_motion_and_holds_no_position(standing: Path) -> None:
+    twin = MujocoTwin(standing)
+    twin.write(twin.read().joint_pos, 200.0, 11.0)
+    twin.sleep_until(1.0)
+    assert twin.base_height() > 0.45
+    twin.damp()
+    twin.sleep_until(1.02)
+    moving = twin.data.qvel[twin._dof].copy()
+    twin.sleep_until(4.0)
+    assert twin.base_height() < 0.3  # down, softly
+    assert np.abs(moving).max() < 3.0
+
+
+def test_run_tracks_reports_and_logs(standing: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    report = run_bundle(standing, 2.0, command=FORWARD, log=tmp_path / "log.mcap", echo=lines.append)
+    assert report.exit_code == 0 and report.loop.policy_periods == 100
+    assert report.linear_error == pytest.approx(0.5, abs=0.15)  # it does not walk
+    assert len(lines) == 5 and "12 joints matched by name" in lines[0]
+    assert lines[2].split("|")[0].strip() == "1" and lines[3].split("|")[0].strip() == "2"
+    assert lines[-1].startswith("OK: finished after 100 policy periods; mean error 0.")
+    flight = read_flight(tmp_path / "log.mcap")
+    assert flight.robot == "anymal-c" and len(flight.policy) >= 100
+    assert flight.contract == Contract.load(standing) and flight.events[-1].kind == "stop"
+
+
+def test_runs_are_repeatable(standing: Path) -> None:
+    reports = [run_bundle(standing, 1.0, echo=lambda line: None) for _ in range(2)]
+    assert reports[0].linear_error == reports[1].linear_error
+
+
+class Shouting(nn.Module):
+    """Finite, but no target for a joint."""
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return observation[:, :12] * 0.0 + 1e10
+
+
+def test_a_trip_ends_in_exit_code_one(task: Task, tmp_path: Path) -> None:
+    bundle = export_bundle(task, Shouting(), tmp_path / "bundle", checkpoint_sha256="00" * 32)
+    lines: list[str] = []
+    report = run_bundle(bundle, 1.0, echo=lines.append)
+    assert report.exit_code == 1 and "joint_pos_target[0] (LF_HAA) = 5e+09" in lines[-1]
+
+
+def test_bad_requests_are_refused_before_anything_runs(standing: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="seconds = 0"):
+        run_bundle(standing, 0.0)
+    with pytest.raises(CommandError, match="vx = 4"):
+        run_bundle(standing, 1.0, command=[(0.0, (4.0, 0.0, 0.0))])
+    with pytest.raises(ValueError, match=r"video walk\.avi: the name must end in \.mp4"):
+        run_bundle(standing, 1.0, video="walk.avi")
+    with pytest.raises(ModelError, match="no MJCF file"):
+        run_bundle(standing, 1.0, model=tmp_path / "none.xml")
+    with pytest.raises(BundleError, match="no such folder"):
+        run_bundle(tmp_path / "none", 1.0)
+
+
+def test_an_edited_bundle_does_not_run(bundle: Path) -> None:
+    xml = bundle / "robot.xml"
+    xml.write_text(xml.read_text().replace('mass="19.203"', 'mass="9.203"'))
+    with pytest.raises(BundleError, match=r"robot\.xml is truncated or edited"):
+        run_bundle(bundle, 1.0)
+
+
+def test_the_whole_path_imports_no_torch(standing: Path) -> None:
+    code = (
+        "import sys; from gaitway_sim2real.lockstep.run import run_bundle; "
+        f"report = run_bundle({str(standing)!r}, 0.2); "
+        "sys.exit('torch imported' if 'torch' in sys.modules else report.exit_code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "OK: finished" in done.stdout

@@ -1,0 +1,102 @@
+"""The whole path: bundle in, verdict and page out."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.validate import Verdict, validate_bundle
+from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.video import RenderingError, record_video
+from sim2real.stand_bundle import make_stand_bundle
+
+SHORT = tuple(replace(s, seconds=4.0 if s.push else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE)
+
+
+def pick(*names: str) -> tuple[Scenario, ...]:
+    return tuple(s for s in SHORT if s.name in names)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_stand_bundle(tmp_path_factory.mktemp("stand"))
+
+
+def test_standing_still_is_not_walking(bundle: Path) -> None:
+    verdict = validate_bundle(bundle, scenarios=pick("standing", "command_grid"), threads=1)
+    passed = {result.name: result.passed for result in verdict.scenarios}
+    assert passed == {"standing": True, "command_grid": False}
+    assert not verdict.passed
+    (worst, check), *_ = verdict.failures()
+    assert (worst.name, check.metric) == ("command_grid", "lin_vel_error")
+    assert check.value > 0.5  # the mean length of the grid's commands
+
+
+def test_every_scenario_runs_and_names_what_it_measured(bundle: Path) -> None:
+    seen: list[str] = []
+    verdict = validate_bundle(
+        bundle, scenarios=SHORT, threads=1, progress=lambda done, total, title: seen.append(title)
+    )
+    assert [result.name for result in verdict.scenarios] == [s.name for s in SUITE]
+    assert seen == [*(s.title for s in SUITE), "Done"]
+    for result in verdict.scenarios:
+        assert all(check.value == check.value for check in result.checks), result.name  # no NaN where there is a limit
+
+
+def test_a_seed_is_a_verdict(bundle: Path) -> None:
+    chosen = pick("everything", "pushes")
+    first, again, other = (
+        validate_bundle(bundle, scenarios=chosen, seed=s, threads=t) for s, t in ((1, 1), (1, 2), (2, 1))
+    )
+    assert first.to_dict() == again.to_dict()
+    assert first.scenarios[0].metrics != other.scenarios[0].metrics
+
+
+def test_report_is_complete_and_self_contained(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "report"
+    chosen = pick("standing", "command_grid", "friction_0.3")
+    verdict = validate_bundle(bundle, scenarios=chosen, report_dir=folder, video=False, threads=1)
+    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "validation.json"]
+    assert Verdict.load(folder / "validation.json", policy=bundle / "policy.onnx").to_dict() == verdict.to_dict()
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(?:src|href)=["'](?!data:)|@import|url\(|https?://""", page)
+    assert page.count("<svg") == page.count("</svg>") == 7
+    for text in ("FAIL", "Command grid", "Standing still", "Friction 0.3", verdict.policy_sha256, "gaitway validate"):
+        assert text in page
+
+
+def test_video_shows_the_robot(bundle: Path, tmp_path: Path) -> None:
+    import imageio.v3 as iio
+
+    try:
+        path = record_video(bundle, tmp_path / "walk.mp4", seconds=0.2)
+    except RenderingError as error:
+        pytest.skip(str(error))
+    frames = iio.imread(path)
+    assert frames.shape == (5, 480, 848, 3)
+    red = (frames[2, ..., 0] > 90) & (frames[2, ..., 1] < 60) & (frames[2, ..., 2] < 60)
+    assert 500 < red.sum() < 40000  # the robot's shells
+    assert [p.name for p in tmp_path.iterdir()] == ["walk.mp4"]
+
+
+def test_validation_needs_no_torch(bundle: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom gaitway_sim2real.validate import validate_bundle\n"
+        "import gaitway_sim2real.validate.report, gaitway_sim2real.validate.video\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(p for p in sys.path if p)})
+
+
+def test_json_is_plain_and_lossless(bundle: Path, tmp_path: Path) -> None:
+    verdict = validate_bundle(bundle, scenarios=pick("standing"), threads=1)
+    data = json.loads(verdict.save(tmp_path / "v.json").read_text())
+    assert data["scenarios"][0]["metrics"]["drift"] == verdict.scenarios[0].metrics["drift"]
+    assert data["policy_sha256"] == Contract.load(bundle).files["policy.onnx"]
+    assert data["suite_version"].endswith("(part)")
