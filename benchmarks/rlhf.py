@@ -54,7 +54,7 @@ Row = dict[str, str]
 
 
 def main() -> None:
-    from gaitway.provenance import machine
+    from gaitway.runs.folder.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -92,7 +92,7 @@ def one_seed(seed: int, folder: Path) -> bool:
 
 def judged(folder: Path, sft: Writer, seed: int) -> bool:
     """Print what the reward model knows; whether that is enough."""
-    from gaitway.language.rewards import reward_of_run
+    from gaitway.domains.texts.rewards import reward_of_run
 
     requests = [row["prompt"] for row in islice(SOURCE.stream("test", seed), HELD_OUT)]
     pairs = sft.preferences(requests, 10_000 + seed)
@@ -140,7 +140,7 @@ class Writer:
     """The model of a run, and what it answers."""
 
     def __init__(self, run: Path):
-        from gaitway.language.models import load_writer
+        from gaitway.domains.texts.models import load_writer
 
         loaded = load_writer(str(run), device="cpu")
         self.model, self.conversation = loaded.model, Conversation(loaded.tokenizer)

@@ -32,7 +32,7 @@ PRESETS = {"velocity-flat-anymal-c": "sprint", "velocity-flat-anymal-c-blind": "
 
 
 def main() -> None:
-    from gaitway.provenance import machine
+    from gaitway.runs.folder.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=TARGETS, help="default: both in turn")
@@ -92,8 +92,8 @@ def one_seed(task: str, preset: str, seed: int, folder: Path, steps: int | None,
 
 
 def examine(folder: Path, commands: int) -> dict[str, Score]:
-    from gaitway.runs import RunFolder
-    from gaitway.train import load_actor
+    from gaitway.runs.folder import RunFolder
+    from gaitway.training.loop import load_actor
 
     config, actor, _ = load_actor(RunFolder.open(folder))
     results = scores(config.task, actor, config.physics, FIRST_SEED + config.seed, commands)

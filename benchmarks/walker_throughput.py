@@ -22,8 +22,9 @@ WARM_UP = 3  # iterations
 
 
 def main() -> None:
-    from gaitway.config import resolve
-    from gaitway.provenance import machine
+    from gaitway.runs.folder.provenance import machine
+
+    from gaitway.config.train_config import resolve
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="velocity-flat-anymal-c-blind")
@@ -43,7 +44,7 @@ def main() -> None:
 
 
 def train(config: Any, seconds: float) -> None:
-    from gaitway.train import build_trainer
+    from gaitway.training.loop import build_trainer
 
     trainer = build_trainer(config)
     for _ in range(WARM_UP):

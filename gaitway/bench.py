@@ -20,9 +20,9 @@ from gaitway_files.reading import FileError
 from gaitway_files.writing import open_to_append
 
 from .errors import RunError
-from .interrupt import StopRequest, stop_requests
-from .rows import parse_rows
-from .runs import RECORD, family
+from .runs.folder import RECORD, family
+from .runs.rows import parse_rows
+from .training.interrupt import StopRequest, stop_requests
 
 ATTEMPTS = 3
 """How often a run whose process was killed is continued before it counts as failed."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from .catalogue import CORE, entry_with, install_line
-from .files import DISK_ERRORS, disk_error
+from .runs.files import DISK_ERRORS, disk_error
 
 NOT_DONE, WRONG_INPUT, BUG = 1, 2, 70
 _RAISE = opcode.opmap["RAISE_VARARGS"]

@@ -60,8 +60,8 @@ def _names(text: str, what: str) -> list[str]:
 
 def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
     """Refuse the whole matrix if one combination cannot run, before any time is spent on the others."""
-    from ..config import resolve
-    from ..train import rehearse
+    from ..config.train_config import resolve
+    from ..training.loop import rehearse
 
     objections = []
     for task in tasks:

@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("chat", WORLDS["language"])
-    from ..language.talk import Talk
+    from ..domains.texts.talk import Talk
 
     talk = Talk(
         args.source,

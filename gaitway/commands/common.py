@@ -114,7 +114,7 @@ def is_bundle(path: Path) -> bool:
 
 def run_or_bundle(path: Path) -> str:
     """ "run" or "bundle", whichever ``path`` is."""
-    from ..runs import is_run
+    from ..runs.folder import is_run
 
     if is_run(path):
         return "run"
@@ -146,8 +146,8 @@ def export_run(
     from gaitway_onboard.estimation.estimators import USUAL
     from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle
 
-    from ..runs import RunFolder
-    from ..train import load_actor
+    from ..runs.folder import RunFolder
+    from ..training.loop import load_actor
 
     if form == "leapp":
         from gaitway_sim2real.leapp.write import export_leapp
@@ -186,7 +186,7 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
     from gaitway_files.reading import read_bytes
     from gaitway_onboard.bundle.contract import Contract
 
-    from ..runs import RunFolder
+    from ..runs.folder import RunFolder
 
     bundle = path / "bundle"
     checkpoints = RunFolder.open(path).checkpoints()

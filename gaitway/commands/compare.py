@@ -130,7 +130,7 @@ def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) 
     from ..compare.figures import draw
     from ..compare.page import render_page
     from ..compare.text import comma_separated, markdown
-    from ..files import make_folder, write_atomically, write_text_atomically
+    from ..runs.files import make_folder, write_atomically, write_text_atomically
 
     for folder in filter(None, (args.out, args.html and args.html.absolute().parent)):
         make_folder(folder)

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.diagnose import diagnose_bundle
     from gaitway_tasks.recording import Recording
 
-    from ..files import make_folder, write_text_atomically
+    from ..runs.files import make_folder, write_text_atomically
 
     Recording.load(args.recording)
     bundle = common.bundle_of(args.source)

@@ -12,8 +12,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__, provenance
+from .. import __version__
 from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
+from ..runs import provenance
 from ..tables import make_table, show_table
 from . import common
 

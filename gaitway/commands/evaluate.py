@@ -10,7 +10,7 @@ from ..catalogue import VLLM, WORLDS
 from . import common
 
 if TYPE_CHECKING:
-    from ..language.evaluate import Evaluation
+    from ..domains.texts.evaluate import Evaluation
 
 DESCRIPTION = """\
 Answer the held-out problems of a language task: the likeliest answer to each and, with --samples, several drawn as in
@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
-    from ..language.exam import examine_judge, hold_exam, is_reward_model
+    from ..domains.texts.exam import examine_judge, hold_exam, is_reward_model
 
     if is_reward_model(args.source):
         found = examine_judge(args.source, task=args.task, settings=args.settings, problems=args.problems)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _print(evaluation: Evaluation) -> None:
     from rich.table import Table
 
-    from ..language.pages import shown
+    from ..domains.texts.pages import shown
     from ..terminal import console
 
     table = Table(title_justify="left", header_style="bold")

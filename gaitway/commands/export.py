@@ -74,7 +74,7 @@ def _estimate(text: str) -> tuple[str, str | None]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..runs import RunFolder
+    from ..runs.folder import RunFolder
 
     writes = RunFolder.open(args.source).record["world"] == "language"
     form = args.format or ("huggingface" if writes else "bundle")
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
     common.require(f"export --format {form}", FORMATS[form])
     if writes:
-        from ..language.models import export_run
+        from ..domains.texts.models import export_run
 
         export_run(args.source, args.out)
     elif form == "rsl-rl":
@@ -102,9 +102,9 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
     from gaitway_agents.presets import PPOConfig
     from gaitway_agents.rsl_rl_config import RslRlConfig
 
-    from ..files import make_folder, write_tensors_atomically
-    from ..runs import RunFolder, read_checkpoint
-    from ..train import load_trainer
+    from ..runs.files import make_folder, write_tensors_atomically
+    from ..runs.folder import RunFolder, read_checkpoint
+    from ..training.loop import load_trainer
 
     config, trainer, path = load_trainer(RunFolder.open(run))
     trainer.envs[0].close()

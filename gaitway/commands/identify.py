@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.identify.report import render_page
     from gaitway_tasks.robots.parameters_file import save_parameters
 
-    from ..files import make_folder, write_text_atomically
+    from ..runs.files import make_folder, write_text_atomically
 
     robot = _robot(args.robot)
     page = args.report or args.out.with_suffix(".html")

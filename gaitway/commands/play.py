@@ -11,7 +11,7 @@ from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:
-    from ..walkers import Walker
+    from ..view.walkers import Walker
 
 DESCRIPTION = """\
 Watch a policy and steer it from a web browser: sliders for the command, a push, a restart.
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.video is not None:
         return _film(_walker(args, kind), args.video, args.seconds or 20.0)
 
-    from ..viewer import check_port, view
+    from ..view.scene import check_port, view
 
     check_port(args.host, args.port)
     view(_walker(args, kind), args.host, args.port, args.seconds)
@@ -91,9 +91,9 @@ def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
         raise UserError("--model is for bundles; leave it out")
     from gaitway_isaaclab.viewer import Viewer
 
-    from ..files import make_folder
-    from ..isaac_player import play
-    from ..runs import RunFolder
+    from ..runs.files import make_folder
+    from ..runs.folder import RunFolder
+    from ..view.isaac_player import play
 
     live = args.viz is not None or args.livestream is not None
     seconds = args.seconds or (None if live and args.video is None else 20.0)
@@ -106,7 +106,7 @@ def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
 
 
 def _is_game(run: Path) -> bool:
-    from ..runs import RunFolder
+    from ..runs.folder import RunFolder
 
     world = RunFolder.open(run).record["world"]
     if world == "language":
@@ -117,7 +117,7 @@ def _is_game(run: Path) -> bool:
 def _film_game(args: argparse.Namespace) -> int:
     from gaitway_sim2real.lockstep.film import check_video_path
 
-    from ..game_film import film_game
+    from ..view.film import film_game
 
     if args.video is None:
         raise UserError(
@@ -130,7 +130,7 @@ def _film_game(args: argparse.Namespace) -> int:
 
 
 def _walker(args: argparse.Namespace, kind: str) -> Walker:
-    from ..walkers import TwinWalker, WorldWalker
+    from ..view.walkers import TwinWalker, WorldWalker
 
     return TwinWalker(args.source, args.model) if kind == "bundle" else WorldWalker(args.source)
 
@@ -140,8 +140,8 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
     from gaitway_onboard.control.commands import follow, tour
     from gaitway_sim2real.lockstep.film import check_video_path, film
 
-    from ..files import make_folder
-    from ..progress import Counter
+    from ..runs.files import make_folder
+    from ..training.progress import Counter
 
     check_video_path(out)
     make_folder(out.absolute().parent)

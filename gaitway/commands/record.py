@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     kind = common.run_or_bundle(args.source)
     if args.out.suffix != ".npz":
         raise UserError(f"--out {args.out}: a recording is an .npz file")
-    from ..files import make_folder
+    from ..runs.files import make_folder
 
     make_folder(args.out.absolute().parent)
     common.require("recording", TWIN if kind == "bundle" else WORLDS["mujoco"])
@@ -64,8 +64,8 @@ def _run(args: argparse.Namespace) -> Recording:
     import torch
     from gaitway_mujoco.recorder import RolloutRecorder
 
-    from ..runs import RunFolder
-    from ..train import load_actor
+    from ..runs.folder import RunFolder
+    from ..training.loop import load_actor
 
     folder = RunFolder.open(args.source)
     if (world := folder.record["world"]) != "mujoco":

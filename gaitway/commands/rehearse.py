@@ -77,7 +77,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..interrupt import ended_in_order
+    from ..training.interrupt import ended_in_order
 
     with ended_in_order():  # workers, the twin and a deployment are ended too
         return _run(args)
@@ -91,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
     from gaitway_onboard.transports.open import hardware_of
     from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle, save, write_report
 
-    from ..files import make_folder
+    from ..runs.files import make_folder
 
     settings = Settings(
         minutes=args.minutes, loss=args.loss, jitter=args.jitter, seed=args.seed, quick=args.quick, jobs=args.jobs

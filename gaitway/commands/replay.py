@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_onboard.flight.reading import read_flight, recover
     from gaitway_sim2real.replay.summary import summarise, text
 
-    from ..files import make_folder, write_text_atomically
-    from ..progress import Counter
+    from ..runs.files import make_folder, write_text_atomically
+    from ..training.progress import Counter
 
     flight = read_flight(args.flight)
     summary = summarise(flight)
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         write_text_atomically(page, render_page(flight, summary, motion, comparison, beside))
         print(f"report: {page}")
     if args.viewer and motion is not None:
-        from ..flight_viewer import show_flight
+        from ..view.flight import show_flight
 
         show_flight(flight, motion, args.host, args.port, args.seconds)
     return 0 if comparison is None or comparison.ok else 1
@@ -117,6 +117,6 @@ def _check(args: argparse.Namespace) -> None:
     if args.seconds is not None and not args.viewer:
         raise UserError(f"--seconds {args.seconds}: a length goes with --viewer")
     if args.viewer:
-        from ..viewer import check_port
+        from ..view.scene import check_port
 
         check_port(args.host, args.port)

@@ -31,8 +31,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("report", COMPARE)
-    from ..files import make_folder, write_text_atomically
-    from ..language.report import read_story, render_report
+    from ..domains.texts.report import read_story, render_report
+    from ..runs.files import make_folder, write_text_atomically
 
     story = read_story(args.runs)
     make_folder(args.html.absolute().parent)

@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_onboard.control.commands import parse_script
     from gaitway_sim2real.lockstep.run import run_bundle
 
-    from ..files import make_folder
-    from ..progress import Counter
+    from ..runs.files import make_folder
+    from ..training.progress import Counter
 
     if args.log is not None:
         common.require("recording a flight", FLIGHT)

@@ -15,9 +15,9 @@ from ..errors import RunError, UserError
 from . import common
 
 if TYPE_CHECKING:
-    from ..config import TrainConfig
-    from ..language.settings import Choices
-    from ..runs import RunFolder
+    from ..config.train_config import TrainConfig
+    from ..domains.texts.settings import Choices
+    from ..runs.folder import RunFolder
 
 RESUMABLE = (
     "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
@@ -114,7 +114,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from .. import processes
+    from ..training import processes
 
     processes.check(args.distributed)
     if args.distributed and args.world == "isaaclab":  # before the processes know each other
@@ -147,10 +147,11 @@ def _run_one(args: argparse.Namespace) -> int:
     agent = args.agent or "ppo"
     common.require(f"training with {agent}", WORLDS["isaaclab"] if isaaclab else AGENTS[agent])
 
-    from .. import processes, runs
-    from ..config import resolve
-    from ..train import rehearse
-    from ..worlds import find_task, usual_agent, world_of
+    from ..config.train_config import resolve
+    from ..domains.worlds import find_task, usual_agent, world_of
+    from ..runs import folder as runs
+    from ..training import processes
+    from ..training.loop import rehearse
 
     task = find_task(args.task, args.preset)
     agent = args.agent or usual_agent(task)
@@ -189,7 +190,7 @@ def _run_one(args: argparse.Namespace) -> int:
 
 
 def _choices(args: argparse.Namespace) -> Choices:
-    from ..language.settings import Choices
+    from ..domains.texts.settings import Choices
 
     return Choices(
         model=args.model, rollout=args.rollout, server=args.server, lora=args.lora, reward_model=args.reward_model
@@ -225,7 +226,7 @@ def _prepare_simulator(config: TrainConfig) -> None:
 
 def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
-    from ..train import train, train_along
+    from ..training.loop import train, train_along
 
     if folder is not None and _keeps_records():
         return train(config, folder, quiet=quiet)
@@ -233,7 +234,7 @@ def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False
 
 
 def _resume(args: argparse.Namespace, path: Path) -> int:
-    from ..runs import RunFolder
+    from ..runs.folder import RunFolder
 
     if not _keeps_records():
         return _continue(args, path, RunFolder.open(path))
@@ -245,9 +246,9 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
 
 
 def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
-    from ..config import difference, merge, trust_settings
-    from ..files import refuse_links
-    from ..worlds import as_begun, find_task
+    from ..config.train_config import difference, merge, trust_settings
+    from ..domains.worlds import as_begun, find_task
+    from ..runs.files import refuse_links
 
     refuse_links(*path.iterdir())
     trust_settings(args.settings)
@@ -299,7 +300,7 @@ def _check_parameters(args: argparse.Namespace, stored: TrainConfig, path: Path)
     """A run goes on with the robot that it began with."""
     if args.parameters is None:
         return
-    from ..config import resolve
+    from ..config.train_config import resolve
 
     given = resolve(args.task, agent=args.agent, preset=args.preset, parameters=args.parameters, world=args.world)
     if given.robot_task.robot.parameters != stored.robot_task.robot.parameters:

@@ -68,13 +68,13 @@ def run(args: argparse.Namespace) -> int:
     faults = [_fault(text) for text in args.fault]
     if args.viewer:
         common.require("the viewer", PLAY)
-        from ..viewer import check_port
+        from ..view.scene import check_port
 
         check_port(args.host, args.port)
     from gaitway_onboard.wire.dds import DdsBus
     from gaitway_sim2real.digital_twin.serve import serve
 
-    from ..interrupt import stop_requests
+    from ..training.interrupt import stop_requests
 
     with stop_requests() as stop:
         bus = DdsBus(args.interface, args.domain)
@@ -156,7 +156,7 @@ def _viewer(args: argparse.Namespace, twin: Twin) -> Any:
 
     if not args.viewer:
         return contextlib.nullcontext(lambda: None)
-    from ..twin_viewer import watching
+    from ..view.twin import watching
 
     return watching(twin, args.robot, args.host, args.port)
 

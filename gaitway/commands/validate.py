@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     bundle = common.bundle_of(args.source, args.robot)
     from gaitway_sim2real.validate import validate_bundle
 
-    from ..files import make_folder, refuse_links
-    from ..progress import Counter
+    from ..runs.files import make_folder, refuse_links
+    from ..training.progress import Counter
 
     report = args.report or bundle.resolve().parent / "validation"
     if args.report is None:

@@ -11,7 +11,7 @@ from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.yaml_files import parse_yaml, read_yaml
 
 from ..errors import RunError, UserError, nearest
-from ..runs import RECORD, RunFolder, is_run
+from ..runs.folder import RECORD, RunFolder, is_run
 from .series import ROBOT_RETURN, Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
 CONFIG = "config.yaml"

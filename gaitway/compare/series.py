@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import RunError
-from ..rows import parse_rows
-from ..runs import EPISODES, EVALUATIONS, METRICS
+from ..runs.folder import EPISODES, EVALUATIONS, METRICS
+from ..runs.rows import parse_rows
 from .statistics import Array
 
 LAST_EPISODES = 100

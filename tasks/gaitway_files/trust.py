@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.language.rewards")
+OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
 """Where the functions of ours are that a configuration may name."""
 ARGUMENTS = ({"world"}, {"prompts", "completions"})
 """What terms of robots and rewards of texts are called with."""

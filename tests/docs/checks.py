@@ -16,9 +16,9 @@ from gaitway_tasks.registry import task_names
 
 from gaitway import cli
 from gaitway.commands.train import _choices, _physics
-from gaitway.config import resolve
+from gaitway.config.train_config import resolve
+from gaitway.domains.worlds import find_task, usual_agent, world_of
 from gaitway.errors import UserError
-from gaitway.worlds import find_task, usual_agent, world_of
 
 from .pages import ROOT, Command
 

@@ -51,8 +51,8 @@ def comparable() -> dict[str, Any]:
 
 def policy() -> dict[str, Any]:
     """A trained task and its actor."""
-    from gaitway.runs import RunFolder
-    from gaitway.train import load_actor
+    from gaitway.runs.folder import RunFolder
+    from gaitway.training.loop import load_actor
 
     config, actor, _ = load_actor(RunFolder.open(Path("runs/walk")))
     return {"task": config.robot_task, "actor": actor, "digest": "0" * 64}

@@ -12,7 +12,7 @@ from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
 from language_runs import MODEL, PROBLEMS
 
 from gaitway import cli
-from gaitway.config import TrainConfig
+from gaitway.config.train_config import TrainConfig
 
 from .checks import resolved
 from .pages import Command

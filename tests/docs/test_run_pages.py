@@ -20,7 +20,7 @@ from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
 
 from gaitway.cli import main
-from gaitway.progress import Counter
+from gaitway.training.progress import Counter
 
 from .names import names_of
 from .pages import PAGES, Command, Snippet, block_commands, blocks

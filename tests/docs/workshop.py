@@ -18,7 +18,7 @@ from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 from language_runs import RL, SFT
 from sim2real.isaaclab.run_folder import env_settings, write_run
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 

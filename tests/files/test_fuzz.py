@@ -37,11 +37,11 @@ from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from hypothesis import HealthCheck, Phase, given, settings
 from onboard.flight.flights import JOINTS, fly
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
-from gaitway.config import dump, load, resolve
+from gaitway.config.train_config import dump, load, resolve
 from gaitway.errors import UserError
-from gaitway.runs import RunFolder
+from gaitway.runs.folder import RunFolder
 
 from .mutations import damaged, inside_zip, steps
 

@@ -6,17 +6,17 @@ import json
 
 import numpy as np
 import pytest
+from gaitway.runs.folder.rows import read_rows
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
-from gaitway import runs
 from gaitway.cli import main
-from gaitway.config import dump, load, resolve
-from gaitway.presets import AGENT_DEFAULTS
-from gaitway.rows import read_rows
-from gaitway.runs import RunFolder
-from gaitway.train import load_trainer
-from gaitway.worlds import find_task
+from gaitway.config.train_config import dump, load, resolve
+from gaitway.domains.presets import AGENT_DEFAULTS
+from gaitway.domains.worlds import find_task
+from gaitway.runs.folder import RunFolder
+from gaitway.runs.folder import folder as runs
+from gaitway.training.loop import load_trainer
 
 SMALL = ["evaluation_episodes=3", "checkpoint_interval=1000"]
 ON_POLICY = ["num_envs=2", "agent.num_steps=16", "total_steps=64"]

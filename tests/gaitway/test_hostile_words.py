@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from gaitway.config.train_config.tree import to_tree
 from gaitway_language.engines.vllm_server import VLLMServerEngine
 from gaitway_onboard.control.console import Console
 from gaitway_tasks.language.remote import load_reward
 
-from gaitway import cli, memory
-from gaitway.config import config_from_tree, resolve
+from gaitway import cli
+from gaitway.config.train_config import config_from_tree, resolve
 from gaitway.errors import ConfigError
 from gaitway.outcome import BUG, NOT_DONE, WRONG_INPUT, outcome
-from gaitway.runs import RUN_FORMAT
+from gaitway.runs.folder import RUN_FORMAT
 from gaitway.terminal import console, guarded, overwrite
-from gaitway.tree import to_tree
+from gaitway.training import memory
 
 pytestmark = pytest.mark.hostile("command line")
 

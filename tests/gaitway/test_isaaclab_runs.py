@@ -16,16 +16,16 @@ from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
 
-from gaitway import config as configuration
 from gaitway.cli import main
 from gaitway.commands.common import export_run
-from gaitway.config import TrainConfig, resolve
+from gaitway.config.train_config import TrainConfig, resolve
+from gaitway.config.train_config import train_config as configuration
+from gaitway.domains.worlds import in_mujoco
 from gaitway.errors import ConfigError
-from gaitway.isaac_player import follow
-from gaitway.runs import RunFolder
-from gaitway.train import build_trainer, load_actor, tensor_cores
-from gaitway.walkers import WorldWalker
-from gaitway.worlds import in_mujoco
+from gaitway.runs.folder import RunFolder
+from gaitway.training.loop import build_trainer, load_actor, tensor_cores
+from gaitway.view.isaac_player import follow
+from gaitway.view.walkers import WorldWalker
 
 FLAT, BLIND, ROUGH = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"
 
@@ -277,7 +277,7 @@ def test_walking_is_measured_robot_by_robot(monkeypatch):
     off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
     robots = torch.arange(1.0, 4.0)
     monkeypatch.setattr(
-        "gaitway.isaac_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
+        "gaitway.view.isaac_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
     )
     walk = follow(trainer, env, range(5))
     assert walk.steps.tolist() == [4, 4, 4] and walk.falls.tolist() == [0, 0, 0]

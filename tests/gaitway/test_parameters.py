@@ -15,7 +15,7 @@ from gaitway_tasks.robots.parameters_file import save_parameters
 
 from gaitway.cli import main
 from gaitway.commands.common import export_run
-from gaitway.runs import RunFolder
+from gaitway.runs.folder import RunFolder
 
 TASK = "velocity-flat-go2-blind"
 SMALL = ["num_envs=8", "agent.num_steps=8", "total_steps=128", "num_threads=1", "agent.optimizer.minibatches=2"]

@@ -11,11 +11,11 @@ import pytest
 from gaitway_sim2real.lockstep.film import film
 from gaitway_sim2real.lockstep.run import MujocoTwin
 from gaitway_sim2real.validate.video import RenderingError
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
-from gaitway import progress
-from gaitway.config import TrainConfig, resolve
-from gaitway.progress import Counter, Lines, Live, Summary
+from gaitway.config.train_config import TrainConfig, resolve
+from gaitway.training import progress
+from gaitway.training.progress import Counter, Lines, Live, Summary
 
 
 @pytest.fixture(scope="module")

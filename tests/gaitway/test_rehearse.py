@@ -6,7 +6,7 @@ import pytest
 from gaitway_onboard.control.controller import Mode
 from gaitway_sim2real.rehearse import suite
 from gaitway_tasks.robots import GO2
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 

@@ -16,7 +16,7 @@ from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 from sim2real.replay.leaning import lean_bundle, record
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 
@@ -151,7 +151,7 @@ def test_the_player_goes_through_the_flight_and_around(flown):
     from gaitway_sim2real.replay.compare import look
     from gaitway_sim2real.replay.summary import spans
 
-    from gaitway.flight_viewer import Player
+    from gaitway.view.flight import Player
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

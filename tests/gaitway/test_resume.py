@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from bit_by_bit import differences
+from gaitway.runs.folder.rows import read_rows
 
-from gaitway import train as training
-from gaitway.config import TrainConfig, resolve
+from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.errors import RunError
-from gaitway.progress import Progress
-from gaitway.rows import read_rows
-from gaitway.runs import RunFolder, read_checkpoint
+from gaitway.runs.folder import RunFolder, read_checkpoint
+from gaitway.training import loop as training
+from gaitway.training.progress import Progress
 
 SMALL = [
     "num_envs=16",

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from gaitway.runs.folder.lock import RunLock
+from gaitway.runs.folder.rows import RunWarning, parse_rows, read_rows
 
-from gaitway import run_lock, runs
-from gaitway import train as training
 from gaitway.cli import main
 from gaitway.errors import RunError
-from gaitway.rows import RunWarning, parse_rows, read_rows
-from gaitway.run_lock import RunLock
-from gaitway.runs import RunFolder, read_checkpoint
+from gaitway.runs.folder import RunFolder, read_checkpoint
+from gaitway.runs.folder import folder as runs
+from gaitway.runs.folder import lock as run_lock
+from gaitway.training import loop as training
 
 pytestmark = pytest.mark.hostile("durability")
 
@@ -54,7 +55,7 @@ def iterations(run: Path) -> list[int]:
 HOLD = """
 import sys, time
 from pathlib import Path
-from gaitway.run_lock import RunLock
+from gaitway.runs.lock import RunLock
 with RunLock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

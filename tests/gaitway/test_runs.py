@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from gaitway.runs.folder.rows import read_rows
 from gaitway_files import writing
 
-from gaitway import files, runs
-from gaitway import train as training
-from gaitway.config import TrainConfig, merge, resolve
+from gaitway.config.train_config import TrainConfig, merge, resolve
 from gaitway.errors import ConfigError, RunError
-from gaitway.interrupt import stop_requests
-from gaitway.progress import Lines, Progress
-from gaitway.rows import read_rows
-from gaitway.runs import RunFolder
+from gaitway.runs.folder import RunFolder, files
+from gaitway.runs.folder import folder as runs
+from gaitway.training import loop as training
+from gaitway.training.interrupt import stop_requests
+from gaitway.training.progress import Lines, Progress
 
 
 @pytest.fixture(scope="module")

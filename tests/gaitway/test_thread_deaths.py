@@ -8,14 +8,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from gaitway.runs.folder.rows import read_rows
 from gaitway_agents.collector import Collector
 from gaitway_agents.core.optimizer import PolicyOptimizer
 from gaitway_agents.core.threads import ThreadDied, result_of
 
 from gaitway.cli import main
-from gaitway.config import resolve
-from gaitway.rows import read_rows
-from gaitway.worlds import make_envs
+from gaitway.config.train_config import resolve
+from gaitway.domains.worlds import make_envs
 
 pytestmark = pytest.mark.hostile("durability")
 
@@ -99,7 +99,7 @@ def test_of_tensorboard(tmp_path, capsys, monkeypatch):
     """Its rows are a copy: the training goes on without it."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    from gaitway.train import Board
+    from gaitway.training.loop import Board
 
     monkeypatch.setattr(Board, "INTERVAL_S", 0.0)
     monkeypatch.setattr(RecordWriter, "write", dying(RecordWriter.write, 4, "Thread"))
@@ -115,7 +115,7 @@ def test_of_tensorboard(tmp_path, capsys, monkeypatch):
 
 
 def test_when_there_is_no_memory_to_say_so(tmp_path, capsys, monkeypatch):
-    from gaitway.runs import RunFolder
+    from gaitway.runs.folder import RunFolder
 
     update = RunFolder.update
 

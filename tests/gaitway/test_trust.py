@@ -14,10 +14,10 @@ from gaitway_files.trust import TrustError, trust
 from gaitway import bench
 from gaitway.cli import main
 from gaitway.commands import list_
-from gaitway.config import dump, load, merge, resolve
+from gaitway.config.train_config import dump, load, merge, resolve
+from gaitway.domains.worlds import find_task
 from gaitway.errors import ConfigError
-from gaitway.runs import RunFolder
-from gaitway.worlds import find_task
+from gaitway.runs.folder import RunFolder
 
 pytestmark = pytest.mark.hostile("untrusted files")
 MODULE = """
@@ -132,7 +132,7 @@ def test_a_module_inside_a_run_or_bundle_is_never_imported(where, run, mark, tmp
         "builtins:exec",
         "os:system",
         "subprocess:call",
-        "gaitway.runs:read_checkpoint",
+        "gaitway.runs.folder:read_checkpoint",
         "gaitway_evil:f",
         "gaitway_tasks.language.remote:load_reward",
         "gaitway_tasks.mdp.rewards:torch",

@@ -6,7 +6,7 @@ import pytest
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.twin import open_twin
 
-from gaitway.twin_viewer import _Panel, watching
+from gaitway.view.twin import _Panel, watching
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gaitway.config import resolve
-from gaitway.walkers import _quiet_env
+from gaitway.config.train_config import resolve
+from gaitway.view.walkers import _quiet_env
 
 
 @pytest.mark.parametrize("preset", [None, "cpu", "sprint"])

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from gaitway import provenance
 from gaitway.cli import main
-from gaitway.runs import RUN_FORMAT, RunFolder
+from gaitway.runs.folder import RUN_FORMAT, RunFolder, provenance
 
 STEPS = 10_000
 EPISODE = 20  # steps

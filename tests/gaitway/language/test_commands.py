@@ -7,13 +7,13 @@ import sys
 
 import pytest
 import torch
+from gaitway.runs.folder.rows import read_rows
 from html_page import Page
 from language_runs import FLOAT, MODEL, PROBLEMS, RL, SFT, ours, train
 
-from gaitway.config import load
-from gaitway.language.evaluate import Evaluation
-from gaitway.rows import read_rows
-from gaitway.runs import RunFolder
+from gaitway.config.train_config import load
+from gaitway.domains.texts.evaluate import Evaluation
+from gaitway.runs.folder import RunFolder
 
 PAIRS = [
     {"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in ("one", "two", "three", "four")
@@ -66,7 +66,7 @@ def test_evaluations_are_recorded_with_pages_to_read(grpo):
 
 
 def test_grpo_begins_with_what_sft_made(sft, grpo):
-    from gaitway.language.models import language_run, load_run, open_start
+    from gaitway.domains.texts.models import language_run, load_run, open_start
 
     made = load_run(language_run(sft)).model.state_dict()
     begun = open_start(load(grpo / "config.yaml"), RunFolder.open(grpo))[0].state_dict()
@@ -107,9 +107,9 @@ def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("setting", "learnt"), [([], 4), (["agent.last_answer_only=true"], 2)])
 def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting, learnt, tmp_path):
-    from gaitway.config import resolve
-    from gaitway.language.build import build_studio
-    from gaitway.language.settings import Choices
+    from gaitway.config.train_config import resolve
+    from gaitway.domains.texts.build import build_studio
+    from gaitway.domains.texts.settings import Choices
 
     turns = [{"role": role, "content": "one"} for role in ("user", "assistant") * 2]
     file = tmp_path / "turns.jsonl"
@@ -127,10 +127,10 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
     from gaitway_language.tokenizer import build_tokenizer
     from transformers import GenerationConfig
 
-    from gaitway.language.build import text_world
-    from gaitway.language.data import converse
-    from gaitway.language.exam import exam_config
-    from gaitway.language.talk import Talk
+    from gaitway.domains.texts.build import text_world
+    from gaitway.domains.texts.data import converse
+    from gaitway.domains.texts.exam import exam_config
+    from gaitway.domains.texts.talk import Talk
 
     tokenizer = build_tokenizer(["how many cups ? one two three four five"])
     sizes = TinyModel(hidden_size=16, heads=2, layers=1, intermediate_size=16)
@@ -154,7 +154,7 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
 def test_export_is_a_plain_folder(grpo, tmp_path, capsys):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from gaitway.language.models import language_run, load_run
+    from gaitway.domains.texts.models import language_run, load_run
 
     folder = tmp_path / "model"
     assert ours(["export", grpo, "--out", folder], capsys)[0] == 0

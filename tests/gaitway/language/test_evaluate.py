@@ -9,7 +9,7 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.tasks import get_language_task
 
-from gaitway.language.evaluate import _vote, examine
+from gaitway.domains.texts.evaluate import _vote, examine
 
 CALL, SHRUG = "call 3", "no answer"
 

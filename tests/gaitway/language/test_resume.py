@@ -8,12 +8,12 @@ import time
 
 import pytest
 from bit_by_bit import differences
+from gaitway.runs.folder.rows import read_rows
 from language_runs import MODEL, RL, SFT, ours, train
 
-from gaitway import train as training
-from gaitway.progress import Progress
-from gaitway.rows import read_rows
-from gaitway.runs import RunFolder
+from gaitway.runs.folder import RunFolder
+from gaitway.training import loop as training
+from gaitway.training.progress import Progress
 
 
 class KillAfter(Progress):

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from gaitway.config.train_config.tree import to_tree
 
-from gaitway.config import resolve
+from gaitway.config.train_config import resolve
+from gaitway.domains.texts.rehearse import _computing
+from gaitway.domains.texts.settings import TEXT_AGENTS, Choices
 from gaitway.errors import ConfigError
-from gaitway.language.rehearse import _computing
-from gaitway.language.settings import TEXT_AGENTS, Choices
-from gaitway.tree import to_tree
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaitway.language.statistics import bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
+from gaitway.domains.texts.statistics import bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 8])

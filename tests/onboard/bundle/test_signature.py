@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from .test_preflight import HARDWARE, approve
+from ..safety.test_preflight import HARDWARE, approve
 
 SEED = bytes(range(32))
 PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4 someone@desk\n"

@@ -17,7 +17,7 @@ from gaitway_onboard.estimation.legs import read_legs
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.lockstep.run import MujocoTwin
 from gaitway_tasks.robots import ANYMAL_C
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 DT = 0.002
 

@@ -15,8 +15,8 @@ from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Health, Signals
 from mcap.reader import make_reader
+from stand_bundle import make_stand_bundle
 
-from ..stand_bundle import make_stand_bundle
 from .flights import JOINTS, fly, states
 
 META = {"robot": "unitree_go2", "hardware": "unitree-go2"}

@@ -8,8 +8,8 @@ from gaitway_onboard.transports.ros2 import Ros2Robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.twin import Twin
 from gaitway_tasks.robots import ANYMAL_C
+from stand_bundle import make_stand_bundle
 
-from ..stand_bundle import make_stand_bundle
 from .ros2_by_hand import anymal
 
 

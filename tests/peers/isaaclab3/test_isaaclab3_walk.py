@@ -56,7 +56,7 @@ def actor_of(run, config, observations):
 
 @pytest.mark.skipif(RUN is None, reason="GAITWAY_RUN names no run folder of velocity-flat-anymal-c")
 def test_it_stands_and_walks(lab, make, physics, capsys):
-    from gaitway.runs import RunFolder
+    from gaitway.runs.folder import RunFolder
 
     count = NUM_ENVS[physics]
     run = RunFolder.open(Path(RUN))

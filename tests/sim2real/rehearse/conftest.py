@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from gaitway_tasks.robots import GO2
-
-from ..stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 
 @pytest.fixture(scope="session")

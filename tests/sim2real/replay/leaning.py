@@ -21,8 +21,7 @@ from gaitway_sim2real.digital_twin.twin import Twin
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from onnx import helper, numpy_helper
-
-from ..stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 FAST = ControllerConfig(ramp=0.5, hold=0.2, fade=0.1, settle=0.2, lower=0.3, damp=0.1)
 

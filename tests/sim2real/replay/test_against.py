@@ -16,8 +16,8 @@ from gaitway_sim2real.replay.policy_check import PolicyCheck, rerun
 from gaitway_sim2real.replay.summary import ReplayError
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from stand_bundle import make_stand_bundle
 
-from ..stand_bundle import make_stand_bundle
 from .leaning import lean_bundle, record
 
 WEAK = RobotParameters(

@@ -16,7 +16,7 @@ from gaitway_sim2real.validate.scenarios import SUITE, Scenario, command_grid, d
 from gaitway_sim2real.validate.simulate import DIVERGED, DelayLine, Recording, add_noise, apply_conditions, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from mujoco.batch import Batch
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
 

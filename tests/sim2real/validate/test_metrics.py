@@ -15,7 +15,7 @@ from gaitway_sim2real.validate.report import allowance_used
 from gaitway_sim2real.validate.scenarios import Limit, Scenario
 from gaitway_sim2real.validate.simulate import Recording
 from gaitway_sim2real.validate.verdict import Check, ScenarioResult, Verdict, VerdictError
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 
 def recording(steps: int = 4, robots: int = 2, joints: int = 12, feet: int = 2, **changes: object) -> Recording:

@@ -15,7 +15,7 @@ from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.scenarios import Scenario, draw
 from gaitway_sim2real.validate.simulate import Recording, simulate
 from gaitway_tasks.robots.mjcf import ModelError
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 PUSHED = Scenario(name="p", title="", about="", limits=(), envs=4, seconds=4.0, push=0.3, friction=(0.5, 0.9))
 

@@ -14,7 +14,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import Verdict, validate_bundle
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario
 from gaitway_sim2real.validate.video import RenderingError, record_video
-from sim2real.stand_bundle import make_stand_bundle
+from stand_bundle import make_stand_bundle
 
 SHORT = tuple(replace(s, seconds=4.0 if s.push else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE)
 

@@ -1,0 +1,1 @@
+"""The settings of a run: one tree, merged from layers and checked as a whole."""

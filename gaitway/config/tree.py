@@ -1,0 +1,238 @@
+"""Frozen dataclasses to plain data and back: what is written to ``config.yaml`` reads back to an equal tree.
+
+Dataclasses become mappings, tuples become lists, functions become ``module:function``, and a robot's model file that
+ships with Gaitway becomes ``robot:<name>``, so that a run folder can move between machines. Where a field allows
+several dataclasses, ``kind`` names the one meant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gaitway_files.trust import function_named
+
+from ..errors import ConfigError, nearest
+
+KIND = "kind"
+_LARGEST = 3.4e38  # of 32 bits, in which simulators and learners compute
+_LARGEST_WHOLE = 2**63 - 1
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def to_tree(value: Any, hint: Any = Any) -> Any:
+    """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = typing.get_type_hints(type(value))
+        tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
+        return {KIND: type(value).__name__, **tree} if len(_dataclasses_of(hint)) > 1 else tree
+    if isinstance(value, Mapping):
+        args = typing.get_args(hint)
+        return {key: to_tree(item, args[1] if len(args) == 2 else Any) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_tree(item) for item in value]
+    if isinstance(value, Path):
+        return _path_to_text(value)
+    if callable(value):
+        return _function_to_text(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ConfigError(f"{value!r} cannot be written to a configuration file")
+
+
+def from_tree(hint: Any, data: Any, path: str = "") -> Any:
+    """The value of type ``hint`` that ``data`` describes; ``path`` is its dotted key, for messages."""
+    _check_number(data, path)
+    if hint is Any:
+        return _freeze(data, path)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _dataclass_from(hint, data, path)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _union_from(args, data, path)
+    if origin is tuple:
+        return _tuple_from(args, data, path)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        _expect(isinstance(data, Mapping), path, data, "a mapping")
+        return {str(key): from_tree(args[1], item, join(path, key)) for key, item in data.items()}
+    if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
+        return function_from(data, path)
+    if hint is Path:
+        return _path_from(data, path)
+    return _scalar_from(hint, data, path)
+
+
+def join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _dataclass_from(cls: type, data: Any, path: str) -> Any:
+    _expect(isinstance(data, Mapping), path, data, "a mapping")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for key in data:
+        if key not in fields and key != KIND:
+            raise unknown_key(join(path, key), [join(path, name) for name in fields])
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in data:
+            raise ConfigError(f"{join(path, name)} is missing: {path or 'the configuration'} needs it")
+    values = {key: from_tree(hints[key], item, join(path, key)) for key, item in data.items() if key in fields}
+    if "func" in values:
+        _check_params(values["func"], values.get("params", {}), path)
+    try:
+        return cls(**values)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}" if path else str(error)) from None
+
+
+def unknown_key(key: str, known: list[str]) -> ConfigError:
+    """The error for a key that does not exist, with the nearest that does: same leaf elsewhere, or near spelling."""
+    leaf = key.rpartition(".")[2]
+    same_leaf = [k for k in known if k.rpartition(".")[2] == leaf]
+    near = nearest(key, same_leaf) or (same_leaf[0] if same_leaf else None) or nearest(key, known)
+    return ConfigError(f"unknown key {key!r}" + (f": did you mean {near!r}?" if near else ""))
+
+
+def _union_from(args: tuple[Any, ...], data: Any, path: str) -> Any:
+    if data is None and type(None) in args:
+        return None
+    classes = _dataclasses_of(args)
+    if len(classes) > 1:
+        _expect(isinstance(data, Mapping), path, data, "a mapping")
+        by_name = {cls.__name__: cls for cls in classes}
+        kind = data.get(KIND)
+        if not isinstance(kind, str) or kind not in by_name:
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(by_name)}")
+        return _dataclass_from(by_name[kind], data, path)
+    rest = [arg for arg in args if arg is not type(None)]
+    kinds = {Mapping: Mapping, list: tuple, tuple: tuple}
+    wanted = next((kind for shape, kind in kinds.items() if isinstance(data, shape)), None)
+    same = [arg for arg in rest if wanted is not None and _origin_is(arg, wanted)]
+    return from_tree((same or rest)[0], data, path)
+
+
+def _origin_is(hint: Any, kind: type) -> bool:
+    origin = typing.get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, kind)
+
+
+def _dataclasses_of(hint: Any) -> list[type]:
+    args = hint if isinstance(hint, tuple) else typing.get_args(hint)
+    return [arg for arg in args if isinstance(arg, type) and dataclasses.is_dataclass(arg)]
+
+
+def _tuple_from(args: tuple[Any, ...], data: Any, path: str) -> tuple[Any, ...]:
+    _expect(isinstance(data, list | tuple), path, data, "a list such as [a, b]")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(from_tree(args[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    _expect(len(data) == len(args), path, data, f"a list of {len(args)} values")
+    return tuple(from_tree(arg, item, f"{path}[{i}]") for i, (arg, item) in enumerate(zip(args, data, strict=True)))
+
+
+def _scalar_from(hint: Any, data: Any, path: str) -> Any:
+    number = isinstance(data, int | float) and not isinstance(data, bool)
+    if hint is float and number:
+        return float(data)
+    if hint is int and number and float(data).is_integer():
+        return int(data)  # so that total_steps=2e6 is what it looks like
+    _expect(hint not in (int, float) and isinstance(data, hint), path, data, _WORDS.get(hint, str(hint)))
+    return data
+
+
+def _expect(ok: bool, path: str, data: Any, expected: str) -> None:
+    if not ok:
+        raise ConfigError(f"{path}={_short(data)}: expected {expected}")
+
+
+def _short(data: Any) -> str:
+    """As it was written; of an endless one, the beginning."""
+    long = isinstance(data, int) and abs(data) > _LARGEST_WHOLE  # Python writes out no more than 4,300 digits
+    text = hex(data) if long else repr(data)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+def _check_number(data: Any, path: str) -> None:
+    """What no simulator can compute with is refused before one tries; only a clip of a task may have no bound."""
+    if isinstance(data, int):
+        _expect(abs(data) <= _LARGEST_WHOLE, path, data, "a number that has room in 64 bits")
+    elif isinstance(data, float):
+        infinite = abs(data) == math.inf and path.startswith("task.") and ".clip" in path
+        _expect(infinite or abs(data) <= _LARGEST, path, data, "a finite number, at most 3.4e38")
+
+
+def _freeze(data: Any, path: str) -> Any:
+    _check_number(data, path)
+    if isinstance(data, Mapping):
+        return {key: _freeze(item, join(path, key)) for key, item in data.items()}
+    if isinstance(data, list | tuple):
+        return tuple(_freeze(item, f"{path}[{i}]") for i, item in enumerate(data))
+    return data
+
+
+# ---- functions and files ---------------------------------------------------------------------------------------------
+
+
+def _function_to_text(func: Callable[..., Any]) -> str:
+    name = getattr(func, "__qualname__", "")
+    if not name.isidentifier():
+        raise ConfigError(f"{func!r} cannot be written to a configuration file: use a plain function of a module")
+    return f"{func.__module__}:{name}"
+
+
+def function_from(data: Any, path: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names; ``path`` says where that was read, for messages."""
+    _expect(isinstance(data, str) and data.count(":") == 1, path, data, "a function, as module:function")
+    module, name = data.split(":")
+    try:
+        return function_named(data, path)
+    except ImportError as error:
+        raise ConfigError(f"{path}={data!r}: cannot import {module!r}: {error}") from None
+    except LookupError as error:
+        names = [n for n, f in vars(sys.modules[module]).items() if inspect.isfunction(f) and not n.startswith("_")]
+        near = nearest(name, names)
+        raise ConfigError(f"{path}={data!r}: {error.args[0]}" + (f"; did you mean {near!r}?" if near else "")) from None
+
+
+def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str) -> None:
+    """The keys of ``params`` must be arguments of the term, all of those without a default among them.
+
+    What a reward for texts is not given by ``params`` comes from the rows.
+    """
+    given = ("world", "env_ids", "prompts", "completions")
+    parameters = inspect.signature(func).parameters
+    accepted = {n: p for n, p in parameters.items() if n not in given and p.kind is not p.VAR_KEYWORD}
+    for key in params:
+        if key not in accepted:
+            raise unknown_key(join(path, f"params.{key}"), [join(path, f"params.{name}") for name in accepted])
+    for name, parameter in accepted.items():
+        if parameter.default is parameter.empty and name not in params and "completions" not in parameters:
+            raise ConfigError(f"{join(path, f'params.{name}')} is missing: {func.__name__} needs it")
+
+
+def _path_to_text(path: Path) -> str:
+    from gaitway_tasks.robots import ROBOTS
+
+    return next((f"robot:{name}" for name, robot in ROBOTS.items() if robot.mjcf == path), str(path))
+
+
+def _path_from(data: Any, path: str) -> Path:
+    from gaitway_tasks.registry import UnknownNameError
+    from gaitway_tasks.robots import ROBOTS
+
+    _expect(isinstance(data, str), path, data, "a file name, or robot:<name>")
+    if data.startswith("robot:"):
+        name = data.removeprefix("robot:")
+        if name not in ROBOTS:
+            raise UnknownNameError("robot", name, ROBOTS)
+        return ROBOTS[name].mjcf
+    return Path(data)

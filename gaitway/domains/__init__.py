@@ -1,0 +1,1 @@
+"""Kinds of tasks: robots, gyms, games and texts."""

@@ -1,0 +1,148 @@
+"""How Gymnasium's tasks and Atari games are trained unless told otherwise.
+
+The settings of each agent on each kind of task are in the agents' own packages, with their sources; here they meet the
+number of environments and of steps, and what few tasks need beyond their kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from gaitway_agents import presets as agents
+from gaitway_agents.core.optimizer import OptimizerConfig
+from gaitway_agents.core.trust_region import TrustRegionConfig
+from gaitway_agents.off_policy.config import DQNConfig, SACConfig
+from gaitway_agents.off_policy.presets import DQN_PRESETS, SAC_PRESETS
+from gaitway_agents.presets import PPOConfig
+from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
+from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
+from gaitway_ale import AtariTask
+from gaitway_gymnasium import GymTask
+
+from .agents import AgentConfig
+
+MUJOCO = (
+    "hopper", "half-cheetah", "walker2d", "ant", "humanoid", "humanoid-standup", "reacher", "swimmer", "pusher",
+    "inverted-pendulum", "inverted-double-pendulum",
+)  # fmt: skip
+STEPS = {
+    "cartpole": 100_000,
+    "acrobot": 1_000_000,
+    "mountain-car": 1_000_000,
+    "pendulum": 200_000,
+    "frozen-lake": 1_000_000,
+    "frozen-lake-8x8": 3_000_000,
+    "cliff-walking": 500_000,
+    "taxi": 1_000_000,
+}
+"""Environment steps of on-policy and tabular agents; a million for the others."""
+OFF_POLICY_STEPS = {
+    "cartpole": 50_000,
+    "acrobot": 100_000,
+    "lunar-lander": 100_000,
+    "mountain-car": 120_000,
+    "pendulum": 20_000,
+    "lunar-lander-continuous": 500_000,
+}
+"""Of agents with a replay buffer, as rl-baselines3-zoo has them."""
+
+
+def gym_settings(task: GymTask | AtariTask, agent: str, default: AgentConfig) -> dict[str, Any]:
+    """Fields of :class:`gaitway.config.train_config.TrainConfig` for ``agent``, whose own settings are ``default``."""
+    settings: dict[str, Any] = {
+        "num_envs": 8,
+        "total_steps": STEPS.get(task.name, 1_000_000),
+        "evaluation_episodes": 100,
+        "checkpoint_interval": 50,
+        "agent": default,
+        "num_threads": 1,
+    }
+    if isinstance(task, AtariTask):
+        settings |= {"total_steps": 10_000_000, "evaluation_episodes": 10, "num_threads": 0}
+    if isinstance(default, PPOConfig):
+        return settings | _on_policy(task, agent, default)
+    if isinstance(default, DQNConfig):
+        name = "atari" if isinstance(task, AtariTask) else task.name
+        preset = DQN_PRESETS.get(name, DQN_PRESETS["lunar-lander"])
+        return settings | {"agent": preset, "num_envs": 4} | _steps(task)
+    if isinstance(default, SACConfig):
+        if agent == "sac":
+            name = "mujoco" if task.name in MUJOCO else task.name
+            settings |= {"agent": SAC_PRESETS.get(name, SAC_PRESETS["mujoco"]), "num_envs": 1}
+        else:
+            settings |= {"num_envs": 128}
+        return settings | _steps(task)
+    if isinstance(default, ValueIterationConfig | PolicyIterationConfig):
+        # The undiscounted return is finite where every way ends; elsewhere it is discounted.
+        gamma = 1.0 if task.name in ("cliff-walking", "taxi") else 0.99
+        return settings | {"agent": replace(default, gamma=gamma), "num_envs": 1, "total_steps": 100_000}
+    if isinstance(default, QLearningConfig | SarsaConfig):
+        return settings | {"checkpoint_interval": 500}
+    return settings
+
+
+def _steps(task: GymTask | AtariTask) -> dict[str, Any]:
+    if isinstance(task, AtariTask):
+        return {}
+    return {"total_steps": OFF_POLICY_STEPS.get(task.name, 1_000_000)}
+
+
+def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dict[str, Any]:
+    """PPO has settings for each kind of task; its siblings take its networks and keep their own way of learning."""
+    if isinstance(task, AtariTask):
+        kind = agents.PPO_ATARI if task.observation == "image" else agents.PPO_CLASSIC
+    elif task.name in MUJOCO or task.env_id.endswith(("-v4", "-v5")):
+        kind = agents.PPO_MUJOCO
+    else:
+        kind = agents.PPO_CLASSIC
+    settings: dict[str, Any] = {"num_envs": 64 if kind is agents.PPO_MUJOCO else 8}
+    if agent == "ppo":
+        return settings | PPO_TASKS.get(task.name, {"agent": _quick(kind)})
+    model = replace(kind.model, unimix=default.model.unimix)
+    if agent == "ppo-dreamer":
+        return settings | {"agent": _with_tricks(PPO_TASKS.get(task.name, {"agent": kind})["agent"], default)}
+    if isinstance(default.optimizer, TrustRegionConfig):
+        # The trust region is the policy's: the critic must not move it.
+        model, settings = replace(model, share_encoder=False), {"num_envs": 16}
+    config = replace(default, model=model, scale_rewards=kind.scale_rewards, random_episode_start=False)
+    return settings | {"agent": config}
+
+
+def _with_tricks(config: PPOConfig, tricks: PPOConfig) -> PPOConfig:
+    """PPO as it is for a task, with DreamerV3's tricks in the place of normalisation and scaling."""
+    assert isinstance(config.optimizer, OptimizerConfig) and isinstance(tricks.optimizer, OptimizerConfig)
+    theirs = tricks.optimizer
+    return replace(
+        config,
+        scale_rewards=False,
+        model=replace(
+            config.model, normalize_observations=False, unimix=tricks.model.unimix, dreamer=tricks.model.dreamer
+        ),
+        optimizer=replace(config.optimizer, normalize_advantages=theirs.normalize_advantages, eps=theirs.eps),
+    )
+
+
+def _quick(config: PPOConfig) -> PPOConfig:
+    """With convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
+    optimizer = config.optimizer
+    if not (
+        config.model.share_encoder
+        and isinstance(optimizer, OptimizerConfig)
+        and agents.has_bfloat16(torch.device("cpu"))
+    ):
+        return config
+    return replace(config, optimizer=replace(optimizer, precision="bfloat16"))
+
+
+PPO_TASKS: dict[str, dict[str, Any]] = {
+    "cartpole": {"agent": agents.PPO_CARTPOLE},
+    "half-cheetah": {"agent": agents.PPO_CHEETAH},
+    "ant": {"agent": agents.PPO_CHEETAH},
+    "reacher": {"agent": agents.PPO_MUJOCO_QUICK},
+    "pusher": {"agent": agents.PPO_MUJOCO_QUICK},
+    "inverted-double-pendulum": {"agent": agents.PPO_MUJOCO_QUICK},
+    "swimmer": {"agent": replace(agents.PPO_MUJOCO_QUICK, gamma=0.9999)},
+}
+"""Settings of PPO for tasks whose kind's would not do."""

@@ -1,0 +1,185 @@
+"""What a language training consists of: model, tokeniser, engine, world and trainer, made from a configuration."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gaitway_agents.language.asynchronous import AsynchronousWorld
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.preference import PreferenceConfig
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.language.sft import SFTConfig
+from gaitway_agents.language.world import TokenWorld
+from gaitway_agents.models.reward_model import RewardModel
+from gaitway_agents.models.token_critic import TokenCritic
+from gaitway_language.conversation import Conversation
+from gaitway_language.data import TextDemonstrations
+from gaitway_language.dialogue import Tool
+from gaitway_language.engines.make import make_engine
+from gaitway_language.engines.transformers import TransformersEngine
+from gaitway_language.rollout import Engine, Sampling
+from gaitway_language.sync import VerifiedEngine
+from gaitway_language.world import TextWorld, prompt_tokens
+from gaitway_tasks.language.score import score
+from gaitway_tasks.language.spec import LanguageTask, Row
+from gaitway_tasks.language.tools import call_tools
+from torch import nn
+
+from ...runs.folder import RunFolder
+from ..agents import TEXT_KINDS
+from .data import converse, fitting, preferences
+from .models import language_task, make_start, open_start, options_of
+from .rewards import reward_model, reward_of_run
+
+if TYPE_CHECKING:
+    from gaitway_agents.trainer import Learner
+
+    from ...config.train_config import TrainConfig
+
+PROBES = 4
+"""Prompts on which an engine is compared with the model."""
+
+
+@dataclass
+class Studio:
+    """The parts of one training."""
+
+    task: LanguageTask
+    """Without the rows that cannot be used, where such are to be skipped."""
+    model: nn.Module
+    """The causal LM that learns, or the reward model."""
+    conversation: Conversation
+    trainer: Learner
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+
+def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
+    """Everything that a training needs."""
+    make_start(config, run)
+    model, tokenizer = open_start(config, run)
+    agent = config.agent
+    task, conversation = _texts(config, tokenizer, model)
+    given: dict[str, Any] = {"seed": config.seed, "total_steps": config.total_steps}
+    data: Any
+    if isinstance(agent, SFTConfig):
+        rows = task.source.rows("train")
+        data = TextDemonstrations(rows, task, conversation, last_only=agent.last_answer_only)
+    elif isinstance(agent, RewardModelConfig | PreferenceConfig):
+        single = isinstance(agent, PreferenceConfig) and agent.loss == "kto"
+        data = preferences(task, conversation, "train", single=single)
+    else:
+        data = _world(config, run, model, task, conversation)
+    if isinstance(agent, PolicyGradientConfig) and agent.advantage == "gae":
+        given["critic"] = _critic(task, model)
+    module, _, cls = TEXT_KINDS[type(agent)].trainer.partition(":")
+    trainer = getattr(importlib.import_module(module), cls)(model, data, agent, **given)
+    return Studio(task, model, conversation, trainer)
+
+
+def world_for_answers(config: TrainConfig, studio: Studio) -> TextWorld:
+    """A world that answers with the weights as they are now: the agent's own, or one made for the purpose."""
+    world = getattr(studio.trainer, "world", None)
+    if isinstance(world, TextWorld):
+        return world
+    options = options_of(config)
+    dtype: torch.dtype | None = getattr(torch, options.dtype) if studio.device.type == "cuda" else None
+    engine = TransformersEngine(studio.model, dtype=dtype, batch_size=options.batch_size)
+    return text_world(config, studio.task, studio.conversation, engine)
+
+
+def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversation, engine: Engine) -> TextWorld:
+    """Prompts of ``task``, answered by ``engine`` as the configuration says and judged by the task's rewards."""
+    options = options_of(config)
+    sampling = Sampling(
+        max_tokens=task.max_completion_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        stop_tokens=conversation.stops,
+    )
+
+    def judge(
+        prompts: Sequence[str], completions: Sequence[str], rows: Sequence[Row]
+    ) -> tuple[Sequence[float], Mapping[str, Sequence[float]]]:
+        # Rewards get prompts as the rows have them, text or messages, as TRL's do.
+        return score(task, [row["prompt"] for row in rows], completions, rows)
+
+    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, tools=_tools(task))
+
+
+def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
+    """The task as it is learnt, and how its texts become tokens."""
+    task = language_task(config)
+    conversation = converse(task, tokenizer, model)
+    return fitting(task, conversation), conversation
+
+
+def _tools(task: LanguageTask) -> Tool | None:
+    return call_tools(task.tools) if task.tools else None
+
+
+def _world(
+    config: TrainConfig, run: RunFolder, model: nn.Module, task: LanguageTask, conversation: Conversation
+) -> TokenWorld:
+    options = options_of(config)
+    if options.staleness:
+        return AsynchronousWorld(
+            functools.partial(_world_elsewhere, config, run.path),
+            staleness=options.staleness,
+            threads=config.num_threads or 1,
+        )
+    return text_world(config, task, conversation, checked_engine(config, model, task, conversation, _probes(task)))
+
+
+def _probes(task: LanguageTask) -> Iterable[Row]:
+    return islice(task.source.stream("train", 0), PROBES)
+
+
+def checked_engine(
+    config: TrainConfig,
+    model: nn.Module,
+    task: LanguageTask,
+    conversation: Conversation,
+    rows: Iterable[Row],
+    *,
+    learning: bool = True,
+) -> VerifiedEngine:
+    """The engine that ``config`` asks for, with room for what ``task`` allows, compared with ``model`` on ``rows``."""
+    agent: Any = config.agent
+    return make_engine(
+        options_of(config),
+        model,
+        [prompt_tokens(row, task, conversation) for row in rows],
+        longest=task.max_prompt_tokens + task.max_completion_tokens,
+        precision=agent.optimizer.precision,
+        learning=learning,
+    )
+
+
+def _world_elsewhere(config: TrainConfig, path: Path) -> TextWorld:
+    """The world of a process that only samples, with weights of its own."""
+    model, tokenizer = open_start(config, RunFolder.open(path), learning=False)
+    task, conversation = _texts(config, tokenizer, model)
+    engine = checked_engine(config, model, task, conversation, _probes(task), learning=False)
+    return text_world(config, task, conversation, engine)
+
+
+def _critic(task: LanguageTask, model: nn.Module) -> TokenCritic:
+    """One that begins as the reward model, where a run of such says what answers are worth."""
+    params = next((reward.params for reward in task.rewards.values() if reward.func is reward_of_run), None)
+    if params is None:
+        return TokenCritic(model)
+    scorer = reward_model(params["run"]).model
+    assert isinstance(scorer, RewardModel)
+    critic = TokenCritic.of(scorer)
+    return critic.to(next(model.parameters()).device)

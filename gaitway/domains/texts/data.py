@@ -1,0 +1,150 @@
+"""The rows of a language task in tokens: checked as a whole before anything is learnt from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gaitway_language.conversation import Conversation
+from gaitway_language.data import TextFeedback, TextPreferences
+from gaitway_language.model import stop_tokens
+from gaitway_language.world import prompt_tokens
+from gaitway_tasks.language.spec import LanguageTask, Row, RowError
+from gaitway_tasks.language.tasks import offers
+from gaitway_tasks.language.tools import tool_prompt
+
+from ...errors import ConfigError
+from ..agents import TEXT_KINDS, AgentConfig
+
+FEEDBACK = ("prompt", "completion", "label")
+
+
+@dataclass
+class Fitting:
+    """The rows of ``source`` whose prompts and answers are short enough, where such may be skipped.
+
+    Implements ``gaitway_tasks.language.rows.Rows``.
+    """
+
+    source: Any
+    task: LanguageTask
+    conversation: Conversation
+    too_long: int = 0
+    """Rows left out so far."""
+
+    def rows(self, split: str) -> list[Row]:
+        found = self.source.rows(split)
+        kept = [row for number, row in enumerate(found) if self._fits(number, row)]
+        self.too_long += len(found) - len(kept)
+        if not kept:
+            raise RowError(
+                f"{self.task.name}: all {len(found)} {split} rows are longer than task.max_prompt_tokens="
+                f"{self.task.max_prompt_tokens} and task.max_completion_tokens={self.task.max_completion_tokens} allow"
+            )
+        return kept
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        return (row for row in self.source.stream(split, seed) if self._fits(0, row))
+
+    def _fits(self, number: int, row: Row) -> bool:
+        try:
+            check_lengths(number, row, self.task, self.conversation)
+        except RowError:
+            return False
+        return True
+
+
+def converse(task: LanguageTask, tokenizer: Any, model: Any = None) -> Conversation:
+    """How the texts of a task become tokens: what its system prompt says, and how its tools are called.
+
+    ``model`` says by its configuration what else ends its answers.
+    """
+    told = [text for text in (task.system_prompt, tool_prompt(task.tools) if task.tools else "") if text]
+    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model))
+    if task.tools:
+        conversation.check_tools()
+    return conversation
+
+
+def fitting(task: LanguageTask, conversation: Conversation) -> LanguageTask:
+    """The task without the rows that cannot be used, if its source was asked to skip such."""
+    if not getattr(task.source, "skip_bad_rows", False):
+        return task
+    return task.replace(source=Fitting(task.source, task, conversation))
+
+
+def check_lengths(
+    number: int, row: Row, task: LanguageTask, conversation: Conversation, most: int | None = None
+) -> int:
+    """How many tokens the prompt has.
+
+    Raises :class:`RowError` for a prompt or an answer that is empty or too long, with the row's number. ``most`` is how
+    many tokens the model sees, where answers come from the rows and not from the model.
+    """
+    where = f"row {number} of {task.name}"
+    try:
+        prompt = prompt_tokens(row, task, conversation)
+    except RowError as error:
+        raise RowError(f"{where}: {error}") from None
+    for name in ("completion", "chosen", "rejected"):
+        if name not in row:
+            continue
+        length = len(conversation.answer(row[name]))
+        if most is not None and len(prompt) + length > most:
+            raise RowError(
+                f"{where}: its prompt and {name} have {len(prompt) + length} tokens, more than the {most} that the "
+                "model sees: shorten or leave out such rows"
+            )
+        if length > task.max_completion_tokens:
+            raise RowError(
+                f"{where}: its {name} has {length} tokens, more than task.max_completion_tokens="
+                f"{task.max_completion_tokens}: raise that, or shorten or leave out such rows"
+            )
+    return len(prompt)
+
+
+def check_fields(task: LanguageTask, agent: str, config: AgentConfig) -> None:
+    """Raise :class:`ConfigError` if rows or rewards are not what the agent learns from, with the agents that do."""
+    offered = offers(task.source)
+    kind, wanted = TEXT_KINDS[type(config)], fields_for(config, offered)
+    if missing := [name for name in wanted if name not in offered]:
+        raise ConfigError(
+            f"agent {agent!r} learns from {', '.join(wanted)}, and the rows of {task.name} have no {missing[0]!r}, "
+            f"only {', '.join(sorted(offered))}: {_use_instead(task, offered)}"
+        )
+    if kind.needs_reward and not any(reward.weight for reward in task.rewards.values()):
+        raise ConfigError(
+            f"agent {agent!r} learns from rewards, and {task.name} has none: add --reward-model with a run folder, an "
+            f"address or module:function, give the rows a field 'answer', or {_use_instead(task, offered)}"
+        )
+
+
+def fields_for(config: AgentConfig, offered: Collection[str]) -> tuple[str, ...]:
+    """The fields of rows that an agent learns from; a pair is also a liked and a disliked answer."""
+    if getattr(config, "loss", "") == "kto" and "label" in offered:
+        return FEEDBACK
+    return TEXT_KINDS[type(config)].fields
+
+
+def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
+    from .settings import TEXT_AGENTS
+
+    rewarded = any(reward.weight for reward in task.rewards.values())
+    able = [
+        name
+        for name, config in TEXT_AGENTS.items()
+        if all(field in offered for field in fields_for(config, offered))
+        and (rewarded or not TEXT_KINDS[type(config)].needs_reward)
+    ]
+    return f"use one of {', '.join(able)}, or other data" if able else "use other data"
+
+
+def preferences(
+    task: LanguageTask, conversation: Conversation, split: str, *, single: bool
+) -> TextPreferences | TextFeedback:
+    """Pairs of answers, or with ``single`` answers that were liked or not, where the data has such."""
+    rows = task.source.rows(split)
+    if single and "label" in rows[0]:
+        return TextFeedback(rows, task, conversation)
+    return TextPreferences(rows, task, conversation)

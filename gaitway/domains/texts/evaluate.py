@@ -1,0 +1,243 @@
+"""Examining a model on held-out problems: its likeliest answers, and what several samples of each are worth."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import replace as replaced
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.json_files import read_json
+from gaitway_files.reading import GIB, MissingFile
+from gaitway_tasks.language.answers import final_answer
+
+from ...errors import RunError
+from ...runs.files import write_text_atomically
+from .statistics import Measure, bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
+
+if TYPE_CHECKING:
+    from gaitway_language.world import TextWorld
+    from gaitway_tasks.language.spec import Row
+
+EVALUATIONS = "evaluations"
+"""Folder, in a run, of what was asked of it after the training."""
+CORRECT = ("correctness", "code")
+"""Parts of a reward that say whether an answer is right: 1 if it is."""
+FORMAT = "format"
+"""The part that says whether an answer has the form asked for."""
+RIGHT = 1.0 - 1e-6
+BATCH = 256
+"""Answers that are scored at a time, so that a long evaluation shows its progress."""
+
+
+EVALUATION_BYTES = GIB
+"""Most of a file of answers; a thousand problems with eight answers each have 20 MB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One answer to a problem."""
+
+    text: str
+    tokens: int
+    """That the model chose, those of all turns."""
+    finished: bool
+    """It ended by itself, not at the limit of its length."""
+    reward: float
+    parts: Mapping[str, float]
+    last_turn: str | None = None
+    """The part of the text that rewards looked at; None in files that do not say."""
+
+    @property
+    def is_right(self) -> bool | None:
+        """None where no part of the reward says so."""
+        found = next((self.parts[name] for name in CORRECT if name in self.parts), None)
+        return None if found is None else found >= RIGHT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A problem and a model's answers to it."""
+
+    prompt: str
+    expected: str
+    """The answer of the data, for people; empty if it has none."""
+    level: str
+    """The problem's degree of difficulty where the data has one."""
+    greedy: Answer
+    samples: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """All problems of an evaluation, and how it was made."""
+
+    task: str
+    model: str
+    steps: int
+    """Of the training, when the model was examined."""
+    temperature: float
+    """Of the samples; the greedy answers have none."""
+    seed: int
+    problems: tuple[Problem, ...]
+    seconds: float
+
+    @cached_property
+    def measures(self) -> dict[str, Measure]:
+        """What is known of the model by name, with 95 % intervals over problems.
+
+        Shares of single answers have Wilson's interval, everything else that of resampled problems.
+        """
+        greedy = [problem.greedy for problem in self.problems]
+        found: dict[str, Measure] = {}
+        if greedy[0].is_right is not None:
+            found["greedy accuracy"] = _share([bool(answer.is_right) for answer in greedy])
+        if self.problems[0].samples:
+            found |= self._of_samples()
+        if FORMAT in greedy[0].parts:
+            found["greedy format"] = _share([answer.parts[FORMAT] >= RIGHT for answer in greedy])
+        found["greedy finished"] = _share([answer.finished for answer in greedy])
+        found["greedy reward"] = bootstrap_mean([answer.reward for answer in greedy])
+        found["greedy length"] = bootstrap_mean([answer.tokens for answer in greedy])
+        return found
+
+    def _of_samples(self) -> dict[str, Measure]:
+        groups = [problem.samples for problem in self.problems]
+        count = len(groups[0])
+        found: dict[str, Measure] = {}
+        if groups[0][0].is_right is not None:
+            right = [sum(bool(answer.is_right) for answer in group) for group in groups]
+            found["sampled accuracy"] = mean_share([r / count for r in right])
+            for k in doublings(count)[1:]:
+                found[f"pass@{k}"] = mean_share([pass_at_k(count, r, k) for r in right])
+            if count > 1:
+                votes = [majority([_vote(a) for a in group], [bool(a.is_right) for a in group]) for group in groups]
+                found[f"majority@{count}"] = mean_share(votes)
+        if FORMAT in groups[0][0].parts:
+            found["sampled format"] = mean_share(
+                [sum(a.parts[FORMAT] >= RIGHT for a in group) / count for group in groups]
+            )
+        found["sampled reward"] = bootstrap_mean([sum(a.reward for a in group) / count for group in groups])
+        found["sampled length"] = bootstrap_mean([sum(a.tokens for a in group) / count for group in groups])
+        return found
+
+    @cached_property
+    def levels(self) -> dict[str, Measure]:
+        """Greedy accuracy of each level of difficulty, where there are several."""
+        names = sorted({problem.level for problem in self.problems}, key=lambda name: (len(name), name))
+        if len(names) < 2 or self.problems[0].greedy.is_right is None:
+            return {}
+        return {
+            name: _share([bool(p.greedy.is_right) for p in self.problems if p.level == name]) for name in names if name
+        }
+
+    @property
+    def failures(self) -> list[Problem]:
+        """Problems whose greedy answer is wrong or, where nothing says so, below the median reward."""
+        if self.problems[0].greedy.is_right is not None:
+            return [problem for problem in self.problems if not problem.greedy.is_right]
+        middle = sorted(problem.greedy.reward for problem in self.problems)[len(self.problems) // 2]
+        return [problem for problem in self.problems if problem.greedy.reward < middle]
+
+    def save(self, path: Path) -> None:
+        """As JSON, with the measures beside the answers they were made of."""
+        tree = {"measures": {name: asdict(m) for name, m in self.measures.items()}, **asdict(self)}
+        write_text_atomically(path, json.dumps(tree, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Evaluation:
+        try:
+            tree = read_json(path, limit=EVALUATION_BYTES, nan=True)
+            tree.pop("measures")
+            problems = tuple(_problem(problem) for problem in tree.pop("problems"))
+            return cls(problems=problems, **tree)
+        except MissingFile:
+            raise RunError(f"cannot read {path}: no such file") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise RunError(f"{path} is damaged, or no evaluation: make it anew with gaitway evaluate") from None
+
+
+def examine(
+    world: TextWorld, rows: Sequence[Row], *, model: str, steps: int, samples: int = 0, seed: int = 0
+) -> Evaluation:
+    """The likeliest answer to every row, and ``samples`` drawn as in training; raises ``ValueError`` without rows."""
+    if not rows:
+        raise ValueError(f"{world.task.name} has no problems to evaluate on")
+    start = time.perf_counter()
+    greedy = _answers(world, rows, temperature=0.0, seed=seed)
+    repeated = [row for row in rows for _ in range(samples)]
+    drawn = _answers(world, repeated, temperature=world.sampling.temperature, seed=seed + 1)
+    problems = tuple(
+        Problem(
+            prompt=world.text_of(row),
+            expected=_shown(row.get("answer")),
+            level=_shown(row.get("level")),
+            greedy=greedy[i],
+            samples=tuple(drawn[i * samples : (i + 1) * samples]),
+        )
+        for i, row in enumerate(rows)
+    )
+    return Evaluation(
+        task=world.task.name,
+        model=model,
+        steps=steps,
+        temperature=world.sampling.temperature,
+        seed=seed,
+        problems=problems,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed: int) -> list[Answer]:
+    from gaitway_language.dialogue import hold
+    from gaitway_language.world import prompt_tokens
+
+    found: list[Answer] = []
+    for first in range(0, len(rows), BATCH):
+        part = rows[first : first + BATCH]
+        sampling = replaced(world.sampling, temperature=temperature, seed=(seed * 1_000_003 + first) % 2**31)
+        if not temperature:
+            sampling = replaced(sampling, top_p=1.0, top_k=0)
+        dialogues = hold(
+            [prompt_tokens(row, world.task, world.conversation) for row in part],
+            world.engine,
+            sampling,
+            world.conversation,
+            tools=world.tools,
+            max_turns=world.task.max_turns,
+        )
+        rewards, parts = world.score([world.text_of(row) for row in part], [d.answer for d in dialogues], part)
+        found += [
+            Answer(
+                text=world.conversation.decode(dialogue.tokens),
+                tokens=sum(dialogue.chosen),
+                finished=dialogue.finished,
+                reward=float(rewards[i]),
+                parts={name: float(values[i]) for name, values in parts.items()},
+                last_turn=dialogue.answer,
+            )
+            for i, dialogue in enumerate(dialogues)
+        ]
+    return found
+
+
+def _share(flags: Sequence[bool]) -> Measure:
+    return wilson(sum(flags), len(flags))
+
+
+def _vote(answer: Answer) -> str | None:
+    """What an answer says, in a form in which equal answers are equal; right ones all count as one."""
+    return "right" if answer.is_right else final_answer(answer.text if answer.last_turn is None else answer.last_turn)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _problem(tree: dict[str, Any]) -> Problem:
+    samples = tuple(Answer(**answer) for answer in tree.pop("samples"))
+    return Problem(greedy=Answer(**tree.pop("greedy")), samples=samples, **tree)

@@ -1,0 +1,126 @@
+"""What ``gaitway evaluate`` does: a model, whatever it comes from, before the held-out problems of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.models.reward_model import RewardModel
+from gaitway_language.data import TextPreferences
+from gaitway_tasks.language.spec import LanguageTask
+from torch import Tensor
+
+from ...config.train_config import merge, resolve, trust_settings
+from ...errors import ConfigError, UserError
+from ...runs.files import make_folder, refuse_links
+from ...runs.folder import is_run
+from ..worlds import find_task
+from .build import checked_engine, text_world
+from .data import converse, fitting
+from .evaluate import EVALUATIONS, Evaluation, examine
+from .models import language_run, language_task, load_run, load_writer, options_of
+from .pages import write_page
+from .ranking import rank
+from .settings import Choices
+from .statistics import Measure
+
+if TYPE_CHECKING:
+    from ...config.train_config import TrainConfig
+
+
+def hold_exam(
+    source: str,
+    *,
+    task: str | None,
+    settings: Sequence[str],
+    samples: int,
+    problems: int | None,
+    rollout: str,
+    seed: int,
+    out: Path | None,
+) -> tuple[Path, Evaluation]:
+    """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers."""
+    config = exam_config(source, task, settings, rollout)
+    loaded = load_writer(source, config.device)
+    asked = language_task(config)
+    conversation = converse(asked, loaded.tokenizer, loaded.model)
+    asked = fitting(asked, conversation)
+    if not asked.rewards:
+        raise ConfigError(
+            f"{asked.name} has no rewards, so nothing says what an answer is worth: give its rows a field 'answer', or "
+            "set one, as in 'task.rewards.mine={func: module:function}'"
+        )
+    rows = asked.source.rows("test")[:problems]
+    engine = checked_engine(config, loaded.model, asked, conversation, rows[:1])
+    try:
+        world = text_world(config, asked, conversation, engine)
+        evaluation = examine(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
+    finally:
+        engine.close()
+    folder = out or (Path(source) / EVALUATIONS if is_run(Path(source)) else Path("runs/evaluations") / _plain(source))
+    if out is None:
+        refuse_links(folder)
+    make_folder(folder)
+    path = folder / _plain(asked.name)
+    evaluation.save(path.with_suffix(".json"))
+    write_page(evaluation, path.with_suffix(".html"))
+    return path, evaluation
+
+
+def is_reward_model(source: str) -> bool:
+    """Whether ``source`` is a run whose model judges answers."""
+    path = Path(source)
+    return is_run(path) and isinstance(language_run(path).config().agent, RewardModelConfig)
+
+
+def examine_judge(source: str, *, task: str | None, settings: Sequence[str], problems: int | None) -> Measure:
+    """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
+    loaded = load_run(language_run(Path(source)))
+    assert isinstance(loaded.model, RewardModel) and loaded.config is not None
+    asked = language_task(merge(loaded.config, None, settings))
+    if task is not None and task != asked.name:
+        asked = find_language_task(task)
+    rows = asked.source.rows("test")[:problems]
+    pairs = TextPreferences(rows, asked, converse(asked, loaded.tokenizer))
+    model = loaded.model
+
+    def scores(batch: Batch) -> Tensor:
+        lengths = batch.observations["lengths"]
+        return model.score(batch.actions.flatten(0, 1), lengths.flatten()).view(lengths.shape)
+
+    return rank(pairs, scores, next(model.parameters()).device)
+
+
+def find_language_task(name: str) -> LanguageTask:
+    found = find_task(name)
+    if not isinstance(found, LanguageTask):
+        raise ConfigError(f"--task {name}: is no language task; 'gaitway list tasks' shows them")
+    return found
+
+
+def exam_config(source: str, task: str | None, settings: Sequence[str], rollout: str) -> TrainConfig:
+    """The configuration in which a model is asked: its run's own, or the usual one of ``task``."""
+    trust_settings(settings)
+    if is_run(Path(source)):
+        stored = language_run(Path(source)).config()
+        if task is None or task == stored.task.name:
+            return merge(replace(stored, language=_engine(options_of(stored), rollout)), None, settings)
+    elif task is None:
+        raise UserError(
+            f"--task is missing: {source} is no run, which would know its task; 'gaitway list tasks' has some"
+        )
+    find_language_task(str(task))
+    return resolve(str(task), agent="grpo", overrides=settings, choices=Choices(model=source, rollout=rollout))
+
+
+def _engine(options: Any, rollout: str) -> Any:
+    """The same model through another engine."""
+    return replace(options, rollout=rollout, server="", staleness=0)
+
+
+def _plain(name: str) -> str:
+    return name.strip("/").replace("/", "-").replace(":", "-")

@@ -1,0 +1,119 @@
+"""The examiner of language trainings: held-out problems answered, pairs ranked, demonstrations foreseen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.language.preference import PreferenceTrainer
+from gaitway_agents.language.reward_model import RewardModelTrainer
+from gaitway_agents.language.sft import SFTConfig, SFTTrainer, batch_of_examples
+from gaitway_language.data import TextDemonstrations, TextPreferences
+from torch import Tensor
+
+from ...runs.files import make_folder
+from .build import Studio, world_for_answers
+from .evaluate import examine
+from .pages import shown, write_page
+from .ranking import rank
+from .statistics import Measure, bootstrap_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gaitway_tasks.language.spec import Row
+
+    from ...config.train_config import TrainConfig
+    from ...runs.folder import RunFolder
+
+ANSWERS = "answers"
+"""Folder of a run with a page of answers for each evaluation."""
+SEED = 10_000
+"""Evaluations are seeded so much above the run."""
+BATCH = 32
+
+
+class LanguageJudge:
+    """Examines what the agent is to learn; see :class:`gaitway.training.loop.Examiner`."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, studio: Studio):
+        self.config, self.run, self.studio = config, run, studio
+        self.trainer = studio.trainer
+        self.examined = 0
+
+    def begin(self) -> None:
+        self.examined = self.trainer.steps
+
+    def watch(self, wall: float) -> dict[str, float]:
+        interval, steps = self.config.evaluation_interval, self.trainer.steps
+        if interval and steps // interval > self.examined // interval and steps < self.config.total_steps:
+            self.examined = steps
+            self._examine(wall)
+        return {}
+
+    def final_exam(self, wall: float) -> None:
+        if self.config.evaluation_episodes:
+            print(f"evaluation: {', '.join(f'{name} {text}' for name, text in self._examine(wall).items())}")
+
+    def _examine(self, wall: float) -> dict[str, str]:
+        """Record an evaluation; returns the numbers that tell most, by name, as people read them."""
+        rows = self.studio.task.source.rows("test")[: self.config.evaluation_episodes]
+        measures: dict[str, Measure] = {}
+        with torch.no_grad():
+            if isinstance(self.trainer, RewardModelTrainer | PreferenceTrainer) and "chosen" in rows[0]:
+                pairs = TextPreferences(rows, self.studio.task, self.studio.conversation)
+                measures["pair accuracy"] = rank(pairs, self._scores, self.studio.device)
+            if isinstance(self.trainer, SFTTrainer) and "completion" in rows[0]:
+                measures["demonstration loss"] = self._foresee(rows)
+        told = {name: shown(name, measure) for name, measure in measures.items()}
+        row: dict[str, Any] = {"returns": [], "lengths": []}
+        if not isinstance(self.trainer, RewardModelTrainer):
+            evaluation = examine(
+                world_for_answers(self.config, self.studio),
+                rows,
+                model=str(self.run.path),
+                steps=self.trainer.steps,
+                seed=self.config.seed + SEED,
+            )
+            make_folder(self.run.path / ANSWERS)
+            write_page(evaluation, self.run.path / ANSWERS / f"step_{self.trainer.steps:012d}.html")
+            measures |= evaluation.measures
+            wanted = ("greedy accuracy", "greedy format", "greedy reward")
+            told |= {name: shown(name, evaluation.measures[name]) for name in wanted if name in evaluation.measures}
+            greedy = [problem.greedy for problem in evaluation.problems]
+            row = {"returns": [answer.reward for answer in greedy], "lengths": [answer.tokens for answer in greedy]}
+        self.run.append_evaluation(
+            {
+                "steps": self.trainer.steps,
+                "wall_s": wall,
+                "deterministic": True,
+                "seed": self.config.seed + SEED,
+                **row,
+                "measures": {name: asdict(measure) for name, measure in measures.items()},
+            }
+        )
+        return told
+
+    def _foresee(self, rows: Sequence[Row]) -> Measure:
+        """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
+        studio, agent = self.studio, self.config.agent
+        assert isinstance(self.trainer, SFTTrainer) and isinstance(agent, SFTConfig)
+        demonstrations = TextDemonstrations(rows, studio.task, studio.conversation, last_only=agent.last_answer_only)
+        losses: list[float] = []
+        for first in range(0, len(rows), BATCH):
+            part = [demonstrations.tokens(i) for i in range(first, min(first + BATCH, len(rows)))]
+            batch = batch_of_examples(part, self.studio.device)
+            assert batch.mask is not None
+            losses += (-self.trainer.evaluate(batch).log_probs.sum(1) / batch.mask.sum(1)).tolist()
+        return bootstrap_mean(losses)
+
+    def _scores(self, batch: Batch) -> Tensor:
+        """Of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
+        if isinstance(self.trainer, PreferenceTrainer):
+            return self.trainer.rewards(batch)
+        assert isinstance(self.trainer, RewardModelTrainer)
+        found = self.trainer.evaluate(batch).values
+        assert found is not None
+        return found

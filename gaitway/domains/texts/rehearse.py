@@ -1,0 +1,146 @@
+"""Everything about a language training that can be found wrong before a model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_language.conversation import Conversation
+from gaitway_language.memory import available_memory, check_memory, estimate_memory
+from gaitway_language.model import max_positions
+from gaitway_language.options import LanguageOptions
+from gaitway_language.world import prompt_tokens
+from gaitway_tasks.language.score import score
+from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.tasks import check_task
+
+from ...catalogue import VLLM, install_line
+from ...errors import ConfigError, RunError
+from ...runs.folder import is_run
+from ..agents import TEXT_KINDS
+from .data import Fitting, check_fields, check_lengths, converse, fitting
+from .models import START, find_device, language_run, language_task, options_of, tokenizer_of
+
+if TYPE_CHECKING:
+    from ...config.train_config import TrainConfig
+
+LOOK = 256
+"""Rows of an endless source that are looked at."""
+FEW = 4
+"""Answers that rewards are asked about."""
+
+
+def rehearse(config: TrainConfig) -> None:
+    """Read all rows, put them into tokens, ask for a reward, and look for model, device and engine.
+
+    Says how many rows there are. Raises a ``ValueError`` that names what is wrong, with its row or setting.
+    """
+    options, task = options_of(config), language_task(config)
+    find_device(config.device)
+    if options.rollout == "vllm" and (missing := VLLM.missing()):
+        raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
+    check_fields(task, config.algorithm, config.agent)
+    counts = check_task(task)
+    if is_run(Path(options.model)):
+        _check_run(Path(options.model), config)
+    conversation = converse(task, tokenizer_of(config))
+    first = _first(options)
+    most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
+    # Only a model that writes answers needs room for the longest that a task allows.
+    given = first.tiny is None and not TEXT_KINDS[type(config.agent)].needs_reward
+    too_long, longest = _check_rows(task, conversation, most if given else None)
+    skipped = counts["skipped"] + too_long
+    room = longest + task.max_completion_tokens
+    if given and most is not None:
+        room = min(room, most)
+    elif most is not None and room > most:
+        raise ConfigError(_no_room(task, longest, most, first))
+    _ask_rewards(task)
+    _check_memory(config, room)
+    print(_computing(config), flush=True)
+    told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
+    print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
+
+
+def _computing(config: TrainConfig) -> str:
+    """What weights, forward passes and the engine are in, for people."""
+    options, agent = options_of(config), config.agent
+    learning = "weights in float32" if options.lora is None else f"adapters in float32 on weights in {options.dtype}"
+    passes = agent.optimizer.precision  # type: ignore[union-attr]
+    return f"{options.model}: {learning}, forward passes in {passes}, engine in {options.dtype}"
+
+
+def _check_run(path: Path, config: TrainConfig) -> None:
+    run = language_run(path)
+    if not run.checkpoints():
+        raise RunError(f"--model {path}: this run has no checkpoint yet; train it first")
+    of_judge = isinstance(run.config().agent, RewardModelConfig)
+    if of_judge and not isinstance(config.agent, RewardModelConfig):
+        raise RunError(f"--model {path}: this run made a reward model, which writes nothing; pass it to --reward-model")
+
+
+def _first(options: LanguageOptions) -> LanguageOptions:
+    """The same with the folder or hub id of the model that a run began with, in place of the run."""
+    while is_run(Path(options.model)):
+        start = Path(options.model) / START
+        if start.exists():
+            options = replace(options, model=str(start))
+        else:
+            options = replace(options, model=options_of(language_run(Path(options.model)).config()).model)
+    return options
+
+
+def _no_room(task: LanguageTask, longest: int, most: int, options: LanguageOptions) -> str:
+    prompt = "task.max_prompt_tokens" if longest == task.max_prompt_tokens else f"the longest prompt, {longest} tokens,"
+    what = f"the {most} that {options.model} sees: lower those"
+    if options.tiny is not None:
+        what = f"language.tiny.max_positions={most}: raise that, or lower those"
+    return f"{prompt} + task.max_completion_tokens = {longest + task.max_completion_tokens} is more than {what}"
+
+
+def _check_memory(config: TrainConfig, sequence: int) -> None:
+    """Raise ``ModelError`` if the training does not fit into the memory of its device."""
+    agent, options, device = config.agent, _first(options_of(config)), find_device(config.device)
+    if options.tiny is not None:
+        return
+    needed = estimate_memory(
+        options,
+        sequence=sequence,
+        chunk_size=agent.optimizer.chunk_size,  # type: ignore[union-attr]
+        precision=agent.optimizer.precision,  # type: ignore[union-attr]
+        reference=getattr(agent, "needs_reference", False),
+        critic=getattr(agent, "advantage", "") == "gae",
+        on_gpu=device.type == "cuda",
+    )
+    available = available_memory(device)
+    if options.rollout == "vllm" and device.type == "cuda":
+        available = int((1.0 - options.gpu_memory) * available)
+    check_memory(needed, available, str(device))
+
+
+def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:
+    """How many rows were skipped, where that was asked for, and the tokens of the longest prompt that there can be.
+
+    Raises ``RowError`` for the first row that is too long.
+    """
+    kept = fitting(task, conversation).source
+    if isinstance(kept, Fitting):
+        rows = [row for split in ("train", "test") for row in kept.rows(split)]
+        return kept.too_long, max(len(prompt_tokens(row, task, conversation)) for row in rows)
+    longest = 0
+    for split in ("train", "test"):
+        for number, row in enumerate(task.source.rows(split)):
+            longest = max(longest, check_lengths(number, row, task, conversation, most))
+    for row in islice(task.source.stream("train", 0), LOOK):  # of a generator, these are others
+        check_lengths(0, row, task, conversation, most)
+    return 0, longest if hasattr(task.source, "skip_bad_rows") else task.max_prompt_tokens
+
+
+def _ask_rewards(task: LanguageTask) -> None:
+    """Let every reward judge a few answers, so that one that fails does so now."""
+    rows: list[Any] = list(islice(task.source.stream("train", 0), FEW))
+    answers = [str(row.get("completion", "")) for row in rows]
+    score(task, [row["prompt"] for row in rows], answers, rows)

@@ -1,0 +1,182 @@
+"""How language tasks are trained unless told otherwise, and what the command line says of models and rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from gaitway_agents.language import presets as agents
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.online_dpo import OnlineDPOConfig
+from gaitway_agents.language.preference import PreferenceConfig
+from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.language.sft import SFTConfig
+from gaitway_agents.presets import has_bfloat16
+from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_tasks.language.remote import load_reward
+from gaitway_tasks.language.spec import LanguageTask, TextReward
+
+from ...errors import ConfigError
+from ...runs.folder import RunFolder, is_run
+from ..agents import LanguageAgentConfig
+from .recipes import RECIPES
+
+TEXT_AGENTS: dict[str, LanguageAgentConfig] = {
+    "sft": SFTConfig(),
+    "grpo": agents.GRPO,
+    "dr-grpo": agents.DR_GRPO,
+    "dapo": agents.DAPO,
+    "gspo": agents.GSPO,
+    "cispo": agents.CISPO,
+    "rloo": agents.RLOO,
+    "reinforce++": agents.REINFORCE_PLUS_PLUS,
+    "ppo": agents.PPO_RLHF,
+    "online-dpo": OnlineDPOConfig(),
+    "reward-model": RewardModelConfig(),
+    "dpo": PreferenceConfig(loss="dpo"),
+    "ipo": PreferenceConfig(loss="ipo"),
+    "kto": PreferenceConfig(loss="kto"),
+    "simpo": PreferenceConfig(loss="simpo"),
+}
+"""Every agent's settings for texts. PPO of texts has a critic and a reference of its own."""
+
+OWN_MODEL = ("arithmetic", "arithmetic-long", "descriptions")
+"""Tasks of few words, for which a tiny model is built unless told otherwise."""
+TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
+"""Of models that small: learning rate, half as much from rewards, whose first steps must be short; sequences of an
+update, and answers to a prompt."""
+LORA_RATE = 10.0
+"""Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
+Machines Lab 2025, "LoRA without regret"; TRL's documentation says the same)."""
+UPDATES = 200
+"""Updates of agents that sample, by default."""
+EXAMPLES = 20_000
+"""Examples or pairs that the others read, by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What options of their own say on the command line; None where they say nothing."""
+
+    model: str | None = None
+    rollout: str | None = None
+    server: str | None = None
+    lora: bool = False
+    reward_model: str | None = None
+
+    def given(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+
+    def as_settings(self) -> dict[str, Any]:
+        """Fields of :class:`LanguageOptions`."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in ("model", "rollout", "server")}
+        return {name: value for name, value in found.items() if value} | ({"lora": LoraOptions()} if self.lora else {})
+
+
+def language_settings(task: LanguageTask, agent: str, choices: Choices, device: torch.device) -> dict[str, Any]:
+    """Fields of ``TrainConfig``, the task among them, for whatever the command line says."""
+    precision = "bfloat16" if has_bfloat16(device) else "float32"  # what the device is fast in
+    if agent not in TEXT_AGENTS:
+        raise ConfigError(f"agent {agent!r} does not learn from texts, and {task.name} is a language task: use one of "
+                          f"{', '.join(TEXT_AGENTS)}")  # fmt: skip
+    tiny = choices.model == "tiny" or (task.name in OWN_MODEL if choices.model is None else is_tiny(choices.model))
+    settings: dict[str, Any] = {
+        "task": task,
+        "num_envs": 1,
+        "num_threads": 1 if tiny else 0,
+        "evaluation_episodes": 200,
+        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny, choices.lora),
+        "language": LanguageOptions(model="", tiny=None, dtype=usual_dtype(device)),
+        "checkpoint_interval": 10,
+    }
+    config: LanguageAgentConfig = settings["agent"]
+    if isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
+        sequences = config.prompts_per_step * config.group_size
+        settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
+    else:
+        settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
+    if tiny:
+        settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
+        if (recipe := RECIPES.get((task.name, agent))) is not None:
+            settings |= recipe | {"agent": _precise(recipe["agent"], precision)}
+    chosen = choices.as_settings()
+    if "model" in chosen:
+        chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
+    try:
+        settings["language"] = replace(settings["language"], **chosen)
+    except ValueError as error:
+        raise ConfigError(f"{', '.join(choices.given())}: {error}") from None
+    if choices.reward_model is not None:
+        settings["task"] = with_reward_model(settings["task"], choices.reward_model)
+    return settings
+
+
+def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool, lora: bool) -> LanguageAgentConfig:
+    """An agent's published settings with the lengths of the task's answers; the rates of adapters and tiny models."""
+    longest = task.max_completion_tokens
+    optimizer = config.optimizer
+    if optimizer.aggregation == "constant":
+        optimizer = replace(optimizer, horizon=longest)
+    if tiny:
+        optimizer = replace(optimizer, learning_rate=TINY_RATE)
+    elif lora:
+        optimizer = replace(optimizer, learning_rate=LORA_RATE * optimizer.learning_rate)
+    if not isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
+        return replace(config, optimizer=optimizer)
+    if isinstance(config, PolicyGradientConfig) and config.overlong_end is not None:
+        config = replace(config, overlong_start=longest * 4 // 5, overlong_end=longest)
+    if not tiny:
+        return replace(config, optimizer=optimizer)
+    group = min(config.group_size, TINY_GROUP)
+    return replace(
+        config,
+        prompts_per_step=TINY_SEQUENCES // group,
+        group_size=group,
+        schedule=replace(config.schedule, warmup=TINY_WARMUP),
+        optimizer=replace(optimizer, learning_rate=TINY_RATE / 2, minibatches=min(optimizer.minibatches, 4)),
+    )
+
+
+def _precise(config: LanguageAgentConfig, precision: str) -> LanguageAgentConfig:
+    return replace(config, optimizer=replace(config.optimizer, precision=precision))
+
+
+def usual_dtype(device: torch.device) -> str:
+    """What the frozen weights and the engine of a model of real size are in: bfloat16 on a GPU that computes in it."""
+    return "bfloat16" if device.type == "cuda" and has_bfloat16(device) else "float32"
+
+
+def is_tiny(model: str) -> bool:
+    """Whether ``model`` is "tiny", or a run that began with one that was."""
+    while is_run(Path(model)):
+        options = RunFolder.open(Path(model)).config().language
+        if options is None:
+            return False
+        model = options.model
+    return model == "tiny"
+
+
+def with_reward_model(task: LanguageTask, source: str) -> LanguageTask:
+    """The task with a reward from a reward model's run, an address, or ``module:function``.
+
+    Its own rewards are still measured, with weight 0: they tell whether the reward model can be trusted.
+    """
+    if is_run(Path(source)):
+        from .rewards import reward_of_run
+
+        reward = TextReward(func=reward_of_run, params={"run": source})
+    elif ":" in source:
+        try:
+            reward = load_reward(source)
+        except ValueError as error:
+            raise ConfigError(f"--reward-model: {error}") from None
+    else:
+        raise ConfigError(
+            f"--reward-model {source}: there is no run folder; give one, an address such as http://127.0.0.1:8000, or "
+            "a function as module:function"
+        )
+    measured = {name: replace(part, weight=0.0) for name, part in task.rewards.items()}
+    return task.replace(rewards={**measured, "reward_model": reward})

@@ -1,0 +1,1 @@
+"""Run folders and the files in them."""

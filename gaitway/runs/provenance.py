@@ -1,0 +1,65 @@
+"""Where a result came from: commit, versions, machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+PACKAGES = ("torch", "mujoco", "numpy", "gymnasium", "onnx", "onnxruntime")
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the checkout this package runs from and whether it has changes; None outside a checkout."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+
+    def git(*args: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *args], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    found = {"gaitway": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What the run's speed depends on. No names of hosts or users."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "processor": processor_name(),
+        "cores": available_cores(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+    }
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,82 @@
+"""Whether a training has room on this machine, said before anything is built.
+
+The estimate is a lower bound, of what grows with the settings: a training that is refused cannot have worked. One of a
+language model from a folder or the hub has an estimate of its own, :mod:`gaitway_language.memory`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..config.train_config import TrainConfig
+
+LEARNT = 16  # bytes of a parameter: itself, its gradient and Adam's two moments
+ENVIRONMENT = 1_000  # bytes of an environment; a robot's take 5,000 and more, an Atari game's 3 million
+STEP = 16  # bytes of a step beside its observation: action, reward, value, log-probability
+
+
+def estimate(config: TrainConfig, observation: int = 4) -> dict[str, int]:
+    """Bytes that a training needs at least, by the setting that asks for them; an observation has ``observation``."""
+    found = {"num_envs": config.num_envs * ENVIRONMENT}
+    if (steps := getattr(config.agent, "num_steps", None)) is not None:
+        found["num_envs x agent.num_steps"] = config.num_envs * steps * (observation + STEP)
+    for path, value in _settings(config.agent, "agent"):
+        name = path.rpartition(".")[2]
+        if name in ("hidden", "hidden_dims", "actor_hidden", "critic_hidden"):
+            found[path] = LEARNT * sum(a * b for a, b in pairwise((1, *value)))
+        elif name == "buffer_size":
+            found[path] = value * (observation + STEP)
+        elif name == "memory_size" and config.agent.model.recurrent != "none":  # type: ignore[union-attr]
+            found[path] = LEARNT * 3 * value * value
+    if config.language is not None and (tiny := config.language.tiny) is not None:
+        layer = 4 * tiny.hidden_size**2 + 3 * tiny.hidden_size * tiny.intermediate_size
+        found["language.tiny"] = LEARNT * (tiny.layers * layer + tiny.max_positions)
+    return found
+
+
+def check(config: TrainConfig, observation: int = 4) -> None:
+    """Raise unless the machine has the memory of :func:`estimate`."""
+    needed = estimate(config, observation)
+    free, total = _free(), sum(needed.values())
+    if free is None or total <= free:
+        return
+    path, most = max(needed.items(), key=lambda item: item[1])
+    raise ConfigError(
+        f"{path} needs at least {_gib(most)} GiB of memory, the training {_gib(total)} GiB, and this machine has "
+        f"{_gib(free)} GiB free: lower it"
+    )
+
+
+def bytes_of(observations: Any) -> int:
+    """Bytes of one observation of a Gymnasium space that is a ``Dict`` of arrays."""
+    return sum(part.dtype.itemsize * math.prod(part.shape) for part in observations.values())
+
+
+def _settings(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if not dataclasses.is_dataclass(value):
+        yield path, value
+        return
+    for field in dataclasses.fields(value):
+        yield from _settings(getattr(value, field.name), f"{path}.{field.name}")
+
+
+def _free() -> int | None:
+    """Bytes; None where the system does not tell."""
+    import torch
+    from gaitway_language.memory import available_memory
+
+    try:
+        return available_memory(torch.device("cpu"))
+    except OSError:
+        return None
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.1f}"

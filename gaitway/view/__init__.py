@@ -1,0 +1,1 @@
+"""Viewers and films."""

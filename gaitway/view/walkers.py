@@ -1,0 +1,191 @@
+"""A trained robot that follows commands: from a bundle on its twin, or from a run in the world it learns in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from gaitway_tasks.spec import Task
+
+Array = NDArray[np.floating]
+UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fallen
+
+
+class Walker(Protocol):
+    """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
+
+    ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
+    """
+
+    name: str
+    caption: str
+    model: mujoco.MjModel
+    base_qpos: int
+    control_dt: float
+    command_ranges: tuple[tuple[float, float], ...]
+    stage: Any
+
+    @property
+    def qpos(self) -> Array: ...
+    def velocity(self) -> Array: ...
+    def step(self, command: Array) -> None: ...
+    def reset(self) -> None: ...
+    def push(self, velocity: Array) -> None: ...
+
+
+class TwinWalker:
+    """A bundle on the twin: what would run on the robot."""
+
+    def __init__(self, bundle: Path, model: Path | None = None):
+        from gaitway_onboard.bundle.policy import OnboardPolicy
+        from gaitway_onboard.safety.limits import walking_gains
+        from gaitway_sim2real.lockstep.run import MujocoTwin
+
+        self.twin = MujocoTwin(bundle, model, visual=True)
+        self.policy = OnboardPolicy(bundle, self.twin.joint_names)
+        contract = self.policy.contract
+        self._gains = walking_gains(contract, self.twin.joint_names)
+        self.name, self.caption, self.model = contract.task, "exported policy", self.twin.model
+        self.stage: Any = self.twin.plant
+        self.base_qpos, self.control_dt = self.twin.plant.base_qpos, contract.control_dt
+        self.command_ranges = contract.command_ranges
+        self.reset()
+
+    @property
+    def qpos(self) -> Array:
+        return self.twin.data.qpos
+
+    def velocity(self) -> Array:
+        return self.twin.base_velocity()
+
+    def step(self, command: Array) -> None:
+        targets = self.policy.step(self.twin.read(), command)
+        self.twin.write(targets, *self._gains)
+        self.twin.sleep_until(self.twin.clock() + self.control_dt)
+        if _has_fallen(self.qpos, self.base_qpos, self.stage.frame.quat_wxyz):
+            self.reset()
+
+    def reset(self) -> None:
+        self.twin.place(self.policy.contract.default_joint_pos)
+        self.policy.reset()
+
+    def push(self, velocity: Array) -> None:
+        dof = self.twin.plant.base_dof
+        self.twin.data.qvel[dof : dof + 2] += velocity
+
+
+class WorldWalker:
+    """A run's newest policy in the world it learns in; works while it trains, and for policies no robot could run."""
+
+    def __init__(self, run: Path):
+        import torch
+
+        from ..domains.worlds import in_mujoco
+        from ..runs.folder import RunFolder
+        from ..training.loop import load_actor
+
+        torch.set_num_threads(1)
+        config, self.actor, checkpoint = load_actor(RunFolder.open(run))
+        config = in_mujoco(config)
+        self.env, self.command = _quiet_env(config)
+        task = config.robot_task
+        self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
+        self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
+        self.model, self.base_qpos = _visual_model(task), 0
+        cfg = next(iter(task.commands.values()))
+        self.command_ranges: tuple[tuple[float, float], ...] = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
+        frame = SimpleNamespace(quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0]))
+        self.stage: Any = SimpleNamespace(
+            model=self.model, base_qpos=0, base_body=1, start_height=task.robot.init_height, frame=frame
+        )
+        self._qpos = self.env.world.batch.bind("qpos")
+        self.observation: Any = None
+        self.memory: Any = None
+        self.reset()
+
+    @property
+    def qpos(self) -> Array:
+        return self._qpos[0]
+
+    def velocity(self) -> Array:
+        robot = self.env.world.robot
+        return np.array([*robot.root_lin_vel_b[0, :2].tolist(), float(robot.root_ang_vel_b[0, 2])])
+
+    def step(self, command: Array) -> None:
+        import torch
+
+        self.command.command[0] = torch.as_tensor(command, dtype=torch.float32)
+        with torch.inference_mode():
+            if self.memory.numel():
+                action, self.memory = self.actor(self.observation["policy"], self.memory)
+            else:
+                action = self.actor(self.observation["policy"])
+        self.observation, _, terminated, truncated, _ = self.env.step(action.clone())
+        self.memory = self.memory * ~(terminated | truncated)[:, None]
+
+    def reset(self) -> None:
+        import torch
+
+        self.observation, _ = self.env.reset()
+        self.memory = torch.zeros(1, getattr(self.actor, "memory_size", 0))
+
+    def push(self, velocity: Array) -> None:
+        import torch
+
+        planar = torch.tensor([[*velocity, 0.0]], dtype=torch.float32)
+        self.env.world.add_root_velocity(torch.tensor([0]), planar, torch.zeros(1, 3))
+        self.env.world.finish_events()
+
+
+def _quiet_env(config: Any) -> tuple[Any, Any]:
+    """One environment of the task without noise, randomisation, pushes or commands of its own."""
+    from ..domains.worlds import make_envs
+
+    task = config.robot_task
+    name = next(iter(task.commands))
+    still = replace(task.commands[name], heading_command=False, rel_standing_envs=0.0, resampling_time_range=(1e9, 1e9))
+    quiet = task.replace(
+        commands={name: still},
+        events={key: _exactly(event) for key, event in task.events.items() if event.mode == "reset"},
+        observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
+        timing=replace(task.timing, episode_length_s=1e6),
+    )
+    env: Any = make_envs(replace(config, task=quiet, num_threads=1), 1, 1, config.seed)[0]
+    return env, env.managers.commands[name]
+
+
+def _exactly(event: Any) -> Any:
+    """A reset event that always gives the middle of its ranges."""
+
+    def middle(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: middle(item) for key, item in value.items()}
+        if isinstance(value, tuple) and len(value) == 2 and all(isinstance(x, int | float) for x in value):
+            return ((value[0] + value[1]) / 2,) * 2
+        return value
+
+    return replace(event, params=middle(dict(event.params)))
+
+
+def _visual_model(task: Task) -> mujoco.MjModel:
+    from gaitway_sim2real.mujoco.stage import set_stage
+    from gaitway_tasks.robots import mjcf
+
+    spec = mjcf.load_spec(task.robot.mjcf)
+    mjcf.add_ground(spec)
+    set_stage(spec)
+    return spec.compile()
+
+
+def _has_fallen(qpos: Array, base: int, frame: Array) -> bool:
+    quat, turn = np.zeros(4), np.zeros(9)
+    mujoco.mju_mulQuat(quat, qpos[base + 3 : base + 7], frame)
+    mujoco.mju_quat2Mat(turn, quat)
+    return bool(turn[8] < UPSIDE_DOWN)
