@@ -42,7 +42,7 @@ class Run:
 
 
 def main() -> None:
-    from gaitway.runs.folder.provenance import machine
+    from gaitway.runs.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.only:
         return one(options.only)
-    from gaitway.runs.folder.provenance import machine
+    from gaitway.runs.provenance import machine
 
     print(f"{machine()['processor']}, {machine()['cores']} cores, load {os.getloadavg()[0]:.1f}")
     found: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}

@@ -54,7 +54,7 @@ Row = dict[str, str]
 
 
 def main() -> None:
-    from gaitway.runs.folder.provenance import machine
+    from gaitway.runs.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -33,7 +33,7 @@ class Usage:
 
 
 def main() -> None:
-    from gaitway.runs.folder.provenance import machine
+    from gaitway.runs.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, help="train this many environment steps instead of the preset's")

@@ -32,7 +32,7 @@ PRESETS = {"velocity-flat-anymal-c": "sprint", "velocity-flat-anymal-c-blind": "
 
 
 def main() -> None:
-    from gaitway.runs.folder.provenance import machine
+    from gaitway.runs.provenance import machine
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=TARGETS, help="default: both in turn")

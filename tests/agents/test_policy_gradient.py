@@ -131,7 +131,7 @@ EVERY = {name: value for name, value in vars(presets).items() if isinstance(valu
 
 @pytest.mark.parametrize("config", EVERY.values(), ids=EVERY.keys())
 def test_a_preset_survives_its_configuration_file(config):
-    from gaitway.config.train_config.tree import from_tree, to_tree
+    from gaitway.config.tree import from_tree, to_tree
 
     assert from_tree(PPOConfig, to_tree(config, PPOConfig)) == config
 

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from gaitway.runs.folder.rows import read_rows
 
 from gaitway import bench
 from gaitway.bench import matrix, run_matrix
 from gaitway.cli import main
 from gaitway.runs.folder import RunFolder
+from gaitway.runs.rows import read_rows
 
 TINY = ("total_steps=2048", "evaluation_episodes=2", "agent.optimizer.epochs=1")
 

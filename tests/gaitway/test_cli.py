@@ -7,13 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from gaitway.runs.folder.lock import LOCK
-from gaitway.runs.folder.rows import read_rows
 
 import gaitway
 from gaitway import catalogue
 from gaitway.cli import COMMANDS, main, parse
 from gaitway.runs.folder import RunFolder
+from gaitway.runs.lock import LOCK
+from gaitway.runs.rows import read_rows
 
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]

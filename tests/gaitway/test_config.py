@@ -4,15 +4,15 @@ import functools
 from dataclasses import replace
 
 import pytest
-from gaitway.config.train_config.tree import from_tree, to_tree
 from gaitway_tasks.mdp import rewards
 from gaitway_tasks.registry import UnknownNameError, get_task, presets, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaitway.config import train_config as configuration
 from gaitway.config.train_config import difference, dump, load, merge, resolve, task_from_dict, task_to_dict
-from gaitway.config.train_config import train_config as configuration
+from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
 
 BLIND = "velocity-flat-anymal-c-blind"

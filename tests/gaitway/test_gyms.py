@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from gaitway.runs.folder.rows import read_rows
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
@@ -14,8 +13,9 @@ from gaitway.cli import main
 from gaitway.config.train_config import dump, load, resolve
 from gaitway.domains.presets import AGENT_DEFAULTS
 from gaitway.domains.worlds import find_task
+from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
-from gaitway.runs.folder import folder as runs
+from gaitway.runs.rows import read_rows
 from gaitway.training.loop import load_trainer
 
 SMALL = ["evaluation_episodes=3", "checkpoint_interval=1000"]

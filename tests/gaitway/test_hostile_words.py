@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from gaitway.config.train_config.tree import to_tree
 from gaitway_language.engines.vllm_server import VLLMServerEngine
 from gaitway_onboard.control.console import Console
 from gaitway_tasks.language.remote import load_reward
 
 from gaitway import cli
 from gaitway.config.train_config import config_from_tree, resolve
+from gaitway.config.tree import to_tree
 from gaitway.errors import ConfigError
 from gaitway.outcome import BUG, NOT_DONE, WRONG_INPUT, outcome
 from gaitway.runs.folder import RUN_FORMAT

@@ -18,8 +18,8 @@ from isaac_like import IsaacLike
 
 from gaitway.cli import main
 from gaitway.commands.common import export_run
+from gaitway.config import train_config as configuration
 from gaitway.config.train_config import TrainConfig, resolve
-from gaitway.config.train_config import train_config as configuration
 from gaitway.domains.worlds import in_mujoco
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder

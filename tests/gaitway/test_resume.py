@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from bit_by_bit import differences
-from gaitway.runs.folder.rows import read_rows
 
 from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.runs.folder import RunFolder, read_checkpoint
+from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 from gaitway.training.progress import Progress
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from gaitway.runs.folder.lock import RunLock
-from gaitway.runs.folder.rows import RunWarning, parse_rows, read_rows
 
 from gaitway.cli import main
 from gaitway.errors import RunError
+from gaitway.runs import folder as runs
+from gaitway.runs import lock as run_lock
 from gaitway.runs.folder import RunFolder, read_checkpoint
-from gaitway.runs.folder import folder as runs
-from gaitway.runs.folder import lock as run_lock
+from gaitway.runs.lock import RunLock
+from gaitway.runs.rows import RunWarning, parse_rows, read_rows
 from gaitway.training import loop as training
 
 pytestmark = pytest.mark.hostile("durability")

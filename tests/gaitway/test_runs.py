@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from gaitway.runs.folder.rows import read_rows
 from gaitway_files import writing
 
 from gaitway.config.train_config import TrainConfig, merge, resolve
 from gaitway.errors import ConfigError, RunError
-from gaitway.runs.folder import RunFolder, files
-from gaitway.runs.folder import folder as runs
+from gaitway.runs import files
+from gaitway.runs import folder as runs
+from gaitway.runs.folder import RunFolder
+from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 from gaitway.training.interrupt import stop_requests
 from gaitway.training.progress import Lines, Progress

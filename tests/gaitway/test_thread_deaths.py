@@ -8,7 +8,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from gaitway.runs.folder.rows import read_rows
 from gaitway_agents.collector import Collector
 from gaitway_agents.core.optimizer import PolicyOptimizer
 from gaitway_agents.core.threads import ThreadDied, result_of
@@ -16,6 +15,7 @@ from gaitway_agents.core.threads import ThreadDied, result_of
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
 from gaitway.domains.worlds import make_envs
+from gaitway.runs.rows import read_rows
 
 pytestmark = pytest.mark.hostile("durability")
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from gaitway.config.train_config.tree import from_tree, to_tree
 from gaitway_isaaclab import assets, compat
 from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_mujoco import make_env
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Task
+
+from gaitway.config.tree import from_tree, to_tree
 
 ROUGH = "velocity-rough-anymal-c"
 

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 import torch
-from gaitway.runs.folder.rows import read_rows
 from html_page import Page
 from language_runs import FLOAT, MODEL, PROBLEMS, RL, SFT, ours, train
 
 from gaitway.config.train_config import load
 from gaitway.domains.texts.evaluate import Evaluation
 from gaitway.runs.folder import RunFolder
+from gaitway.runs.rows import read_rows
 
 PAIRS = [
     {"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in ("one", "two", "three", "four")

@@ -8,10 +8,10 @@ import time
 
 import pytest
 from bit_by_bit import differences
-from gaitway.runs.folder.rows import read_rows
 from language_runs import MODEL, RL, SFT, ours, train
 
 from gaitway.runs.folder import RunFolder
+from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 from gaitway.training.progress import Progress
 

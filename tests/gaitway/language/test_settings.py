@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from gaitway.config.train_config.tree import to_tree
 
 from gaitway.config.train_config import resolve
+from gaitway.config.tree import to_tree
 from gaitway.domains.texts.rehearse import _computing
 from gaitway.domains.texts.settings import TEXT_AGENTS, Choices
 from gaitway.errors import ConfigError
