@@ -11,11 +11,11 @@ from ..errors import ConfigError, UserError
 from . import common
 
 DESCRIPTION = """\
-Train every task with every agent and seed, several at a time, each run in a process of its own.
+Train every task with every agent and seed, several at a time, each run in its own process.
 
-Runs go to OUT/<task>-<agent>/seed<k>. Runs that are finished are left alone and interrupted ones continue, so the same
-command can be given again and again. A process that is killed is started anew and continues from its checkpoint. All
-combinations are checked before the first begins. Exit code 1 if a run failed.
+Runs go to OUT/<task>-<agent>/seed<k>. Finished runs are left alone and interrupted ones continue, so the same
+command can be repeated. A process that is killed is restarted and continues from its checkpoint. All combinations are
+checked before the first run starts. Exit code 1 if a run failed.
 
 examples:
   gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
@@ -26,12 +26,14 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "bench", "train a matrix of tasks, agents and seeds", DESCRIPTION)
-    parser.add_argument("tasks", help="names of tasks, separated by commas")
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all runs")
-    parser.add_argument("--agent", default="ppo", help="names of agents, separated by commas (default ppo)")
+    parser.add_argument("tasks", help="tasks to train, separated by commas")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings for every run")
+    parser.add_argument("--agent", default="ppo", help="agents to train, separated by commas (default ppo)")
     parser.add_argument("--seeds", type=common.count, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
-    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="runs at a time (default 1)")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="default runs/bench")
+    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="runs at the same time (default 1)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="folder for the runs (default runs/bench)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
     return parser
 

@@ -11,11 +11,11 @@ from ..catalogue import WORLDS
 from . import common
 
 DESCRIPTION = """\
-Talk with a language model in the terminal: a run (its newest checkpoint), a folder in Hugging Face's form or an id of
-its hub. It answers as it learnt to, with the system prompt of its task. An empty line or Ctrl-D ends; /new forgets what
-was said so far. With --alone, and always for tiny models, every message is answered as if it were the first.
+Talk with a language model in the terminal: a run (its newest checkpoint), a Hugging Face folder or a
+hub id. It answers with the system prompt of its task. An empty line or Ctrl-D ends the chat; /new starts a new
+conversation. With --alone, and always for tiny models, every message is answered without the ones before it.
 
-Lines that are piped in are answered one by one, each alone; only the answers are printed.
+Piped lines are answered one by one, without the ones before them; only the answers are printed.
 
 examples:
   gaitway chat runs/reason/grpo
@@ -27,15 +27,21 @@ examples:
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "chat", "talk with a language model", DESCRIPTION)
     parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
-    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: that of the run's task)")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: the one in the run's task)")
     parser.add_argument(
-        "--temperature", type=common.number(0.0, 1e6), default=0.0, help="0, the default, takes the likeliest token"
+        "--temperature",
+        type=common.number(0.0, 1e6),
+        default=0.0,
+        help="sampling temperature; 0 takes the likeliest token (default 0)",
     )
     parser.add_argument(
-        "--max-tokens", type=common.count, metavar="N", help="length of an answer (default: that of the run's task)"
+        "--max-tokens",
+        type=common.count,
+        metavar="N",
+        help="longest answer in tokens (default: the limit in the run's task)",
     )
-    parser.add_argument("--alone", action="store_true", help="answer every message as if it were the first")
-    parser.add_argument("--seed", type=common.seed, default=0, help="seed of what is drawn (default 0)")
+    parser.add_argument("--alone", action="store_true", help="answer every message without the ones before it")
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed (default 0)")
     common.add_trust(parser)
     return parser
 

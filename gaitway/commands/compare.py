@@ -23,15 +23,15 @@ DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
 DESCRIPTION = """\
 Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM, median, mean, optimality gap),
 performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
-wall time, and in what settings, versions and machines the runs differ. The protocol stands beside every number.
+wall time, and the settings, versions and machines in which the runs differ. The protocol is printed with each number.
 
-Folders are searched for runs. Unfinished, failed and damaged ones are named and left out. With several tasks, scores
-are put on one scale for each task before they are averaged.
+Folders are searched for runs. Unfinished, failed and damaged runs are named and left out. With several tasks, scores
+are normalised per task before they are averaged.
 
---baseline with --min-prob-improvement makes a gate: the exit code is 1 if on any task the probability that a new run is
-better than one of the baseline (ties count half) is below the bound. Failed new runs count as worse than all others.
+--baseline with --min-prob-improvement makes a gate: the exit code is 1 if, on any task, the probability that a new run
+is better than a baseline run (ties count half) is below the bound. A failed new run counts as the worst.
 
-The exit code is 0 if there is something to compare and the gate, if any, is passed, 1 if not, 2 for bad input.
+The exit code is 0 if runs were compared and the gate, if given, was passed; 1 if not; 2 for bad input.
 
 examples:
   gaitway compare runs/cartpole
@@ -48,9 +48,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--group",
         default=DEFAULTS["group"],
         metavar="KEY[,KEY]",
-        help="what makes a group: agent, preset, seed, world or a key of config.yaml (default agent)",
+        help="group runs by agent, preset, seed, world or a key of config.yaml (default agent)",
     )
-    parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE", help="only such runs; repeatable")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="keep only runs with this value; repeatable"
+    )
     parser.add_argument("--label", action="append", default=[], metavar="OLD=NEW", help="rename a group; repeatable")
     parser.add_argument(
         "--metric",
@@ -70,12 +72,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="DIR",
         help="write compare.md, compare.csv, compare.html, and figures as PNG and SVG",
     )
-    parser.add_argument("--baseline", type=Path, metavar="DIR", help="runs to hold the others against")
+    parser.add_argument("--baseline", type=Path, metavar="DIR", help="runs to compare the others with")
     parser.add_argument(
         "--min-prob-improvement",
         type=common.number(0.0, 1.0),
         metavar="P",
-        help="bound of the gate, from 0 to 1, for example 0.05",
+        help="fail if the probability of improvement is lower, from 0 to 1, for example 0.05",
     )
     return parser
 

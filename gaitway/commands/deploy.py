@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from gaitway_onboard.interface import HardwareInterface
 
 DESCRIPTION = """\
-Drive a robot with a bundle: check the bundle against the robot, connect, show what is there, ask, take over, and then
-damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. Whatever ends it, the robot is damped;
-a guardian process does it if this one is killed or hangs. Read docs/deploy.md before the first time.
+Drive a robot with a bundle: check the bundle against the robot, connect, show the robot's state, ask, take over, then
+damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. Every ending damps the robot; a guardian
+process does so if this one is killed or hangs. Read docs/deploy.md before the first deployment.
 
-The operator goes on with 'start' (transmitter), Enter (keyboard), stops with 'L2+B' or 'select', space or Ctrl-C, and
-lowers with 'L2+A' or x. --auto goes on by itself.
+The operator continues with 'start' (remote) or Enter (keyboard), stops with 'L2+B', 'select', space or Ctrl-C, and
+lowers the robot with 'L2+A' or x. --auto continues without waiting.
 
 --command is a constant, a script, "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
-the robot's transmitter), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). Without it the policy is told to stand.
+the robot's remote), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). The default is to stand.
 
 --excite instead of a bundle moves a hung robot for 'gaitway identify'.
 
-The exit code is 0 if it ended as asked, 1 after a trip or with a --log that does not have all of it, 2 if something
-given is wrong: then nothing has moved.
+The exit code is 0 if the deployment ended as asked, 1 after a trip or with an incomplete --log, 2 for bad input (the
+robot has not moved).
 
 examples:
   gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0
@@ -51,54 +51,71 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "deploy", "drive a real robot, or a twin on its wire", DESCRIPTION)
     parser.add_argument("bundle", type=Path, nargs="?", metavar="BUNDLE")
     parser.add_argument(
-        "--robot", required=True, metavar="NAME", help="unitree-go2, unitree-h1, unitree-g1, ... or ros2"
+        "--robot",
+        required=True,
+        metavar="NAME",
+        help="robot to drive: unitree-go2, unitree-h1, unitree-g1, ... or ros2",
     )
-    parser.add_argument("--interface", required=True, metavar="NAME", help="network interface that faces the robot; lo")
+    parser.add_argument(
+        "--interface",
+        required=True,
+        metavar="NAME",
+        help="network interface that the robot is on; lo for 'gaitway twin'",
+    )
     parser.add_argument(
         "--domain", type=common.domain, default=0, help="DDS domain (default 0; 'gaitway twin' is on 1)"
     )
     parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
     parser.add_argument(
-        "--command", dest="velocity", metavar="SOURCE|VX,VY,YAW", help="where velocity commands come from"
+        "--command", dest="velocity", metavar="SOURCE|VX,VY,YAW", help="source of velocity commands, or one command"
     )
-    parser.add_argument("--gamepad", type=Path, metavar="DEVICE", help="of --command gamepad (default the first)")
     parser.add_argument(
-        "--seconds", type=common.seconds, metavar="S", help="of policy (default: until the operator ends it)"
+        "--gamepad", type=Path, metavar="DEVICE", help="gamepad to read with --command gamepad (default: the first one)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=common.seconds,
+        metavar="S",
+        help="how long the policy runs (default: until the operator ends it)",
     )
     parser.add_argument(
         "--excite", type=common.seconds, metavar="S", help="move a hung robot for identification, without a bundle"
     )
-    parser.add_argument("--seed", type=common.seed, default=0, help="of --excite (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of --excite (default 0)")
     parser.add_argument("--log", type=Path, metavar="FILE.mcap", help="record the flight")
     parser.add_argument(
         "--limit",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another safety limit; a looser one needs --i-know; docs/deploy.md lists them",
+        help="change a safety limit; looser ones need --i-know; docs/deploy.md lists them",
     )
-    parser.add_argument("--auto", action="store_true", help="stand up and start the policy without being asked to")
+    parser.add_argument(
+        "--auto", action="store_true", help="stand up and start the policy without waiting for the operator"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask before taking over")
     parser.add_argument(
-        "--i-know", action="store_true", help="run a bundle that was not validated, or failed, or with looser limits"
+        "--i-know", action="store_true", help="accept a bundle without a verdict PASS, or looser limits"
     )
     parser.add_argument(
         "--trust", action="append", default=[], type=Path, metavar="KEY.pub",
-        help="run only what one of these keys signed, or of a folder of keys: gaitway validate --sign",
+        help="run only bundles signed with this key, or with one in this folder; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--silent-writers", action="store_true",
-        help="go on though others could send commands, and stop at their first; see docs/deploy.md",
+        help="start although other programs could send commands, and stop at their first one",
     )  # fmt: skip
     parser.add_argument(
         "--robot-id", action="append", default=[], metavar="ID",
-        help="which robot is meant, where several write states: as the refusal prints it, or its address",
+        help="choose one of several robots: its id as an error message shows it, or its address",
     )  # fmt: skip
     parser.add_argument(
-        "--unsealed-states", action="store_true", help="believe states that carry no checksum, as of some simulators"
+        "--unsealed-states", action="store_true", help="accept states without a checksum, which some simulators send"
     )
     parser.add_argument(
-        "--no-own-controller", action="store_true", help="the robot is a simulator without a controller to switch off"
+        "--no-own-controller",
+        action="store_true",
+        help="do not switch off the robot's own controller, which simulators do not have",
     )
     return parser
 

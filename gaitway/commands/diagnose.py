@@ -12,12 +12,12 @@ from . import common
 DESCRIPTION = """\
 Compare a bundle with a recording of its policy in the simulator it comes from, and name the cause of a mismatch.
 
-Three checks: is the recorded observation what the bundle builds from the recorded states; does its graph give the
-recorded actions, and do these give the recorded joint targets; does MuJoCo arrive at the recorded next state from each
-recorded state. Named are joint order, sign, scale, offset, frames, quaternion order, history layout, clips, delay,
-another policy, gains, armature and torque limit, with the numbers that speak for them and the fix.
+Three checks: the bundle builds the recorded observation from the recorded states; its graph computes the recorded
+actions and joint targets; MuJoCo moves each recorded state to the recorded next one. Causes that can be named: joint
+order, sign, scale, offset, frames, quaternion order, history layout, clips, delay, another policy, gains, armature and
+torque limit, each with its evidence and the fix.
 
-The exit code is 0 if no mismatch is found, 1 if one is named, 2 if bundle or recording cannot be used.
+The exit code is 0 if no mismatch is found, 1 if one is named, 2 for bad input.
 
 examples:
   gaitway diagnose bundles/go2 --recording rollout.npz
@@ -27,11 +27,15 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "diagnose", "name the cause of a mismatch between simulators", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run (exported first) or bundle")
     parser.add_argument(
-        "--recording", type=Path, required=True, metavar="FILE.npz", help="made by gaitway record or a recorder"
+        "--recording",
+        type=Path,
+        required=True,
+        metavar="FILE.npz",
+        help="recording by 'gaitway record' or Isaac Lab's recorder",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     return parser
 
 

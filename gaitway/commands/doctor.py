@@ -44,10 +44,10 @@ renderer.render()
 """
 
 DESCRIPTION = """\
-Look at this machine: what is installed, which worlds, agents and commands work, what to install for the rest, whether
+Check this machine: what is installed, which worlds, agents and commands work, what to install for the others, whether
 the processor computes in bfloat16, and whether videos can be rendered.
 
-The exit code is 0 if a robot can be trained in some world, else 1.
+The exit code is 0 if at least one world can train a robot, else 1.
 """
 
 

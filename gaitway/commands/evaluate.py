@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ..domains.texts.evaluate import Evaluation
 
 DESCRIPTION = """\
-Answer the held-out problems of a language task: the likeliest answer to each and, with --samples, several drawn as in
-training. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (the unbiased
-estimate) and what a majority vote would have answered. A page shows the failures to read.
+Answer the held-out problems of a language task: greedily and, with --samples, several times at the training
+temperature. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (unbiased
+estimate) and the majority vote. A page shows the failures.
 
-The model is a run (its newest checkpoint), a folder in Hugging Face's form or an id of its hub. A run is asked the task
-that it learnt unless --task names another. key=value changes settings of the task or of the engine. A run of a reward
-model is asked which answer of each held-out pair is the better one.
+The model is a run (its newest checkpoint), a Hugging Face folder or a hub id. The task of a run is the one it
+was trained on unless --task names another. key=value changes settings of the task or the engine. A reward model is
+evaluated on held-out pairs: which answer is better.
 
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
@@ -34,19 +34,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "settings", nargs="*", metavar="key=value", help="change a setting, e.g. language.dtype=bfloat16"
     )
-    parser.add_argument("--task", help="language task or file of texts (default: the one that the run learnt)")
+    parser.add_argument("--task", help="language task or file of texts (default: the run's task)")
     parser.add_argument(
         "--samples",
         type=common.whole(0, 10**9),
         default=0,
         metavar="N",
-        help="sampled answers to each problem (default 0)",
+        help="sampled answers per problem (default 0)",
     )
-    parser.add_argument("--problems", type=common.count, help="how many to answer (default: all that are held out)")
-    parser.add_argument("--rollout", choices=("transformers", "vllm"), default="transformers", help="who samples")
-    parser.add_argument("--seed", type=common.seed, default=0, help="seed of the samples (default 0)")
+    parser.add_argument("--problems", type=common.count, help="number of held-out problems (default: all)")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder of page and numbers (default evaluations/ in the run)"
+        "--rollout", choices=("transformers", "vllm"), default="transformers", help="engine that samples the answers"
+    )
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the samples (default 0)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the page and the numbers (default evaluations/ in the run)"
     )
     common.add_trust(parser)
     return parser

@@ -13,23 +13,23 @@ from . import common
 DESCRIPTION = """\
 Write the bundle of a run: a folder that runs the policy on a robot without Gaitway's training half.
 
-It holds policy.onnx (sensor signals in, joint targets out), contract.yaml (joint order, gains, limits, rates, frames),
-io_descriptors.yaml, golden.npz (recorded inputs and outputs that every runtime replays first) and robot.xml. The graph
-is compared with the training policy before anything is written.
+The bundle holds policy.onnx (sensor signals in, joint targets out), contract.yaml (joint order, gains, limits, rates,
+frames), io_descriptors.yaml, golden.npz (recorded inputs and outputs that every runtime replays first) and robot.xml.
+The graph is compared with the training policy before anything is written.
 
 --format leapp writes a LEAPP package instead, through NVIDIA's library: the graph, a YAML that describes its inputs and
-outputs as Isaac Lab 3.0 describes those of its own policies, and the values that its feedback starts from.
+outputs as Isaac Lab 3.0 describes its own, and the initial values of its feedback.
 
---format rsl-rl writes model_N.pt, which rsl_rl 3, 4 and 5 load, and with them Isaac Lab's own play and train. The
-settings that describe its networks to them are printed.
+--format rsl-rl writes model_N.pt, which rsl_rl 3, 4 and 5 and Isaac Lab's play and train scripts load. The
+settings that describe its networks are printed.
 
-A run of a language model becomes a plain folder in Hugging Face's form: config, safetensors with adapters merged,
-tokeniser and chat template. transformers and vLLM load it; a reward model is one for sequence classification.
+A language model becomes a Hugging Face folder: config, safetensors with adapters merged, tokeniser and chat template.
+transformers and vLLM load it; a reward model becomes a sequence classifier.
 
-A policy that reads what no sensor measures, such as its base velocity, is refused: train the '-blind' task, or name
-with --estimate what will be estimated. The bundle then demands it as an input. Gaitway estimates base_lin_vel on the
-robot, from legs and inertial unit, and the bundle names that estimator; 'base_lin_vel=robot' leaves it to the robot's
-own software, as height_scan always is.
+A policy that reads a signal without a sensor, such as its base velocity, is refused: train the '-blind' task, or name
+the signal with --estimate. The bundle then requires it as an input. Gaitway estimates base_lin_vel on the robot from
+legs and IMU, and the bundle names that estimator; 'base_lin_vel=robot' leaves it to the robot's own software, which
+always provides height_scan.
 
 examples:
   gaitway export runs/walk --out runs/walk/bundle
@@ -48,7 +48,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("source", type=Path, metavar="RUN", help="run folder")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     parser.add_argument(
-        "--format", choices=FORMATS, help="what to write (default bundle; of a language model, huggingface)"
+        "--format",
+        choices=FORMATS,
+        help="format to write (default: bundle for robots, huggingface for language models)",
     )
     parser.add_argument(
         "--estimate",
@@ -56,7 +58,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         default=[],
         type=_estimate,
         metavar="INPUT[=ESTIMATOR]",
-        help="base_lin_vel or height_scan: an input that is estimated, and by what; may be given twice",
+        help="input that the robot estimates (base_lin_vel or height_scan), and its estimator; repeatable",
     )
     common.add_trust(parser)
     return parser

@@ -20,17 +20,17 @@ PERIOD = 0.005  # [s], physics step of the tasks, at which a network will be ask
 REACH = 0.01  # [s], how far a network looks back beyond the delay
 
 DESCRIPTION = """\
-Fit gain scales, motor strength, friction, armature and delay of a robot to what it did on a stand, feet in the air:
-record it with 'gaitway deploy --excite 60 --log flight.mcap'. A folder stands for all its flights.
+Fit gain scales, motor strength, friction, armature and delay of a robot to flights on a stand, feet in the air: record
+them with 'gaitway deploy --excite 60 --log flight.mcap'. For a folder, all its flights are used.
 
-The flight is simulated in pieces and least squares move the parameters until the joints move, and the drives report
-torque, as measured. --out gets the parameters, each with its standard deviation, for 'gaitway train --parameters';
-beside it a page shows how much better they predict, and what this motion could not tell. --network also teaches an
-actuator network by the same flights, which then stands for the drives.
+The flight is simulated in windows; least squares fit the parameters to the measured joint motion and drive torques.
+--out is the parameter file, with standard deviations, for 'gaitway train --parameters'; a page beside it shows how much
+better the parameters predict, and what this motion cannot identify. --network also trains an actuator network on the
+same flights, which then replaces the drive model.
 
-Walking flights are refused: what touched the robot is unknown. docs/identify.md says what else to know.
+Walking flights are refused, because the contact forces are unknown. docs/identify.md has the details.
 
-The exit code is 0 if the parameters explain the flight, 1 if not, 2 if it cannot be used.
+The exit code is 0 if the parameters explain the flight, 1 if not, 2 for bad input.
 
 examples:
   gaitway identify flight.mcap --robot unitree-go2 --out params.yaml
@@ -42,19 +42,21 @@ examples:
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "identify", "fit a robot's parameters to flights on a stand", DESCRIPTION)
     parser.add_argument("flight", type=Path, metavar="FLIGHT.mcap|FOLDER", help="one flight, or a folder of them")
-    parser.add_argument("--robot", required=True, metavar="NAME", help="such as unitree-go2, or the name of a robot")
+    parser.add_argument(
+        "--robot", required=True, metavar="NAME", help="hardware such as unitree-go2, or a robot's name"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="params.yaml", help="parameter file to write")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="the page (default: beside --out)")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="report page (default: beside --out)")
     parser.add_argument(
         "--share",
         default="joint",
         choices=("joint", "type", "robot"),
-        help="joints with numbers in common: none, those at the same place of each leg, all (default joint)",
+        help="share numbers between no joints, the same joint of every leg, or all joints (default joint)",
     )
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     parser.add_argument("--network", choices=("mlp", "lstm"), help="also train an actuator network; needs torch")
-    parser.add_argument("--seed", type=common.seed, default=0, help="of the rough search (default 0)")
-    parser.add_argument("--threads", type=common.whole(0, 4096), default=0, help="of the physics (default: all cores)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the coarse search (default 0)")
+    parser.add_argument("--threads", type=common.whole(0, 4096), default=0, help="physics threads (default: all cores)")
     return parser
 
 

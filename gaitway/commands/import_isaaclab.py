@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from gaitway_sim2real.isaaclab.importer import ImportedRun
 
 DESCRIPTION = """\
-Make a bundle of a policy that Isaac Lab trained with rsl_rl, to be validated in MuJoCo and run like any other.
+Make a bundle of a policy that Isaac Lab trained with rsl_rl, for validation in MuJoCo and for robots.
 
 RUN is the folder that train.py leaves, such as logs/rsl_rl/anymal_c_flat/2026-01-31_12-00-00, with params/env.yaml,
 params/agent.yaml and model_*.pt; Isaac Lab 2.x and 3.0, rsl_rl 2.x to 5.x. Isaac Lab itself is not needed, and nothing
 in the folder is executed. Robots of Isaac Lab's velocity tasks and the G1 with 29 or 23 joints are known; others need
 --model.
 
-Joints are in the order of the training simulator. It is read from IO_descriptors.yaml where there is one (train.py
---export_io_descriptors), from the run's joint_ordering or from unitree_rl_lab's deploy.yaml, else it follows from the
-physics engine; --joint-order overrules them all.
+Joints are in the order of the training simulator. It is read from IO_descriptors.yaml if there is one (train.py
+--export_io_descriptors), from the run's joint_ordering or from unitree_rl_lab's deploy.yaml, else from the rule of the
+physics engine; --joint-order overrides them all.
 
-A policy that reads what no robot measures, such as its base velocity, is imported; validate feeds it the simulation's
-own values and says so. Observation, action and command terms without an equivalent are listed, and nothing is written.
+A policy that reads a signal without a sensor, such as its base velocity, is imported; validate feeds it the true value
+of the simulation and says so. If a term has no equivalent here, it is named and nothing is written.
 
 examples:
   gaitway import-isaaclab logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00 --out bundles/go2
@@ -35,16 +35,20 @@ examples:
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "import-isaaclab", "make a bundle of a run of Isaac Lab", DESCRIPTION)
+    parser = common.parser(commands, "import-isaaclab", "make a bundle from an Isaac Lab run", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN", help="run folder that Isaac Lab's train.py wrote")
     parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write")
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help="model_<iteration>.pt (default: the newest in RUN)"
     )
-    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: by the run's asset)")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="MJCF of the robot, for robots not known here")
     parser.add_argument(
-        "--joint-order", metavar="ORDER", help="physx, newton, or all joint names with commas between them"
+        "--robot", metavar="NAME", help="one of Gaitway's robots (default: recognised by the run's asset)"
+    )
+    parser.add_argument(
+        "--model", type=Path, metavar="robot.xml", help="MJCF of the robot, if it is not one of Gaitway's"
+    )
+    parser.add_argument(
+        "--joint-order", metavar="ORDER", help="joint order: physx, newton, or all joint names separated by commas"
     )
     return parser
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = ("tasks", "robots", "worlds", "agents")
 
 DESCRIPTION = """\
-Show the tasks with their presets, the robots, the worlds and the agents, and whether each works here.
+Show the tasks with their presets, the robots, the worlds and the agents, and whether each works on this machine.
 
 examples:
   gaitway list
@@ -25,7 +25,7 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "list", "show tasks, robots, worlds and agents", DESCRIPTION)
-    parser.add_argument("kind", nargs="?", choices=KINDS, help="only these")
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="list only these")
     return parser
 
 

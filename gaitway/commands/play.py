@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Watch a policy and steer it from a web browser: sliders for the command, a push, a restart.
 
-A bundle runs on its twin as it would on the robot. A run plays its newest checkpoint in the world it learns in, also
-while it is being trained; one of Isaac Lab is played in MuJoCo, on flat ground. With --video nothing is served: the
-robot tours the commands and a film is written, which needs no display. Runs of games and classic tasks can be filmed
-only.
+A bundle runs in simulation as it would on the robot. A run plays its newest checkpoint in the world it trains in, also
+during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --video writes a film of a tour of the commands
+instead and needs no display. Runs of games and classic tasks can only be filmed.
 
---world isaaclab lets a run's policy walk in Isaac Lab instead, without noise and pushes, on the physics that it learnt
-with, and prints how far each robot was off its commands. --viz opens one of Isaac Lab's visualizers, --livestream a
-stream of Isaac Sim's, both until Ctrl-C, and --video films it; without any of them nothing is drawn.
+--world isaaclab plays a run in Isaac Lab, without noise and pushes, on the physics engine it was trained with, and
+prints the velocity errors of each robot. --viz opens one of Isaac Lab's visualizers, --livestream a stream from Isaac
+Sim, both until Ctrl-C, and --video writes a film; without any of them nothing is drawn.
 
 examples:
   gaitway play runs/walk
@@ -39,7 +38,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "play", "watch and steer a policy in a browser", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write a film instead of serving a page")
-    parser.add_argument("--seconds", type=common.seconds, help="length (default 20, endless where somebody watches)")
+    parser.add_argument(
+        "--seconds", type=common.seconds, help="length (default: 20 for films, until Ctrl-C in a viewer)"
+    )
     parser.add_argument("--port", type=common.port, default=8080, help="port of the page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
@@ -52,7 +53,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     lab.add_argument(
         "--viz", metavar="NAME", help="visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser"
     )
-    lab.add_argument("--livestream", choices=("local", "public"), help="Isaac Sim's stream, and who can reach it")
+    lab.add_argument(
+        "--livestream",
+        choices=("local", "public"),
+        help="stream from Isaac Sim: local for this machine, public for others",
+    )
     common.add_trust(parser)
     return parser
 

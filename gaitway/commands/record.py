@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gaitway_tasks.recording import Recording
 
 DESCRIPTION = """\
-Write what a policy sees and does, and the named states behind it, to a file for gaitway diagnose.
+Record a policy's observations, actions and named states in a file for gaitway diagnose.
 
 A run is recorded in the world it trains in, with all noise, pushes and randomisation. A bundle is recorded in plain
 MuJoCo, as gaitway validate steps it. In Isaac Lab, use gaitway_isaaclab.recorder in the script that plays the policy.
@@ -26,7 +26,7 @@ examples:
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "record", "write what a policy sees and does to a file", DESCRIPTION)
+    parser = common.parser(commands, "record", "record a policy's observations, actions and states", DESCRIPTION)
     parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="file to write")
     parser.add_argument("--seconds", type=common.number(0.4, 600.0), default=10.0, help="length (default 10)")

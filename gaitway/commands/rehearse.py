@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Rehearse a deployment against the robot's digital twin, and give a verdict.
 
-  nominal    lying, standing up, the tour of the trained commands again and again, lying down; with messages lost and
-             late. No fall, no trip, no clamp, and velocities followed
-  faults     each trouble that the controller must notice, in each mode that moves the robot: the reason is named, the
-             robot is damped within two policy periods and stays so
-  policies   outputs that no policy should have: no frame asks a motor for more than its limit
+  nominal    lying, standing up, touring the trained commands, lying down; with lost and late messages. Required: no
+             fall, no trip, no clamp, and small velocity errors
+  faults     each fault that the controller must detect, in each mode that moves the robot. Required: the right reason,
+             the robot damped within two policy periods and kept damped
+  policies   adversarial policy outputs. Required: no frame exceeds a motor's limit
   processes  'gaitway twin' and 'gaitway deploy' as processes over DDS on the loopback interface: the end of the
              script, a second deployment, SIGTERM, SIGKILL and SIGSTOP
 
-All but the processes run in simulated time and are the same each time. The processes take a minute, and are left out
-with --no-dds.
+All but the processes run in simulated time and are deterministic. The processes take a minute; --no-dds skips them.
 
-Writes rehearsal.html and rehearsal.json, and rehearsal.json into the bundle too, where 'gaitway deploy' looks for it.
-The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if the bundle cannot be used on this robot.
+Writes rehearsal.html and rehearsal.json, and a copy of rehearsal.json in the bundle, where 'gaitway deploy' reads it.
+The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 if the bundle cannot be used on this robot.
 
 examples:
   gaitway rehearse runs/walk/bundle --robot unitree-go2
@@ -41,7 +40,7 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "rehearse", "try a deployment on the robot's digital twin", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="a run is exported first")
+    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run (exported first) or bundle")
     parser.add_argument("--robot", required=True, metavar="NAME", help="hardware, such as unitree-go2")
     parser.add_argument(
         "--minutes",
@@ -53,16 +52,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--loss", type=common.number(0.0, 1.0), default=0.01, help="share of messages lost, each way (default 0.01)"
     )
     parser.add_argument(
-        "--jitter", type=common.number(0.0, 1.0), default=0.005, help="how late they may be [s] (default 0.005)"
+        "--jitter",
+        type=common.number(0.0, 1.0),
+        default=0.005,
+        help="largest random delay of a message [s] (default 0.005)",
     )
-    parser.add_argument("--seed", type=common.seed, default=0, help="of loss and jitter (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of loss and jitter (default 0)")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot, for the twin")
-    parser.add_argument("--quick", action="store_true", help="one minute and a part of the trials: for a first look")
+    parser.add_argument(
+        "--quick", action="store_true", help="run one minute and a part of the trials, for a first look"
+    )
     parser.add_argument(
         "--dds",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="also with processes over DDS on the loopback interface (default)",
+        help="also run real processes over DDS on the loopback interface (default)",
     )
     parser.add_argument(
         "--domain", type=common.domain, metavar="N", help="DDS domain of the processes (default: a free one)"

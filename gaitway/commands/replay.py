@@ -11,17 +11,17 @@ from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\
-Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. The terminal gets a summary: modes, the reason of
-the end, clamps, late periods, losses, extremes. A flight whose recorder was killed is read as far as it was stored.
+Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. Print a summary: modes, why it ended,
+clamps, late periods, losses, extremes. If the recorder was killed, everything that was stored is read.
 
---against compares it with a bundle: does the policy compute from the recorded signals what was recorded; where do the
-joints go when MuJoCo is put into recorded states and gets the recorded frames; and what does the policy do in
-simulation under the same velocity commands. With --parameters, MuJoCo has the drives that 'gaitway identify' found.
+--against compares the flight with a bundle: the policy's outputs for the recorded signals; the joint motion that MuJoCo
+predicts from recorded states and frames; and the policy in simulation under the same velocity commands. --parameters
+gives MuJoCo the drives that 'gaitway identify' found.
 
 --report writes a page of plots, --viewer plays the motion in a web browser, --video films it. Orientation and joints
-are the robot's sensors'; velocity is an estimate, and position is that summed up.
+come from the robot's sensors; velocity is estimated, and position is its integral.
 
-The exit code is 0, or 1 if the very bundle that flew does not compute what was recorded, or 2 for bad input.
+The exit code is 0; 1 if the bundle that flew does not compute the recorded outputs; 2 for bad input.
 
 examples:
   gaitway replay flight.mcap
@@ -33,18 +33,20 @@ examples:
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "replay", "what a recorded flight shows", DESCRIPTION)
+    parser = common.parser(commands, "replay", "show and check a recorded flight", DESCRIPTION)
     parser.add_argument("flight", type=Path, metavar="FLIGHT.mcap", help="a recorded flight")
-    parser.add_argument("--against", type=Path, metavar="BUNDLE|RUN", help="compare with this bundle, for this robot")
-    parser.add_argument("--parameters", type=Path, metavar="FILE.yaml", help="with --against: the drives as identified")
-    parser.add_argument("--hung", action="store_true", help="the robot hung on a stand, feet in the air")
-    parser.add_argument("--report", type=Path, metavar="DIR", help="write an HTML page there")
+    parser.add_argument("--against", type=Path, metavar="BUNDLE|RUN", help="compare the flight with this bundle")
+    parser.add_argument("--parameters", type=Path, metavar="FILE.yaml", help="identified drives, for --against")
+    parser.add_argument("--hung", action="store_true", help="the robot hung on a stand with its feet in the air")
+    parser.add_argument("--report", type=Path, metavar="DIR", help="folder for an HTML report")
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the motion; needs no display")
     parser.add_argument("--viewer", action="store_true", help="play it in a web browser")
     parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")
     parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
     parser.add_argument("--seconds", type=common.seconds, help="how long to serve the viewer (default: until Ctrl-C)")
-    parser.add_argument("--recover", type=Path, metavar="OUT.mcap", help="write what can be read as a finished file")
+    parser.add_argument(
+        "--recover", type=Path, metavar="OUT.mcap", help="write everything readable to a new, complete file"
+    )
     return parser
 
 

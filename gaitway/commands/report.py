@@ -12,9 +12,9 @@ from ..catalogue import COMPARE
 from . import common
 
 DESCRIPTION = """\
-Put runs of a language task on one page: what each scored in its evaluations, with intervals, the curves of their
-trainings, and what they answered to the same problems. Give the runs in the order of the story: where it began first,
-then what came of it, then the controls. Evaluate them beforehand with gaitway evaluate, on the same problems.
+Put runs of a language task on one page: their evaluation scores with intervals, their training curves, and their
+answers to the same problems. Give the runs in the order to be read: the starting point, the trained runs, the controls.
+Evaluate them first with gaitway evaluate, on the same problems.
 
 examples:
   gaitway report runs/reason/sft runs/reason/grpo --html runs/reason/report.html
@@ -24,7 +24,9 @@ examples:
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "report", "put language runs on one page", DESCRIPTION)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument("--html", type=Path, required=True, metavar="FILE", help="page to write; needs no network")
+    parser.add_argument(
+        "--html", type=Path, required=True, metavar="FILE", help="page to write; it loads nothing from the network"
+    )
     common.add_trust(parser)
     return parser
 

@@ -12,13 +12,13 @@ from . import common
 WORLDS = {"twin": TWIN}
 
 DESCRIPTION = """\
-Run a bundle as it would run on the robot: recorded inputs are replayed first, then passive, ramp to the default pose,
-hold, policy at the contract's rate, and damping whatever ends it. Nothing of the training half is imported.
+Run a bundle as it would run on the robot: replay the recorded inputs, then passive, ramp to the default pose,
+hold, policy at the contract's rate, and damping at every ending. Nothing of the training half is imported.
 
 --world twin steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands it was
 trained on.
 
-A LEAPP package is first written as a bundle, bundle/ in its folder, as by 'gaitway validate'.
+A LEAPP package is first written as a bundle, in bundle/ in its folder.
 
 The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle cannot be used.
 
@@ -32,7 +32,7 @@ examples:
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "run", "run a bundle as on the robot", DESCRIPTION)
     parser.add_argument("bundle", type=Path, metavar="BUNDLE|LEAPP", help="bundle or LEAPP package")
-    parser.add_argument("--robot", metavar="NAME", help="robot of a LEAPP package that does not say which")
+    parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
     parser.add_argument("--world", default="twin", choices=sorted(WORLDS), help="what to move (default twin)")
     parser.add_argument("--seconds", type=common.seconds, default=20.0, help="length of the policy's part (default 20)")
     parser.add_argument(

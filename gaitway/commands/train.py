@@ -26,19 +26,19 @@ RESUMABLE = (
 """Settings that may change when a run is continued; any other would make it a different run."""
 
 DESCRIPTION = """\
-Learn a task, from nothing or from where a run stopped.
+Train an agent on a task, from scratch or from where a run stopped.
 
-Settings come from, in rising order: the defaults, --preset, --config FILE, key=value. Any field of the resolved
-configuration can be set, of the learner (agent.*), the simulator (physics.*) or the task itself (task.*); unknown keys
-and wrong types are refused before anything starts. The whole is written to config.yaml in the run folder.
+Settings come from, in rising priority: the defaults, --preset, --config FILE, key=value. Every field of the
+configuration can be set: the learner's (agent.*), the simulator's (physics.*) and the task's (task.*). Unknown keys and
+wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run folder.
 
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
-iteration and writes a checkpoint; --resume goes on from there, bit for bit as if nothing had happened.
+iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
 
---world isaaclab learns a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
+--world isaaclab trains a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
 neither. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export and
-validate need no Isaac Lab. With torchrun and --distributed several processes learn as one, each with num_envs
-environments and a GPU of its own; the first writes the run folder.
+validate need no Isaac Lab. With torchrun and --distributed several processes train one agent, each with num_envs
+environments and its own GPU; the first writes the run folder.
 
 examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
@@ -63,20 +63,22 @@ examples:
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "train", "learn a task", DESCRIPTION)
+    parser = common.parser(commands, "train", "train an agent on a task", DESCRIPTION)
     parser.add_argument(
         "task",
         help="robot task, language task or file of texts, Gymnasium environment (also gym:ID) or Atari game; "
         "'gaitway list tasks' shows them",
     )
     parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
-    parser.add_argument("--agent", help="who learns (default ppo, of texts grpo); 'gaitway list agents' shows them")
-    parser.add_argument("--world", help="simulator to train in (default: the one the task is made for)")
+    parser.add_argument(
+        "--agent", help="agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them"
+    )
+    parser.add_argument("--world", help="simulator to train in (default: the task's usual one)")
     parser.add_argument(
         "--physics", choices=("physx", "newton"), help="engine of Isaac Lab (default: what is installed)"
     )
     parser.add_argument(
-        "--distributed", action="store_true", help="learn as one with the other processes that torchrun started"
+        "--distributed", action="store_true", help="train together with the other processes of torchrun"
     )
     parser.add_argument("--preset", help="named settings for a kind of machine, e.g. cpu")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
@@ -84,11 +86,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--parameters",
         type=Path,
         metavar="FILE",
-        help="params.yaml of 'gaitway identify': learn on that very robot instead of on its kind",
+        help="params.yaml from 'gaitway identify': train on this identified robot",
     )
-    parser.add_argument("--seed", type=common.seed, help="seed of everything random (default 0)")
+    parser.add_argument("--seed", type=common.seed, help="random seed (default 0)")
     parser.add_argument(
-        "--seeds", type=common.count, metavar="N", help="one run after another for each of N seeds, from --seed on"
+        "--seeds", type=common.count, metavar="N", help="train N runs one after another, with seeds from --seed on"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default runs/TASK/TIME-seedK)")
     parser.add_argument(
@@ -96,18 +98,20 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="continue the run in --out, or the newest run of the task; starts one if there is none",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress, only the last line")
+    parser.add_argument("--quiet", action="store_true", help="print no progress, only the last line")
     texts = parser.add_argument_group("language tasks")
     texts.add_argument(
         "--model", metavar="MODEL", help="run folder, Hugging Face folder or hub id to begin with; or tiny"
     )
-    texts.add_argument("--rollout", choices=("transformers", "vllm", "vllm-server"), help="who samples the answers")
+    texts.add_argument(
+        "--rollout", choices=("transformers", "vllm", "vllm-server"), help="engine that samples the answers"
+    )
     texts.add_argument("--server", metavar="URL", help="address of the vLLM server, for --rollout vllm-server")
-    texts.add_argument("--lora", action="store_true", help="learn low-rank adapters only (language.lora.*)")
+    texts.add_argument("--lora", action="store_true", help="train low-rank adapters only (language.lora.*)")
     texts.add_argument(
         "--reward-model",
         metavar="RUN|URL|MODULE:FUNCTION",
-        help="who says what an answer is worth, in the task's place",
+        help="score answers with this reward model instead of the task's rewards",
     )
     common.add_trust(parser)
     return parser

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Serve a MuJoCo robot on the topics of the real one, in real time, for 'gaitway deploy' or any other program that drives
 such a robot. A Unitree robot starts lying under its own controller, which must be released as on the real one; robots
-on two feet hang on a stand. "ros2" is whatever robot the file given with --config describes.
+on two feet hang on a stand. "ros2" is the robot that the --config file describes.
 
---quirk switches troubles on, all off by default and the same for the same --seed; --fault provokes one at a time after
-the start. See docs/twin.md for both lists.
+--quirk switches imperfections on; all are off by default and repeat with the same --seed. --fault provokes a fault at a
+time after the start. docs/twin.md lists both.
 
-The loopback interface and domain 1 are the default, so that no robot on a network hears it.
+The default is the loopback interface and domain 1, so that no robot on a network hears it.
 
 examples:
   gaitway twin unitree-go2
@@ -34,28 +34,38 @@ examples:
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "twin", "a simulated robot on the wire of the real one", DESCRIPTION)
-    parser.add_argument("robot", metavar="ROBOT", help="unitree-go2, unitree-h1, unitree-g1, ... or ros2")
+    parser = common.parser(commands, "twin", "serve a simulated robot on the wire of the real one", DESCRIPTION)
+    parser.add_argument(
+        "robot", metavar="ROBOT", help="robot to simulate: unitree-go2, unitree-h1, unitree-g1, ... or ros2"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
     parser.add_argument("--interface", default="lo", help="network interface (default lo)")
     parser.add_argument("--domain", type=common.domain, default=1, help="DDS domain (default 1; real robots are on 0)")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
     base = parser.add_mutually_exclusive_group()
-    base.add_argument("--hung", action="store_true", default=None, help="on a stand, feet in the air")
-    base.add_argument("--free", dest="hung", action="store_false", help="on the ground, also on two feet")
+    base.add_argument(
+        "--hung", action="store_true", default=None, help="hang the robot on a stand with its feet in the air"
+    )
+    base.add_argument(
+        "--free", dest="hung", action="store_false", help="put the robot on the ground, also a robot on two feet"
+    )
     parser.add_argument("--standing", action="store_true", help="start standing instead of lying")
     parser.add_argument(
         "--no-own-controller",
         action="store_true",
-        help="obey at once: no controller of its own to release, and no services",
+        help="obey commands at once, without the robot's own controller and services",
     )
     parser.add_argument(
-        "--quirk", action="append", default=[], metavar="NAME=VALUE|FILE.yaml", help="a trouble, or a file of them"
+        "--quirk",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE|FILE.yaml",
+        help="add an imperfection, or a file of them",
     )
     parser.add_argument(
         "--fault", action="append", default=[], metavar="TIME:NAME[:JOINT]", help="provoke a fault [s after the start]"
     )
-    parser.add_argument("--seed", type=common.seed, default=0, help="of everything random (default 0)")
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed (default 0)")
     parser.add_argument("--seconds", type=common.seconds, help="how long to serve (default: until Ctrl-C)")
     parser.add_argument("--viewer", action="store_true", help="show it in a web browser, with buttons for faults")
     parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")

@@ -16,18 +16,18 @@ Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and
 
 Scenarios: command grid, standing, command steps, pushes, friction, payload, motor strength, sensor noise, delay, slope.
 Each reports falls, tracking errors, cost of transport, torque and joint-limit use and smoothness against thresholds.
-Writes report.html (with plots and a video), validation.json and, into the bundle, validation.json again.
+Writes report.html (with plots and a video), validation.json, and a copy of validation.json in the bundle.
 
---model takes any MJCF with the contract's joints, whatever its meshes, inertias, actuators and body names: the
-controller is the bundle's.
+--model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
+is the bundle's.
 
-A LEAPP package, of 'gaitway export --format leapp' or of Isaac Lab 3.0, is first written as a bundle, bundle/ in its
-folder; its inputs are matched by their kinds and element names, and what it does not say is noted.
+A LEAPP package, from 'gaitway export --format leapp' or Isaac Lab 3.0, is first written as a bundle, in bundle/ in its
+folder. Its inputs are matched by kind and element names; assumptions are noted.
 
---sign KEY signs the bundle that passed, each of its files and the verdict, for 'gaitway deploy --trust KEY.pub': an
-Ed25519 key of 'ssh-keygen -t ed25519', or a PEM file.
+--sign KEY signs a bundle that passed (every file and the verdict) for 'gaitway deploy --trust KEY.pub'. KEY is an
+Ed25519 key by 'ssh-keygen -t ed25519', or a PEM file.
 
-The exit code is 0 only if the verdict is PASS, 1 if it is FAIL, 2 if bundle or model cannot be used.
+The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 for a bundle or model that cannot be used.
 
 examples:
   gaitway validate runs/walk
@@ -39,16 +39,18 @@ examples:
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "validate", "check a policy and give a verdict", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE|LEAPP", help="a run is exported first")
-    parser.add_argument("--robot", metavar="NAME", help="robot of a LEAPP package that does not say which")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict here")
     parser.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder of the report (default validation/ beside the bundle)"
+        "source", type=Path, metavar="RUN|BUNDLE|LEAPP", help="run (exported first), bundle or LEAPP package"
     )
-    parser.add_argument("--seed", type=common.seed, default=0, help="seed of the scenarios (default 0)")
+    parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict as JSON")
+    parser.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for the report (default validation/ beside the bundle)"
+    )
+    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the scenarios (default 0)")
     parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the bundle with this Ed25519 key if it passes")
-    parser.add_argument("--no-video", action="store_true", help="leave the video out of the report")
+    parser.add_argument("--no-video", action="store_true", help="write the report without a video")
     common.add_trust(parser)
     return parser
 
