@@ -1,7 +1,11 @@
 """Shared by all tests: one thread, and the same examples every time."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
+from costs import Costs
 from dds_domain import dds_domain  # noqa: F401
 from hypothesis import settings
 
@@ -13,6 +17,11 @@ settings.load_profile("gaitway")
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     torch.manual_seed(0)
+
+
+def pytest_configure(config):
+    if (path := os.environ.get("GAITWAY_TEST_COSTS")) is not None:
+        config.pluginmanager.register(Costs(Path(path).absolute()))
 
 
 def pytest_runtest_setup(item):

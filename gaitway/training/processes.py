@@ -31,6 +31,10 @@ def group(distributed: bool) -> Iterator[None]:
     import torch
     import torch.distributed as dist
 
+    # Its functions have the group of the moment of their import as a default. Optimizers import it in their first step,
+    # and a group that a default keeps ends with the interpreter, which its running threads may abort.
+    import torch.distributed.nn.functional
+
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
