@@ -20,24 +20,12 @@ from gaitway_files.children import ending_with_us
 from gaitway_files.mjcf_files import MODEL_BYTES
 from gaitway_files.reading import read_bytes
 from gaitway_files.writing import whole_file, write_text
-from gaitway_tasks.robots.robot import Robot
+from gaitway_tasks.robots import DESCRIPTIONS, Robot
 from gaitway_tasks.spec import Task
 
 from . import compat, usd
 from .cache import cache_folder
 from .compat import IsaacLabError
-
-ISAAC_CFGS = {
-    "anymal-b": "anymal:ANYMAL_B_CFG",
-    "anymal-c": "anymal:ANYMAL_C_CFG",
-    "anymal-d": "anymal:ANYMAL_D_CFG",
-    "a1": "unitree:UNITREE_A1_CFG",
-    "go1": "unitree:UNITREE_GO1_CFG",
-    "go2": "unitree:UNITREE_GO2_CFG",
-    "h1": "unitree:H1_MINIMAL_CFG",
-    "g1": "unitree:G1_MINIMAL_CFG",
-}
-"""Where ``isaaclab_assets.robots`` has the robots."""
 
 ASSET_VARIABLE = "GAITWAY_ISAACLAB_ASSET"
 ASSETS = ("auto", "nucleus", "mjcf")
@@ -53,11 +41,10 @@ def choose_asset(robot: Robot, asset: str | None) -> str:
     asset = asset or os.environ.get(ASSET_VARIABLE) or "auto"
     if asset not in ASSETS:
         raise IsaacLabError(f"asset {asset!r} ({ASSET_VARIABLE}): use one of {', '.join(ASSETS)}")
-    if asset == "nucleus" and robot.name not in ISAAC_CFGS:
+    if asset == "nucleus" and not _cfg_name(robot):
         raise IsaacLabError(f"Isaac Lab has no asset of {robot.name!r}: use asset 'mjcf', which is made from its MJCF")
     if asset == "auto":
-        known = robot.name in ISAAC_CFGS
-        return "nucleus" if known and reachable(_isaac_cfg(robot).spawn.usd_path) else "mjcf"
+        return "nucleus" if _cfg_name(robot) and reachable(_isaac_cfg(robot).spawn.usd_path) else "mjcf"
     return asset
 
 
@@ -138,14 +125,20 @@ def check_masses(robot: Robot, articulation: Any) -> None:
         )
 
 
+def _cfg_name(robot: Robot) -> str:
+    """Where Isaac Lab's configuration of the robot is, as ``module:name``; empty without one."""
+    described = DESCRIPTIONS.get(robot.name)
+    return "" if described is None else described.isaaclab.asset or ""
+
+
 def _isaac_cfg(robot: Robot) -> Any:
-    module, name = ISAAC_CFGS[robot.name].split(":")
-    return getattr(importlib.import_module(f"isaaclab_assets.robots.{module}"), name)
+    module, name = _cfg_name(robot).split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _isaac_actuators(task: Task) -> Any:
     robot = task.robot
-    if robot.name not in ISAAC_CFGS:
+    if not _cfg_name(robot):
         raise IsaacLabError(f"Isaac Lab has no actuators for {robot.name!r}: use actuators 'task'")
     cfgs = copy.deepcopy(_isaac_cfg(robot).actuators)
     for name, cfg in cfgs.items():

@@ -7,27 +7,13 @@ import importlib
 from typing import Any
 
 import torch
+from gaitway_tasks.robots import DESCRIPTIONS, IsaacLabRobot
 from torch import Tensor
 
 from .preflight import PHYSICS, IsaacLabError, find, release_of
 
 NEWTON = "newton_mjwarp"
 """Isaac Lab 3.0's preset of Newton with the solver MuJoCo Warp."""
-FLAT_CONTACTS = {
-    "anymal-b": (75, 15),
-    "anymal-c": (120, 15),
-    "anymal-d": (60, 25),
-    "a1": (60, 30),
-    "go1": (60, 25),
-    "go2": (65, 35),
-    "h1": (65, 15),
-    "g1": (95, 10),
-}
-"""``njmax`` and ``nconmax`` of Isaac Lab 3.0's own tasks on a plane, with Newton."""
-ROUGH_CONTACTS = (1000, 300)
-"""The same on rough ground, and on a plane for a robot that Isaac Lab has no task of."""
-ELLIPTIC = ("anymal-b", "anymal-c", "anymal-d")
-"""Robots whose own tasks on a plane have elliptic friction cones."""
 
 
 @functools.cache
@@ -119,11 +105,13 @@ def set_physics(sim: Any, robot: str, rough: bool) -> None:
     from isaaclab_physx.physics import PhysxCfg
     from isaaclab_tasks.utils import preset
 
-    njmax, nconmax = ROUGH_CONTACTS if rough else FLAT_CONTACTS.get(robot, ROUGH_CONTACTS)
-    elliptic = robot in ELLIPTIC and not rough
+    described = DESCRIPTIONS.get(robot)
+    own = IsaacLabRobot() if described is None else described.isaaclab
+    njmax, nconmax = own.rough_contacts if rough else own.flat_contacts
+    elliptic = own.elliptic and not rough
     newton = NewtonCfg(
         solver_cfg=MJWarpSolverCfg(
-            njmax=300 if rough and robot == "g1" else njmax,
+            njmax=njmax,
             nconmax=nconmax,
             cone="elliptic" if elliptic else "pyramidal",
             impratio=100.0 if elliptic else 1.0,

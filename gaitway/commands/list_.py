@@ -43,11 +43,11 @@ def _tasks() -> Table:
     from gaitway_ale import games
     from gaitway_gymnasium.tasks import IDS
     from gaitway_tasks.language.tasks import language_task_names, summary
-    from gaitway_tasks.registry import SUMMARIES, presets, task_names
+    from gaitway_tasks.registry import entries
 
     table = make_table("task", "presets", "what is learnt")
-    for name in task_names():
-        table.add_row(name, ", ".join(presets(name)), SUMMARIES[name])
+    for name, entry in entries().items():
+        table.add_row(name, ", ".join(entry.presets), entry.summary)
     for name in language_task_names():
         table.add_row(name, "", summary(name))
     table.add_row(

@@ -14,12 +14,11 @@ from gaitway_agents.presets import PPOConfig, has_bfloat16
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
-from gaitway_isaaclab.agents.settings import settings_of
 from gaitway_isaaclab.launch import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.mdp import events
-from gaitway_tasks.registry import UnknownNameError
+from gaitway_tasks.registry import UnknownNameError, learner_of
 from gaitway_tasks.spec import Task
 
 from ..catalogue import AGENTS
@@ -117,7 +116,7 @@ def training_settings(
 
 def isaac_lab_settings(task: Task) -> dict[str, Any]:
     """Isaac Lab's for the task's robot and ground: 4096 environments, 24 steps, and as many iterations."""
-    stock = settings_of(task)
+    stock = learner_of(task)
     model = ActorCriticConfig(
         actor_hidden=stock.hidden_dims, critic_hidden=stock.hidden_dims, normalize_observations=False
     )

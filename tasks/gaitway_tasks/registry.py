@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from .robots import DESCRIPTIONS, Learner, Robot, RobotDescription, RobotError
+from .robots.description import FLAT, ROUGH
 
 if TYPE_CHECKING:
     from .spec import Task
@@ -22,86 +27,101 @@ class UnknownNameError(ValueError):
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}")
 
 
-QUADRUPEDS = {
-    "anymal-c": "ANYmal C",
-    "anymal-b": "ANYmal B",
-    "anymal-d": "ANYmal D",
-    "a1": "Unitree A1",
-    "go1": "Unitree Go1",
-    "go2": "Unitree Go2",
-}
-HUMANOIDS = {"h1": "Unitree H1", "g1": "Unitree G1 with 37 joints"}
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A task in the list: how it is made, a line about it, and its presets."""
+
+    make: Callable[[], Task]
+    summary: str
+    presets: tuple[str, ...] = ()
+    rough: bool = False
+    """On ground that only Isaac Lab makes."""
 
 
-def _flat(robot: str) -> Task:
-    from .robots import ROBOTS
+def _flat(robot: Robot) -> Task:
     from .velocity import velocity_flat
 
-    return velocity_flat(ROBOTS[robot])
+    return velocity_flat(robot)
 
 
-def _blind(robot: str) -> Task:
+def _blind(robot: Robot) -> Task:
     from .velocity import blind
 
     return blind(_flat(robot))
 
 
-def _rough(robot: str) -> Task:
-    from .robots import ROBOTS
+def _rough(robot: Robot) -> Task:
     from .velocity import velocity_rough
 
-    return velocity_rough(ROBOTS[robot])
+    return velocity_rough(robot)
 
 
-def _cpu(task: Task) -> Task:
-    from .velocity import cpu
+def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
+    robot, title, found = described.robot, described.title, {}
+    if described.flat is not None:
+        found[f"velocity-flat-{robot.name}"] = Entry(
+            make=functools.partial(_flat, robot),
+            summary=f"{title} tracks velocity commands on flat ground; reads its base velocity{described.note}",
+            presets=described.presets,
+        )
+        if described.blind:
+            found[f"velocity-flat-{robot.name}-blind"] = Entry(
+                make=functools.partial(_blind, robot),
+                summary="the same from what a robot measures: no base velocity, a short history",
+                presets=described.presets,
+            )
+    if described.rough is not None:
+        found[f"velocity-rough-{robot.name}"] = Entry(
+            make=functools.partial(_rough, robot),
+            summary=f"{title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab",
+            rough=True,
+        )
+    return found
 
-    return cpu(task)
 
-
-def _sprint(task: Task) -> Task:
-    from .velocity import sprint
-
-    return sprint(task)
-
-
-FACTORIES: dict[str, Callable[[], Task]] = {}
-SUMMARIES: dict[str, str] = {}
-PRESETS: dict[str, dict[str, Callable[[Task], Task]]] = {}
-ROUGH: set[str] = set()
-"""Tasks on ground that only Isaac Lab makes."""
-
-for _robot, _title in {**QUADRUPEDS, **HUMANOIDS}.items():
-    _name = f"velocity-flat-{_robot}"
-    FACTORIES[_name] = functools.partial(_flat, _robot)
-    SUMMARIES[_name] = f"{_title} tracks velocity commands on flat ground; reads its base velocity"
-    if _robot in QUADRUPEDS:
-        FACTORIES[f"{_name}-blind"] = functools.partial(_blind, _robot)
-        SUMMARIES[f"{_name}-blind"] = "the same from what a robot measures: no base velocity, a short history"
-        PRESETS[_name] = PRESETS[f"{_name}-blind"] = {"cpu": _cpu, "sprint": _sprint}
-    _name = f"velocity-rough-{_robot}"
-    FACTORIES[_name] = functools.partial(_rough, _robot)
-    SUMMARIES[_name] = f"{_title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab"
-    ROUGH.add(_name)
+@functools.cache
+def entries() -> dict[str, Entry]:
+    """The tasks of all robots, by name. A robot of a broken package is left out, with a line on the error stream."""
+    found: dict[str, Entry] = {}
+    for name in DESCRIPTIONS:
+        try:
+            found |= _tasks_of(DESCRIPTIONS[name])
+        except RobotError as error:
+            print(error, file=sys.stderr)
+    return found
 
 
 def task_names(*, rough: bool = True) -> list[str]:
     """Names of all tasks; with ``rough=False`` only of those that every world has the ground for."""
-    return [name for name in FACTORIES if rough or name not in ROUGH]
+    return [name for name, entry in entries().items() if rough or not entry.rough]
 
 
 def presets(name: str) -> list[str]:
     """Names of the presets of a task."""
-    if name not in FACTORIES:
-        raise UnknownNameError("task", name, FACTORIES)
-    return list(PRESETS.get(name, {}))
+    return list(_entry(name).presets)
 
 
 def get_task(name: str, preset: str | None = None) -> Task:
     """Build the task ``name``, changed by ``preset`` if one is given."""
-    if name not in FACTORIES:
-        raise UnknownNameError("task", name, FACTORIES)
-    if preset is not None and preset not in PRESETS.get(name, {}):
-        raise UnknownNameError(f"preset of {name}", preset, presets(name))
-    task = FACTORIES[name]()
-    return task if preset is None else PRESETS[name][preset](task)
+    entry = _entry(name)
+    if preset is None:
+        return entry.make()
+    if preset not in entry.presets:
+        raise UnknownNameError(f"preset of {name}", preset, entry.presets)
+    from . import velocity
+
+    change: Callable[[Task], Task] = getattr(velocity, preset)
+    return change(entry.make())
+
+
+def learner_of(task: Task) -> Learner:
+    """How Isaac Lab trains the task's robot on its ground; ANYmal's settings for a robot that has none of its own."""
+    described = DESCRIPTIONS.get(task.robot.name)
+    flat, rough = (FLAT, ROUGH) if described is None else (described.flat_learner, described.rough_learner)
+    return rough if task.terrain.kind == "generator" else flat
+
+
+def _entry(name: str) -> Entry:
+    if name not in entries():
+        raise UnknownNameError("task", name, entries())
+    return entries()[name]

@@ -9,15 +9,14 @@ from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
 from ..registration import task_of
-from .settings import settings_of
 
 
 def runner_cfg(task_name: str) -> Any:
     """``RslRlOnPolicyRunnerCfg`` for a task."""
-    from gaitway_tasks.registry import get_task
+    from gaitway_tasks.registry import get_task, learner_of
 
     task = get_task(task_name)
-    settings = settings_of(task)
+    settings = learner_of(task)
     critic = ["critic"] if "critic" in task.observations else ["policy"]
     return RslRlOnPolicyRunnerCfg(
         num_steps_per_env=24,

@@ -1,38 +1,33 @@
-"""The robots Gaitway knows, by name."""
+"""The robots Gaitway knows: one folder each. ``ANYMAL_C`` is imported from the folder ``anymal_c``."""
 
-from .a1 import A1
-from .anymal_b import ANYMAL_B
-from .anymal_c import ANYMAL_C
-from .anymal_d import ANYMAL_D
-from .g1 import G1
-from .g1_23dof import G1_23DOF
-from .g1_29dof import G1_29DOF
-from .go1 import GO1
-from .go2 import GO2
-from .h1 import H1
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import cast
+
+from .description import IsaacLabRobot, Learner, RobotDescription
 from .hardware import Hardware
+from .known import DESCRIPTIONS, ROBOTS, RobotError
 from .robot import ActuatorLaw, DCMotor, ImplicitPD, Mirror, Robot
 
-ROBOTS: dict[str, Robot] = {
-    robot.name: robot for robot in (ANYMAL_B, ANYMAL_C, ANYMAL_D, A1, GO1, GO2, H1, G1, G1_29DOF, G1_23DOF)
-}
-
 __all__ = [
-    "A1",
-    "ANYMAL_B",
-    "ANYMAL_C",
-    "ANYMAL_D",
-    "G1",
-    "G1_23DOF",
-    "G1_29DOF",
-    "GO1",
-    "GO2",
-    "H1",
+    "DESCRIPTIONS",
     "ROBOTS",
     "ActuatorLaw",
     "DCMotor",
     "Hardware",
     "ImplicitPD",
+    "IsaacLabRobot",
+    "Learner",
     "Mirror",
     "Robot",
+    "RobotDescription",
+    "RobotError",
 ]
+
+
+def __getattr__(name: str) -> Robot:
+    if name.isupper() and Path(__file__).with_name(name.lower()).is_dir():
+        return cast("Robot", getattr(importlib.import_module(f".{name.lower()}", __name__), name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ _tried: set[tuple[Path, bytes]] = set()
 @functools.cache
 def _ours() -> frozenset[bytes]:
     """Digests of the robots that Gaitway brings along; they refer to no other file."""
-    return frozenset(hashlib.sha256(path.read_bytes()).digest() for path in Path(__file__).parent.glob("*.xml"))
+    return frozenset(hashlib.sha256(path.read_bytes()).digest() for path in Path(__file__).parent.glob("*/*.xml"))
 
 
 def _try(path: Path) -> None:

@@ -86,7 +86,7 @@ def _parse(data: Any, path: Path) -> RobotParameters:
     fields = [field.name for field in dataclasses.fields(RobotParameters)]
     _known(data, ("gaitway_parameters", *fields), path, "")
     name = data.get("robot")
-    if name not in ROBOTS:
+    if not isinstance(name, str) or name not in ROBOTS:
         raise ParameterError(f"{path}: robot is {name!r}; known are {', '.join(ROBOTS)}")
     network = data.get("actuator_network")
     if network is not None and (not isinstance(network, str) or Path(network).name != network):

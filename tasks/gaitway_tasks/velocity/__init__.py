@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+import importlib
+from collections.abc import Callable
 
-from ..robots import Robot
+from ..robots import DESCRIPTIONS, Robot
 from ..spec import Task
-from . import base, g1, h1, unitree
+from . import base
 from .presets import blind, cpu, sprint
 
 __all__ = ["blind", "cpu", "sprint", "velocity_flat", "velocity_rough"]
 
-FAMILIES: dict[str, ModuleType] = {"a1": unitree, "go1": unitree, "go2": unitree, "h1": h1, "g1": g1}
-"""Modules with ``flat(robot)`` and ``rough(robot)`` by the robot's name; robots without one share ANYmal's values."""
-
 
 def velocity_flat(robot: Robot) -> Task:
-    """Track (vx, vy, yaw rate) on flat ground. The actor reads base velocity, as in Isaac Lab's task."""
-    return _family(robot).flat(robot)
+    """Track (vx, vy, yaw rate) on flat ground. The actor reads base velocity, as in Isaac Lab's task.
+
+    The values are those of the robot's own task, or ANYmal's for a robot that has none.
+    """
+    described = DESCRIPTIONS.get(robot.name)
+    return _named(described.flat)(robot) if described and described.flat else base.flat(robot)
 
 
 def velocity_rough(robot: Robot) -> Task:
@@ -25,8 +27,11 @@ def velocity_rough(robot: Robot) -> Task:
 
     The actor reads base velocity and a height scan, as in Isaac Lab's task.
     """
-    return _family(robot).rough(robot)
+    described = DESCRIPTIONS.get(robot.name)
+    return _named(described.rough)(robot) if described and described.rough else base.rough(robot)
 
 
-def _family(robot: Robot) -> ModuleType:
-    return FAMILIES.get(robot.name, base)
+def _named(name: str) -> Callable[[Robot], Task]:
+    module, _, function = name.partition(":")
+    made: Callable[[Robot], Task] = getattr(importlib.import_module(module), function)
+    return made

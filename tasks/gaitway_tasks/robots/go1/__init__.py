@@ -5,10 +5,13 @@ actuator is a network that is not public data; the DC motor here has that networ
 of walk-these-ways, from whose robot the network was recorded. ``go1.xml`` names the sources of its figures.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .go2 import GO2
-from .robot import DCMotor
+from ..description import IsaacLabRobot
+from ..go2 import DESCRIPTION as BASE
+from ..go2 import GO2
+from ..robot import DCMotor
 
 GO1 = GO2.replace(
     name="go1",
@@ -22,4 +25,11 @@ GO1 = GO2.replace(
     mjcf=Path(__file__).with_name("go1.xml"),
     usd="Robots/Unitree/Go1/go1.usd",
     hardware=None,
+)
+
+DESCRIPTION = replace(
+    BASE,
+    robot=GO1,
+    title="Unitree Go1",
+    isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_GO1_CFG", flat_contacts=(60, 25)),
 )

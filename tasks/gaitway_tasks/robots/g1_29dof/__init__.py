@@ -7,8 +7,9 @@ balance the robot: it stands only under a policy.
 
 from pathlib import Path
 
-from .hardware import Hardware, by_pattern
-from .robot import ImplicitPD, Mirror, Robot
+from ..description import RobotDescription
+from ..hardware import Hardware, by_pattern
+from ..robot import ImplicitPD, Mirror, Robot
 
 SIDES = ("left", "right")
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
@@ -146,3 +147,5 @@ G1_29DOF = Robot(
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
     hardware=UNITREE_G1,
 )
+
+DESCRIPTION = RobotDescription(robot=G1_29DOF, title="Unitree G1 with 29 joints")

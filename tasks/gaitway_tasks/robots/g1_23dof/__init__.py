@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from .g1_29dof import (
+from ..description import RobotDescription
+from ..g1_29dof import (
     ACTUATORS,
     EFFORT_LIMIT,
     LEG,
@@ -14,8 +15,8 @@ from .g1_29dof import (
     default_pose,
     limits,
 )
-from .hardware import Hardware, by_pattern
-from .robot import Mirror, Robot
+from ..hardware import Hardware, by_pattern
+from ..robot import Mirror, Robot
 
 ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll")
 _NAMES = (
@@ -69,3 +70,5 @@ G1_23DOF = Robot(
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
     hardware=UNITREE_G1_23DOF,
 )
+
+DESCRIPTION = RobotDescription(robot=G1_23DOF, title="Unitree G1 with 23 joints")

@@ -4,9 +4,11 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 ``g1.xml`` names the sources of its figures. The legs' gains do not balance the robot: it stands only under a policy.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .robot import ImplicitPD, Mirror, Robot
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..robot import ImplicitPD, Mirror, Robot
 
 SIDES = ("left", "right")
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
@@ -99,4 +101,16 @@ G1 = Robot(
             ),
         )
     },
+)
+
+DESCRIPTION = RobotDescription(
+    robot=G1,
+    title="Unitree G1 with 37 joints",
+    flat=f"{__name__}.velocity:flat",
+    rough=f"{__name__}.velocity:rough",
+    isaaclab=IsaacLabRobot(
+        asset="isaaclab_assets.robots.unitree:G1_MINIMAL_CFG", flat_contacts=(95, 10), rough_contacts=(300, 300)
+    ),
+    flat_learner=replace(FLAT, entropy_coef=0.008, max_iterations=1500, hidden_dims=(256, 128, 128)),
+    rough_learner=replace(ROUGH, entropy_coef=0.008, max_iterations=3000),
 )

@@ -6,7 +6,8 @@ actuator is its ``ANYDRIVE_3_SIMPLE_ACTUATOR_CFG``, since the LSTM network of th
 
 from pathlib import Path
 
-from .robot import DCMotor, Mirror, Robot
+from ..description import IsaacLabRobot, RobotDescription
+from ..robot import DCMotor, Mirror, Robot
 
 LEGS = ("LF", "LH", "RF", "RH")
 
@@ -32,4 +33,15 @@ ANYMAL_C = Robot(
         "left-right": Mirror(axis="y", pairs={"LF": "RF", "LH": "RH"}, flip=("HAA",)),
         "front-back": Mirror(axis="x", pairs={"LF": "LH", "RF": "RH"}, flip=("HFE", "KFE")),
     },
+)
+
+DESCRIPTION = RobotDescription(
+    robot=ANYMAL_C,
+    title="ANYmal C",
+    flat="gaitway_tasks.velocity.base:flat",
+    rough="gaitway_tasks.velocity.base:rough",
+    blind=True,
+    presets=("cpu", "sprint"),
+    isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.anymal:ANYMAL_C_CFG", flat_contacts=(120, 15), elliptic=True),
+    order=0,
 )

@@ -5,9 +5,11 @@ its stand-in for the LSTM actuator; Isaac Lab too uses C's network, since none o
 the sources of its figures.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .anymal_c import ANYMAL_C, LEGS
+from ..anymal_c import ANYMAL_C, LEGS
+from ..anymal_c import DESCRIPTION as BASE
 
 ANYMAL_D = ANYMAL_C.replace(
     name="anymal-d",
@@ -18,4 +20,12 @@ ANYMAL_D = ANYMAL_C.replace(
     ),
     mjcf=Path(__file__).with_name("anymal_d.xml"),
     usd="Robots/ANYbotics/ANYmal-D/anymal_d.usd",
+)
+
+DESCRIPTION = replace(
+    BASE,
+    robot=ANYMAL_D,
+    title="ANYmal D",
+    isaaclab=replace(BASE.isaaclab, asset="isaaclab_assets.robots.anymal:ANYMAL_D_CFG", flat_contacts=(60, 25)),
+    order=1,
 )

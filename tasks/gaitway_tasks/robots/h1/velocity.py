@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..robots import Robot
-from ..spec import Task
-from . import base, humanoid
+from ...spec import Task
+from ...velocity import base, humanoid
+from ..robot import Robot
 
 
 def flat(robot: Robot) -> Task:

@@ -5,10 +5,12 @@ are the joint names; ``h1.xml`` names the sources of its figures. The legs' gain
 only under a policy.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .hardware import Hardware, by_pattern
-from .robot import ImplicitPD, Mirror, Robot
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..hardware import Hardware, by_pattern
+from ..robot import ImplicitPD, Mirror, Robot
 
 SIDES = ("left", "right")
 LEG = ("hip_yaw", "hip_roll", "hip_pitch", "knee", "ankle")
@@ -94,4 +96,14 @@ H1 = Robot(
     usd="Robots/Unitree/H1/h1_minimal.usd",
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw", "_roll", "torso"))},
     hardware=UNITREE_H1,
+)
+
+DESCRIPTION = RobotDescription(
+    robot=H1,
+    title="Unitree H1",
+    flat=f"{__name__}.velocity:flat",
+    rough=f"{__name__}.velocity:rough",
+    isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:H1_MINIMAL_CFG", flat_contacts=(65, 15)),
+    flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000),
+    rough_learner=replace(ROUGH, entropy_coef=0.01, max_iterations=3000),
 )

@@ -4,10 +4,12 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 ``go2.xml`` names the sources of its figures.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .hardware import Hardware, by_pattern
-from .robot import DCMotor, Mirror, Robot
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..hardware import Hardware, by_pattern
+from ..robot import DCMotor, Mirror, Robot
 
 LEGS = ("FL", "FR", "RL", "RR")
 JOINTS = ("hip", "thigh", "calf")
@@ -53,4 +55,16 @@ GO2 = Robot(
     usd="Robots/Unitree/Go2/go2.usd",
     mirrors={"left-right": Mirror(axis="y", pairs={"FL": "FR", "RL": "RR"}, flip=("hip_joint",))},
     hardware=UNITREE_GO2,
+)
+
+DESCRIPTION = RobotDescription(
+    robot=GO2,
+    title="Unitree Go2",
+    flat="gaitway_tasks.velocity.unitree:flat",
+    rough="gaitway_tasks.velocity.unitree:rough",
+    blind=True,
+    presets=("cpu", "sprint"),
+    isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_GO2_CFG", flat_contacts=(65, 35)),
+    flat_learner=replace(FLAT, entropy_coef=0.01),
+    rough_learner=replace(ROUGH, entropy_coef=0.01),
 )

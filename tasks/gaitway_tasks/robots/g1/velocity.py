@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..robots import Robot
-from ..robots.g1 import FINGERS
-from ..spec import Task
-from . import base, humanoid
+from ...spec import Task
+from ...velocity import base, humanoid
+from ..robot import Robot
+from . import FINGERS
 
 HIPS, KNEES, ANKLES = ".*_hip_.*", ".*_knee_joint", ".*_ankle_.*"
 

@@ -4,10 +4,13 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 ``a1.xml`` names the sources of its figures.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from .go2 import GO2
-from .robot import DCMotor
+from ..description import IsaacLabRobot
+from ..go2 import DESCRIPTION as BASE
+from ..go2 import GO2
+from ..robot import DCMotor
 
 A1 = GO2.replace(
     name="a1",
@@ -22,4 +25,11 @@ A1 = GO2.replace(
     mjcf=Path(__file__).with_name("a1.xml"),
     usd="Robots/Unitree/A1/a1.usd",
     hardware=None,
+)
+
+DESCRIPTION = replace(
+    BASE,
+    robot=A1,
+    title="Unitree A1",
+    isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_A1_CFG", flat_contacts=(60, 30)),
 )

@@ -1,0 +1,110 @@
+"""The robots Gaitway knows, by name: one folder each beside this file, and those that installed packages bring."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from .description import RobotDescription
+from .robot import Robot
+
+GROUP = "gaitway.robots"
+"""Group of the entry points that bring robots: the robot's name, and its :class:`RobotDescription` as module:object."""
+
+
+class RobotError(ValueError):
+    """A robot of another package that cannot be used, with the fix."""
+
+
+@functools.cache
+def own() -> dict[str, RobotDescription]:
+    """The robots that Gaitway brings along."""
+    folders = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg]
+    found = [importlib.import_module(f"{__package__}.{folder}").DESCRIPTION for folder in folders]
+    return {d.robot.name: d for d in sorted(found, key=lambda d: (d.order, d.robot.name))}
+
+
+@functools.cache
+def _installed() -> dict[str, EntryPoint]:
+    found = {}
+    for point in entry_points(group=GROUP):
+        if point.name in own():
+            print(f"ignoring the robot {point.name!r} of {point.value}: Gaitway has one of that name", file=sys.stderr)
+        else:
+            found[point.name] = point
+    return found
+
+
+_named: dict[str, RobotDescription] = {}
+"""Robots of modules that the user named."""
+
+
+def add(description: RobotDescription, source: str) -> Robot:
+    """Make a robot known to this process; ``source`` is what the user called it, for messages.
+
+    Raises :class:`RobotError` if a robot of Gaitway's has its name.
+    """
+    robot = description.robot
+    if robot.name in own():
+        raise RobotError(f"{source} is a robot named {robot.name!r}, which Gaitway has: give it a name of its own")
+    _named[robot.name] = description
+    return robot
+
+
+class Descriptions(Mapping[str, RobotDescription]):
+    """Every robot's :class:`RobotDescription` by the robot's name; packages are imported when theirs is asked for."""
+
+    def __getitem__(self, name: str) -> RobotDescription:
+        if name in _named:
+            return _named[name]
+        if name in own():
+            return own()[name]
+        return _load(_installed()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**own(), **_installed(), **_named})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in own() or name in _installed() or name in _named
+
+
+class Robots(Mapping[str, Robot]):
+    """Every :class:`Robot` by its name."""
+
+    def __getitem__(self, name: str) -> Robot:
+        return DESCRIPTIONS[name].robot
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(DESCRIPTIONS)
+
+    def __len__(self) -> int:
+        return len(DESCRIPTIONS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in DESCRIPTIONS
+
+
+DESCRIPTIONS = Descriptions()
+ROBOTS = Robots()
+
+
+@functools.cache
+def _load(point: EntryPoint) -> RobotDescription:
+    where = f"the entry point {point.name} = {point.value} of {GROUP}"
+    try:
+        found = point.load()
+    except Exception as error:
+        raise RobotError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, RobotDescription):
+        raise RobotError(f"{where} is a {type(found).__name__}: it must be a RobotDescription")
+    if found.robot.name != point.name:
+        raise RobotError(f"{where} is a robot named {found.robot.name!r}: both names must be the same")
+    return found
