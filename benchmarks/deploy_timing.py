@@ -26,7 +26,8 @@ from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.safety.limits import SafetyLimits
 from gaitway_onboard.safety.preflight import check_bundle
-from gaitway_onboard.transports.open import hardware_of, open_robot
+from gaitway_onboard.transports.open import Connection, open_robot
+from gaitway_sim2real.hardware import hardware_of
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """Being late is measured here, not tripped over, as far as limits may be loosened."""
@@ -54,7 +55,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     hardware = hardware_of(options.robot)
     check_bundle(options.bundle, hardware, i_know=True)
-    robot = open_robot(options.robot, interface="lo", domain=options.domain)
+    robot = open_robot(hardware, Connection(interface="lo", domain=options.domain))
     policy = OnboardPolicy(options.bundle, robot.joint_names)
     contract = policy.contract
     robot.connect(timeout=20.0)

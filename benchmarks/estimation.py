@@ -20,8 +20,8 @@ from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
 from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
 from gaitway_onboard.interface import Signals
-from gaitway_onboard.transports.open import hardware_of
 from gaitway_sim2real.digital_twin.quirks import Quirks
+from gaitway_sim2real.hardware import hardware_of
 from gaitway_sim2real.rehearse.stage import Stage
 
 NOISE = Quirks(

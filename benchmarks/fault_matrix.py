@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from gaitway_onboard.transports.open import hardware_of
+from gaitway_sim2real.hardware import hardware_of
 from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle
 from gaitway_sim2real.rehearse.verdict import FAULTS, POLICIES, Trial
 

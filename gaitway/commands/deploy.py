@@ -157,12 +157,10 @@ def _deploy(
     from gaitway_onboard.control.deployment import drive, survey
     from gaitway_onboard.flight.opening import open_flight
     from gaitway_onboard.safety.limits import SafetyFilter
-    from gaitway_onboard.transports.open import ROS2, hardware_of, open_robot
-    from gaitway_onboard.transports.ros2_config import load_ros2
+    from gaitway_onboard.transports.open import Connection, open_robot
+    from gaitway_sim2real.hardware import hardware_of
 
-    if args.robot == ROS2 and args.config is None:
-        raise UserError("a robot on ROS 2 is described by a file: --config robot.yaml")
-    hardware = load_ros2(args.config).hardware() if args.robot == ROS2 else hardware_of(args.robot)
+    hardware = hardware_of(args.robot, args.config)
     signed = _signed(args)
     doubts = _check(args, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
@@ -174,11 +172,12 @@ def _deploy(
 
     console = Console()
     stack.callback(console.close)
-    robot = open_robot(
-        args.robot, interface=args.interface, domain=args.domain, config=args.config,
-        own_controller=not args.no_own_controller, silent_writers=args.silent_writers,
-        unsealed_states=args.unsealed_states, robot_ids=args.robot_id, say=console.say,
+    connection = Connection(
+        interface=args.interface, domain=args.domain, own_controller=not args.no_own_controller,
+        silent_writers=args.silent_writers, unsealed_states=args.unsealed_states, robot_ids=args.robot_id,
+        say=console.say,
     )  # fmt: skip
+    robot = open_robot(hardware, connection)
     stack.callback(robot.close)
     policy, estimator, seconds = _policy(args, robot, hardware)
     panel = _panel(args, robot, policy.contract, stack)
@@ -199,9 +198,8 @@ def _deploy(
         console.line = lambda: _line(controller, robot)
 
     report = drive(
-        robot, policy, Limited(panel.source, policy.contract), seconds, interface=args.interface, domain=args.domain,
-        config=config, hardware=hardware, estimator=estimator, flight=flight, operators=operators, say=console.say,
-        on_start=on_start,
+        robot, policy, Limited(panel.source, policy.contract), seconds, config=config, hardware=hardware,
+        estimator=estimator, flight=flight, operators=operators, say=console.say, on_start=on_start,
     )  # fmt: skip
     return report, flight
 

@@ -134,7 +134,7 @@ def _network(args: argparse.Namespace, logs: Sequence[DriveLog], found: Identifi
 
 
 def _robot(name: str) -> Any:
-    from gaitway_onboard.transports.open import HARDWARE
+    from gaitway_sim2real.hardware import HARDWARE
     from gaitway_tasks.robots import ROBOTS
 
     if name in HARDWARE:

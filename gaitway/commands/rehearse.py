@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.dds:
         common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)
     from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
-    from gaitway_onboard.transports.open import hardware_of
+    from gaitway_sim2real.hardware import hardware_of
     from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle, save, write_report
 
     from ..runs.files import make_folder

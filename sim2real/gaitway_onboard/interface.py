@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .wire.bus import Topic
 
 Array = NDArray[np.floating]
 
@@ -131,12 +131,60 @@ class HardwareInterface(RobotInterface, Protocol):
         """Make the robot obey: whatever of its own drives the motors is released first. Raises :class:`DeployError`."""
         ...
 
-    def damping_frame(self) -> tuple[Topic, bytes] | None:
-        """Topic and payload of the command that damps every joint: what a guardian sends without knowing the robot.
+    def safe_stop(self) -> SafeStop | None:
+        """What stops this robot without its controller; it must be connected.
 
-        None if no fixed message does that on this robot: then nothing can stop it once its controller is killed.
+        None if no fixed message does: then nothing can stop the robot once its controller is killed.
         """
         ...
+
+    def ignore(self, identity: str) -> None:
+        """The sender with this :attr:`StopSender.identity` is the guardian's: it is no second writer of commands."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafeStop:
+    """What stops a robot when its controller cannot: plain data that a guardian process gets as JSON.
+
+    The transport makes it. The guardian calls ``sender(**settings)`` in its own process and sends with what it gets.
+    """
+
+    sender: str
+    """``module:function`` that opens a :class:`StopSender`; the transport's code names it, never a file."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of that function, as JSON has them: the channel, and the message that damps every joint."""
+    period: float = 0.002
+    """Time between two messages [s]."""
+    seconds: float = 1.0
+    """How long they are sent at least [s]; as long as the controller hangs, if that is longer."""
+
+
+class StopSender(Protocol):
+    """A channel to the robot that is open and silent. Raises ValueError where it cannot be opened."""
+
+    identity: str
+    """Who this sender is to others on the channel; "" where a channel does not tell its senders apart."""
+
+    def send(self) -> None:
+        """Send the stop once. Does not block."""
+        ...
+
+    def arrived(self) -> bool | None:
+        """Whether the robot has acknowledged what was sent; None if this channel cannot tell."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """The function ``module:function``. The name must come from code, never from a file or a message."""
+    module, _, function = name.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DeployError(f"{name!r} is not a function, written as module:function: {error}") from None
+    return found
 
 
 class DeployError(ValueError):

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gaitway_isaaclab.registration import env_id
-from gaitway_onboard.transports.open import ROS2, hardware_of
+from gaitway_sim2real.hardware import ROS2, hardware_of
 from gaitway_tasks.registry import task_names
 
 from gaitway import cli

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import gaitway_sim2real.validate as validation
 import pytest
-from gaitway_onboard.transports.ros2_config import load_ros2
+from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
 
@@ -88,7 +88,7 @@ def test_a_page_can_be_followed(page, workshop, capsys):
             execute(step, names)
         elif step.language == "yaml":
             Path("snippet.yaml").write_text(step.text)
-            load_ros2(Path("snippet.yaml"))
+            ros2_hardware(Path("snippet.yaml"))
 
 
 def follow(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.interface import Array, Health, Signals
-from gaitway_onboard.wire.bus import Topic
+from gaitway_onboard.interface import Array, Health, SafeStop, Signals
 
 UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
 
@@ -61,8 +60,8 @@ class PointRobot:
 
     def take_over(self) -> None: ...
 
-    def damping_frame(self) -> tuple[Topic, bytes]:
-        return Topic("none", "none"), b""
+    def safe_stop(self) -> SafeStop | None:
+        return None
 
 
 class WavePolicy:

@@ -15,21 +15,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..bundle.contract import Contract
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog, NoLog
+from ..hardware import Hardware
 from ..interface import Array, Signals
 from ..safety.clamp import Command
 from ..safety.limits import ALWAYS_FATAL, Fault, SafetyFilter, SafetyLimits, standing_gains, walking_gains
 from .commands import CommandSource
 from .executor import Decision, Executor
-
-if TYPE_CHECKING:
-    from gaitway_tasks.robots.hardware import Hardware
 
 STILL = (0.0, 0.0, 0.0)
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog
+from ..hardware import Hardware
 from ..interface import HardwareInterface, Signals
 from ..safety.guardian import Guardian
 from ..safety.limits import Fault, SafetyFilter
@@ -17,9 +17,6 @@ from .controller import Controller, ControllerConfig
 from .executor import Policy
 from .loop import LoopReport
 from .runner import Operator, run_realtime
-
-if TYPE_CHECKING:
-    from gaitway_tasks.robots.hardware import Hardware
 
 LOOK = 0.5
 """At the robot before it is driven [s]."""
@@ -75,13 +72,11 @@ def survey(robot: HardwareInterface, safety: SafetyFilter, seconds: float = LOOK
 
 
 def drive(
-    robot: Any,
+    robot: HardwareInterface,
     policy: Policy,
     command: CommandSource,
     seconds: float,
     *,
-    interface: str,
-    domain: int,
     config: ControllerConfig,
     hardware: Hardware,
     estimator: Estimator | None = None,
@@ -90,22 +85,22 @@ def drive(
     say: Callable[[str], None] = lambda text: None,
     on_start: Callable[[Controller], None] | None = None,
 ) -> LoopReport:
-    """Take over a connected robot on DDS and drive it, with a guardian beside; see :func:`run_realtime`.
+    """Take over a connected robot and drive it, with a guardian beside; see :func:`run_realtime`.
 
-    The guardian is there before anything is commanded; a robot without a message that damps it has none. Raises
+    The guardian is there before anything is commanded; a robot without a safe stop has none. Raises
     :class:`DeployError` if the robot cannot be taken over, and
     :class:`gaitway_onboard.safety.guardian.GuardianError` if the guardian does not start.
     """
-    frame = robot.damping_frame()
+    stop = robot.safe_stop()
     robot.check_alone()  # before the guardian is there to be seen
     guardian = None
-    if frame is None:
+    if stop is None:
         say("no guardian: no message damps this robot, so nothing does if this process is killed")
     else:
-        guardian = Guardian(interface, domain, *frame, silence=config.limits.max_silence)
+        guardian = Guardian(stop, silence=config.limits.max_silence)
     try:
         if guardian is not None:
-            robot.bus.ignore(guardian.guid)
+            robot.ignore(guardian.identity)
         return run_realtime(
             robot, policy, command, seconds, config=config, hardware=hardware, estimator=estimator, flight=flight,
             guardian=guardian, operators=operators, say=say, on_start=on_start, take_over=robot.take_over,

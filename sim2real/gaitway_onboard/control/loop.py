@@ -13,21 +13,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog
+from ..hardware import Hardware
 from ..interface import RobotInterface, Signals
 from ..safety.clamp import Command
 from .commands import CommandSource
 from .controller import Controller, ControllerConfig, Mode
 from .executor import Executor, InlineExecutor, Policy
 from .realtime import Timing
-
-if TYPE_CHECKING:
-    from gaitway_tasks.robots.hardware import Hardware
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

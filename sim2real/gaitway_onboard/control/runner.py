@@ -12,12 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog
+from ..hardware import Hardware
 from ..interface import HardwareInterface, Signals
 from ..safety.guardian import Guardian
 from .commands import CommandSource
@@ -25,9 +26,6 @@ from .controller import Controller, ControllerConfig, Request
 from .executor import Decision, Policy, decide
 from .loop import LoopReport, Schedule, damp, report, send, stop_signals
 from .realtime import PRIORITY, Stopwatch, prioritise, realtime
-
-if TYPE_CHECKING:
-    from gaitway_tasks.robots.hardware import Hardware
 
 
 class Operator(Protocol):

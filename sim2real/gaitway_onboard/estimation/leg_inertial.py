@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from gaitway_tasks.robots import Robot
 from numpy.typing import NDArray
 
 from ..bundle.contract import Contract
@@ -83,7 +82,7 @@ class LegInertialEstimator:
         """``joint_names`` is the robot's own order; ``period`` the usual time between two states [s].
 
         ``feet`` are the foot bodies under the sensors of ``Signals.foot_force``, in its order, as
-        :attr:`gaitway_tasks.robots.hardware.Hardware.feet`; without, those sensors are not used. Raises
+        :attr:`gaitway_onboard.hardware.Hardware.feet`; without, those sensors are not used. Raises
         :class:`gaitway_onboard.estimation.legs.LegError` if the bundle's robot.xml cannot be read.
         """
         contract = Contract.load(bundle)
@@ -91,18 +90,12 @@ class LegInertialEstimator:
         self._set_up(body, joint_names, period, feet, noise or FilterNoise())
 
     @classmethod
-    def of_robot(
-        cls,
-        robot: Robot,
-        joint_names: Sequence[str],
-        period: float = 0.002,
-        feet: Sequence[str] = (),
-        noise: FilterNoise | None = None,
+    def of_model(
+        cls, mjcf: Path, base: str, feet: Sequence[str], joint_names: Sequence[str], period: float = 0.002
     ) -> LegInertialEstimator:
-        """The estimator of a known robot, for who has no bundle."""
+        """The estimator of a model file with these base and foot bodies, where there is no bundle; no foot sensors."""
         estimator = cls.__new__(cls)
-        body = read_legs(robot.mjcf, robot.base_name, robot.foot_names)
-        estimator._set_up(body, joint_names, period, feet, noise or FilterNoise())
+        estimator._set_up(read_legs(mjcf, base, feet), joint_names, period, (), FilterNoise())
         return estimator
 
     def _set_up(

@@ -33,9 +33,9 @@ def open_flight(
 ) -> Encoder:
     """A log that writes ``path`` (.mcap), which must not exist; raises :class:`FlightError` if it cannot.
 
-    ``joint_names`` is the robot's own order. ``metadata`` should have "robot", the name of the
-    :class:`gaitway_tasks.robots.Robot`, and "hardware", what ``--robot`` said, or "" for a simulation; what is no text
-    is stored as JSON. Versions, host and start are added; of ``bundle``, its contract and the hashes of its files.
+    ``joint_names`` is the robot's own order. ``metadata`` should have "robot", the robot's
+    name as in bundles, and "hardware", what ``--robot`` said, or "" for a simulation; other values than texts are
+    stored as JSON. Versions, host and start are added; of ``bundle``, its contract and the hashes of its files.
 
     ``realtime`` records in a process of its own, which calls reach through shared memory: they take microseconds, never
     wait for a disk, and what they handed over is stored even if this process is killed. A recorder that is more than

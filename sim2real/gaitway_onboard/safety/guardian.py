@@ -1,6 +1,6 @@
 """A process beside the controller that damps the robot when the controller cannot: killed with -9, or hung.
 
-It is started before the first command, holds a publisher of its own and the bytes of one damping command, and waits.
+It is started before the first command, opens the transport's :class:`gaitway_onboard.interface.SafeStop`, and waits.
 The controller tells it by a heartbeat in shared memory that it lives, and by a pipe, which the system closes whatever
 kills the controller, when it does not. Once the guardian has acted it says so in the same memory, and the controller
 must not drive the robot any more, should it come back. The guardian's own heartbeat tells the controller that it is
@@ -10,6 +10,7 @@ still watched over: without a guardian the robot is lowered.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import mmap
 import os
@@ -22,18 +23,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..control.realtime import prioritise
-from ..wire.bus import Topic
+from ..interface import SafeStop, StopSender, load_function
 
 SILENCE = 0.1
 """Of the controller, before it counts as hung [s]."""
-SECONDS = 1.0
-"""Of damping commands, at least; for as long as the controller hangs, if that is longer."""
-PERIOD = 0.002
-"""Between two of them [s]."""
 LOOK_EVERY = 0.01
 """[s]"""
 READY_WITHIN = 15.0
-"""Interpreter and DDS have to start first [s]."""
+"""Interpreter and transport have to start first [s]."""
 PRIORITY = 60
 """Above the controller's, so that one that spins cannot keep it from running."""
 ABSENCE = 1.0
@@ -49,25 +46,17 @@ class GuardianError(RuntimeError):
 class Guardian:
     """The controller's side. Times are those of :func:`time.monotonic`, which all processes share."""
 
-    def __init__(
-        self,
-        interface: str,
-        domain: int,
-        topic: Topic,
-        payload: bytes,
-        *,
-        silence: float = SILENCE,
-        seconds: float = SECONDS,
-    ):
-        """Start the process and wait until it can write ``payload`` to ``topic``; it does not yet."""
+    def __init__(self, stop: SafeStop, *, silence: float = SILENCE):
+        """Start the process and wait until it could send ``stop``; it does not yet.
+
+        The controller counts as hung after ``silence`` seconds without a :meth:`beat`.
+        """
+        self._stop = stop
         memory = os.memfd_create("guardian")
         os.ftruncate(memory, SHARED)
         self._map = mmap.mmap(memory, SHARED)
         self._shared = memoryview(self._map).cast("d")
-        task = {
-            "interface": interface, "domain": domain, "topic": topic.name, "type": topic.type,
-            "reliable": topic.reliable, "payload": payload.hex(), "silence": silence, "seconds": seconds,
-        }  # fmt: skip
+        task = {"stop": dataclasses.asdict(stop), "silence": silence}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(memory)],  # -P: no module of the current folder
@@ -79,14 +68,14 @@ class Guardian:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(task).encode() + b"\n")
             self._process.stdin.flush()
-        self.guid = self._hear()
-        """Of its DDS participant: its writer is no second writer."""
+        self.identity = self._hear()
+        """Of its sender, which is no second writer of commands: for :meth:`HardwareInterface.ignore`."""
 
     def _hear(self) -> str:
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], READY_WITHIN)
-        line = self._process.stdout.readline().decode().split() if ready else []
-        if line[:1] != ["ready"]:
+        word, _, identity = self._process.stdout.readline().decode().strip().partition(" ") if ready else ("", "", "")
+        if word != "ready":
             self._process.kill()
             self._process.wait()
             raise GuardianError(
@@ -97,7 +86,7 @@ class Guardian:
                     else ": see its message above"
                 )
             )
-        return line[1]
+        return identity
 
     @property
     def pid(self) -> int:
@@ -137,16 +126,16 @@ class Guardian:
             self._process.stdin.close()
         self._process.stdout.close()
         try:
-            self._process.wait(SECONDS + 5.0)
+            self._process.wait(self._stop.seconds + 5.0)
         except subprocess.TimeoutExpired:  # it hangs, and would damp the next controller's robot on waking up
             self._process.kill()
             self._process.wait()
 
 
 def watch(
-    shared: Any, pipe: int, send: Callable[[], None], *, silence: float, seconds: float, say: Callable[[str], None]
+    shared: Any, pipe: int, sender: StopSender, stop: SafeStop, *, silence: float, say: Callable[[str], None]
 ) -> None:
-    """Until the controller ends: see that it lives, and ``send`` damping whenever it does not."""
+    """Until the controller ends: see that it lives, and send ``stop`` whenever it does not."""
     parent = os.getppid()
 
     def gone() -> bool:
@@ -167,13 +156,16 @@ def watch(
             continue
         shared[LATCHED] = 1.0
         begun = deadline = time.monotonic()
-        while deadline - begun < seconds or (not dead and hung()):
-            send()
+        while deadline - begun < stop.seconds or (not dead and hung()):
+            sender.send()
             if deadline == begun:
                 say("controller died: damping" if dead else "controller hangs: damping")
-            deadline = max(deadline + PERIOD, time.monotonic() - PERIOD)
+            deadline = max(deadline + stop.period, time.monotonic() - stop.period)
             time.sleep(max(0.0, deadline - time.monotonic()))
             dead = dead or gone()
+        with contextlib.suppress(Exception):  # it was sent, and is sent again if need be, whatever this says
+            if (arrived := sender.arrived()) is not None:
+                say("the robot has received it" if arrived else "nothing shows that the robot has received it")
         if dead:
             return
 
@@ -185,27 +177,21 @@ def main() -> None:
     shared = memoryview(mmap.mmap(memory, SHARED)).cast("d")
     os.close(memory)
     task = json.loads(sys.stdin.readline())
-    from ..wire.dds import DdsBus
-
-    bus = DdsBus(task["interface"], task["domain"], drives=True)
-    publisher = bus.publisher(Topic(task["topic"], task["type"], reliable=task["reliable"]))
-    payload = bytes.fromhex(task["payload"])
+    stop = SafeStop(**task["stop"])
+    sender: StopSender = load_function(stop.sender)(**stop.settings)
     prioritise(PRIORITY)
-    print("ready", bus.guid, flush=True)
+    print("ready", sender.identity, flush=True)
 
     def say(text: str) -> None:
         with contextlib.suppress(OSError):
             print(f"guardian: {text}", file=sys.stderr, flush=True)
 
-    watch(
-        shared, sys.stdin.fileno(), lambda: publisher.send(payload),
-        silence=task["silence"], seconds=task["seconds"], say=say,
-    )  # fmt: skip
-    bus.close()
+    watch(shared, sys.stdin.fileno(), sender, stop, silence=task["silence"], say=say)
+    sender.close()
 
 
 if __name__ == "__main__":
     try:
         main()
-    except ValueError as error:  # such as a DeployError of the bus
+    except ValueError as error:  # such as a DeployError of the transport
         sys.exit(f"guardian: {error}")

@@ -6,16 +6,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..bundle.contract import Contract
+from ..hardware import Hardware
 from ..interface import Array, Health, Signals
 from .clamp import Clamp
-
-if TYPE_CHECKING:
-    from gaitway_tasks.robots.hardware import Hardware
 
 STANDING_REACH = 0.4
 """Position error at which standing uses the whole effort limit [rad]."""

@@ -11,11 +11,10 @@ import numpy as np
 from gaitway_files.archives import parse_npz
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import parse_yaml
-from gaitway_tasks.robots import ROBOTS
-from gaitway_tasks.robots.hardware import Hardware
 
 from ..bundle.contract import CONTRACT_FILE, FILE_BYTES, WHAT_TO_DO, Contract, sha256, verify_files
 from ..bundle.verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
+from ..hardware import Hardware
 from ..interface import DeployError
 
 ANGLE = 1e-3  # [rad]; contracts are lossless, models of other makers are rounded
@@ -129,10 +128,8 @@ def _limits(contract: Contract, hardware: Hardware) -> Iterator[str]:
     ]
     if soft:
         yield f"stiffness of {_few(soft)} is zero: targets would not be followed"
-    robot = ROBOTS.get(hardware.robot)
-    ranges = dict(zip(contract.joint_names, contract.joint_pos_limits, strict=True))
-    if robot is not None:
-        true = dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+    ranges, true = dict(zip(contract.joint_names, contract.joint_pos_limits, strict=True)), hardware.joint_limits
+    if true:
         wide = [
             f"{name} [{low:g}, {high:g}] (the robot's is [{true[name][0]:g}, {true[name][1]:g}])"
             for name, (low, high) in ranges.items()

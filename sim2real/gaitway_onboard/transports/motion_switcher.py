@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gaitway_files.json_files import parse_json
-from gaitway_tasks.robots.hardware import Hardware
 
+from ..hardware import Hardware
 from ..interface import DeployError
 from ..wire.bus import Bus, Topic
 from ..wire.declarations import REQUEST, RESPONSE

@@ -17,17 +17,18 @@ from the newest state:
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 import numpy as np
 
-from ..interface import Array, DeployError, Health, Signals
+from ..hardware import Hardware
+from ..interface import Array, DeployError, Health, SafeStop, Signals
 from ..wire.bus import Bus, Publisher, Topic
 from ..wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
 from ..wire.idl import WireError
 from ..wire.ros import CommandFrame, ImuReading, JointReading, JointStateReader, read_imu, ros_topic
+from .open import Connection
 from .order import Order
-from .ros2_config import ARRAY, EFFORT, Ros2Config, load_ros2
+from .ros2_config import ARRAY, EFFORT, Ros2Config
 from .source import Source, listeners, refuse_drivers, refuse_others
 
 LOOK_EVERY = 0.5
@@ -46,9 +47,9 @@ MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 
 
-def open_ros2(config: str | Path, bus: Bus, robot_ids: Collection[str] = ()) -> Ros2Robot:
-    """The robot that the file ``config`` describes, not yet connected."""
-    return Ros2Robot(load_ros2(config), bus, robot_ids)
+def open_robot(hardware: Hardware, connection: Connection) -> Ros2Robot:
+    """The robot that the configuration in ``hardware.wire`` describes, not yet connected."""
+    return Ros2Robot(hardware.wire, connection.dds(), connection.robot_ids)
 
 
 class Ros2Robot:
@@ -274,11 +275,14 @@ class Ros2Robot:
         held = zeros if self._signals is None else self._signals.joint_pos
         self.write(held, zeros, self._damping)
 
-    def damping_frame(self) -> tuple[Topic, bytes] | None:
+    def safe_stop(self) -> SafeStop | None:
         """Torques of zero; None for "position", where no message damps without knowing the robot's state."""
         if self.config.interface != EFFORT:
             return None
-        return self.command_topic, self._zeros()
+        return self.bus.safe_stop(self.command_topic, self._zeros())
+
+    def ignore(self, identity: str) -> None:
+        self.bus.ignore(identity)
 
     def close(self) -> None:
         if self._commands is not None and self.config.interface == EFFORT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,8 @@ from typing import Any
 
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
-from gaitway_tasks.robots import ROBOTS
-from gaitway_tasks.robots.hardware import Hardware, by_pattern
 
+from ..hardware import Hardware
 from ..interface import DeployError
 from ..wire.idl import WireError
 from ..wire.ros import TWIST, ros_topic
@@ -29,7 +29,7 @@ class Ros2Config:
     """The keys of ``ros2.yaml``. Topics are full names, as ``ros2 topic list`` prints them."""
 
     robot: str
-    """Name of the :class:`gaitway_tasks.robots.Robot` that it is."""
+    """The robot's name in bundles, such as "anymal-c"."""
     joints: tuple[str, ...]
     """In the order of the controller's own parameter ``joints``: its messages carry numbers without names."""
     interface: str
@@ -59,10 +59,6 @@ class Ros2Config:
     """kd of the damping that ends everything [N m s/rad]."""
 
     def __post_init__(self) -> None:
-        if self.robot not in ROBOTS:
-            raise DeployError(f"robot {self.robot!r}: known are {', '.join(ROBOTS)}")
-        if wrong := sorted(set(self.joints) ^ set(ROBOTS[self.robot].joint_names)):
-            raise DeployError(f"joints must be those of {self.robot}, in any order, and are not: {', '.join(wrong)}")
         if len(set(self.joints)) != len(self.joints):
             raise DeployError("joints lists a name twice")
         if self.interface not in (EFFORT, POSITION):
@@ -87,10 +83,16 @@ class Ros2Config:
     def per_joint(self, key: str) -> dict[str, float]:
         """One of the per-joint numbers, by joint."""
         given = getattr(self, key)
-        try:
-            values = by_pattern(self.joints, given if isinstance(given, Mapping) else {".*": given})
-        except ValueError as error:
-            raise DeployError(f"{key}: {error}") from None
+        patterns = given if isinstance(given, Mapping) else {".*": given}
+        values = {}
+        for name in self.joints:
+            try:
+                matching = [value for pattern, value in patterns.items() if re.fullmatch(pattern, name)]
+            except (re.error, TypeError) as error:
+                raise DeployError(f"{key}: a key is not a pattern of joint names, such as '.*_KFE': {error}") from None
+            if not matching:
+                raise DeployError(f"{key}: no pattern matches joint {name!r}: {', '.join(patterns)}")
+            values[name] = matching[0]
         if bad := [name for name, value in values.items() if not (_number(value) and value > 0.0)]:
             raise DeployError(f"{key} of {bad[0]} is {values[bad[0]]!r}: give a number above zero")
         return values
@@ -102,13 +104,13 @@ class Ros2Config:
             robot=self.robot,
             family="ros2",
             motors=self.joints,
-            enable=dict.fromkeys(self.joints, 1),
             effort_limit=self.per_joint("effort_limit"),
             velocity_limit=self.per_joint("velocity_limit"),
             max_stiffness=self.per_joint("stiffness"),
             max_damping=self.per_joint("damping"),
             damping=self.per_joint("stop_damping"),
             command_period=1.0 / self.rate,
+            wire=self,
         )
 
 

@@ -10,14 +10,15 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-from gaitway_tasks.robots.hardware import Hardware
 
-from ..interface import Array, DeployError, Remote, Signals
+from ..hardware import Hardware
+from ..interface import Array, DeployError, Remote, SafeStop, Signals
 from ..wire.bus import Bus, Endpoint, Publisher, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from ..wire.idl import Struct, WireError
 from ..wire.layouts import Message, layout_of
 from .motion_switcher import release
+from .open import Connection
 from .order import Order
 from .remote import make_remote
 from .source import Source, listeners, refuse_drivers, refuse_others
@@ -38,6 +39,16 @@ HEARD = 256
 """Commands that may come between two looks at who sends them, one's own among them."""
 REMOTE_AGE = 0.5
 """A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
+
+
+def open_robot(hardware: Hardware, connection: Connection) -> UnitreeRobot:
+    """The robot on DDS, not yet connected."""
+    where = f"interface {connection.interface}, domain {connection.domain}" if connection.bus is None else "this bus"
+    return UnitreeRobot(
+        hardware, connection.dds(), where=where, own_controller=connection.own_controller,
+        silent_writers=connection.silent_writers, unsealed_states=connection.unsealed_states,
+        robot_ids=connection.robot_ids, say=connection.say,
+    )  # fmt: skip
 
 
 class UnitreeRobot:
@@ -307,14 +318,17 @@ class UnitreeRobot:
             self._command.echo_machine(machine)
         self._commands.send(self._command.sealed())
 
-    def damping_frame(self) -> tuple[Topic, bytes]:
+    def safe_stop(self) -> SafeStop:
         frame = CommandFrame(self.hardware)
         frame.fill(0.0, 0.0, self._damping)
         if (machine := self._state.machine) is not None:
             if self._signals is None:
-                raise DeployError("connect before asking for the damping frame: it repeats the robot's mode_machine")
+                raise DeployError("connect before asking for the safe stop: it repeats the robot's mode_machine")
             frame.echo_machine(machine)
-        return self.command_topic, bytes(frame.sealed())
+        return self.bus.safe_stop(self.command_topic, bytes(frame.sealed()))
+
+    def ignore(self, identity: str) -> None:
+        self.bus.ignore(identity)
 
     def close(self) -> None:
         self.bus.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from gaitway_tasks.robots.hardware import Hardware
 from numpy.typing import NDArray
 
+from ..hardware import Hardware
 from ..interface import Array, Health, Remote, Signals
 from ..wire import crc
 from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..interface import SafeStop
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -103,6 +105,14 @@ class Bus(Protocol):
 
     def other_types(self, topic: Topic) -> tuple[str, ...]:
         """Types but ``topic.type`` that someone else writes under its name: of another robot, or another firmware."""
+        ...
+
+    def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
+        """How another process sends ``payload`` on ``topic`` of this bus."""
+        ...
+
+    def ignore(self, identity: str) -> None:
+        """Never count the bus of this identity among the others: a guardian's, which writes when this cannot."""
         ...
 
     def close(self) -> None: ...

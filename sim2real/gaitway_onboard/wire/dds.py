@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
-from ..interface import DeployError
+from ..interface import DeployError, SafeStop
 from .bus import Endpoint, Topic
 from .claim import claim
 
@@ -53,9 +53,9 @@ class DdsBus:
             raise _unusable(interface, domain, error) from None
         self._make_reader, self._make_writer, self._sender_times = Reader, Writer, sender_times
         self.guid = str(self._participant.guid)
-        """Who this bus is to the others: what another process gives to :meth:`ignore`."""
+        """Who this bus is to the others: the identity that another process gives to :meth:`ignore`."""
         self.introduced = time.monotonic() + DISCOVERY
-        self._where, self._claims = f"{interface} {domain}", contextlib.ExitStack()
+        self._interface, self._number, self._claims = interface, domain, contextlib.ExitStack()
         self._ignored = {self.guid}
         self._presence: Presence | None = Presence(self._participant)
         self._topics: dict[str, Any] = {}
@@ -90,7 +90,9 @@ class DdsBus:
         return self._others().readers(topic.name, self._ignored)
 
     def claim(self, topic: Topic) -> None:
-        self._claims.enter_context(claim(f"{self._where} {topic.name}", f"the robot on {topic.name}"))
+        self._claims.enter_context(
+            claim(f"{self._interface} {self._number} {topic.name}", f"the robot on {topic.name}")
+        )
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
         return tuple(sorted({each.who for each in self.writers(topic)}))
@@ -103,9 +105,14 @@ class DdsBus:
             raise _closed()
         return self._presence
 
-    def ignore(self, guid: str) -> None:
-        """Never count the bus with this :attr:`guid` among the others: a guardian's, which writes when this cannot."""
-        self._ignored.add(guid)
+    def ignore(self, identity: str) -> None:
+        """As :meth:`Bus.ignore`; it is the other bus's :attr:`guid`."""
+        self._ignored.add(identity)
+
+    def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
+        where = {"interface": self._interface, "domain": self._number}
+        about = {"topic": topic.name, "type": topic.type, "reliable": topic.reliable}
+        return SafeStop(sender=f"{__name__}:StopOnTopic", settings={**where, **about, "payload": payload.hex()})
 
     def close(self) -> None:
         """Leave the domain; what this bus made can no longer be used. Closing twice is allowed."""
@@ -136,9 +143,31 @@ class DdsBus:
         return found
 
 
+class StopOnTopic:
+    """Implements :class:`gaitway_onboard.interface.StopSender`: one message, and a bus of its own to send it on."""
+
+    def __init__(self, *, interface: str, domain: int, topic: str, type: str, reliable: bool, payload: str):
+        self._payload, self._bus = bytes.fromhex(payload), DdsBus(interface, domain, drives=True)
+        self._publisher = self._bus.publisher(Topic(topic, type, reliable=reliable))
+        self.identity = self._bus.guid
+
+    def send(self) -> None:
+        self._publisher.send(self._payload)
+
+    def arrived(self) -> bool:
+        return self._publisher.acknowledged()
+
+    def close(self) -> None:
+        self._bus.close()
+
+
 class _Publisher:
     def __init__(self, writer: Any):
         self._writer = writer
+
+    def acknowledged(self) -> bool:
+        """Whether there is a reader, and each that asks for reliable delivery has everything."""
+        return self._writer is not None and self._writer.acknowledged()
 
     def send(self, payload: bytes | bytearray | memoryview) -> None:
         if self._writer is None:

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable
 
-from ..interface import DeployError
+from ..interface import DeployError, SafeStop
 from .bus import Endpoint, Topic
 
 
@@ -81,6 +81,12 @@ class MemoryBus:
 
     def other_types(self, topic: Topic) -> tuple[str, ...]:
         return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
+
+    def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
+        """For its message alone: no other process is on this bus."""
+        return SafeStop(sender="", settings={"topic": topic.name, "payload": payload.hex()})
+
+    def ignore(self, identity: str) -> None: ...
 
     def close(self) -> None:
         for endpoints in (self._shared.writers, self._shared.readers):

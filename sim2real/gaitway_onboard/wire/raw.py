@@ -32,6 +32,9 @@ class Writer:
         if code < 0 and code != DDSException.DDS_RETCODE_TIMEOUT:
             raise BusError(f"{self._topic.name}: {DDSException(code, f'{len(payload)} bytes of {self._topic.type}')}")
 
+    def acknowledged(self) -> bool:
+        return bool(self._writer.get_matched_subscriptions()) and self._writer.wait_for_acks(0)
+
 
 class Reader:
     def __init__(self, participant: Any, dds_topic: Any, topic: Topic):

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Remote
-from gaitway_onboard.transports.open import ROS2, hardware_of
 from gaitway_onboard.transports.remote import BUTTONS
-from gaitway_onboard.transports.ros2_config import Ros2Config, load_ros2
+from gaitway_onboard.transports.ros2_config import Ros2Config
 from gaitway_onboard.wire.bus import Bus
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS, Robot
-from gaitway_tasks.robots.hardware import Hardware
 
+from ..hardware import hardware_from, hardware_of
 from .body import Body, Truth
 from .command import Command, Counters, Received
 from .drives import Drives, drive_limits
@@ -78,7 +78,7 @@ class Twin:
         ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states;
         ``record`` is how long received commands are kept [s].
         """
-        hardware = ros2.hardware() if ros2 is not None else hardware or robot.hardware
+        hardware = ros2.hardware() if ros2 is not None else hardware or hardware_from(robot)
         if hardware is None:
             raise TwinError(f"{robot.name} has no hardware definition, so nobody knows its wire: use a ROS 2 twin")
         period = hardware.command_period if ros2 is not None else UnitreeSide.period
@@ -305,12 +305,5 @@ def open_twin(name: str, bus: Bus, *, config: Path | None = None, **settings: An
 
     ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone.
     """
-    if name == ROS2:
-        if config is None:
-            raise TwinError("a robot on ROS 2 is described by a file: --config robot.yaml")
-        ros2 = load_ros2(config)
-        return Twin(ROBOTS[ros2.robot], bus, ros2=ros2, **settings)
-    if config is not None:
-        raise TwinError(f"--config describes robots on ROS 2; {name} is known")
-    hardware = hardware_of(name)
-    return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, **settings)
+    hardware = hardware_of(name, config)
+    return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, ros2=hardware.wire, **settings)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
 from gaitway_onboard.transports.remote import BUTTONS
 from gaitway_onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
@@ -16,7 +17,6 @@ from gaitway_onboard.wire.bus import Bus, Topic
 from gaitway_onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WIRELESS_CONTROLLER
 from gaitway_onboard.wire.idl import WireError
 from gaitway_onboard.wire.layouts import layout_of
-from gaitway_tasks.robots.hardware import Hardware
 
 from .body import Truth
 from .command import Command, Counters

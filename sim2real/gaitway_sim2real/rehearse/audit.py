@@ -11,13 +11,13 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array
 from gaitway_onboard.wire import declarations
 from gaitway_onboard.wire.bus import Bus, Topic
 from gaitway_onboard.wire.crc import check
 from gaitway_onboard.wire.idl import Struct, WireError
 from gaitway_onboard.wire.layouts import layout_of
-from gaitway_tasks.robots.hardware import Hardware
 
 MESSAGES: dict[str, tuple[Struct, Struct]] = {
     "unitree_go": (declarations.GO_LOW_CMD, declarations.GO_LOW_STATE),

@@ -11,9 +11,9 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import follow, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError
 from gaitway_onboard.transports.unitree import UnitreeRobot
-from gaitway_tasks.robots.hardware import Hardware
 
 from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks

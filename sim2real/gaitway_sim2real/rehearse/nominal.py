@@ -9,7 +9,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import Script, follow, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
-from gaitway_tasks.robots.hardware import Hardware
+from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from ..validate.scenarios import LINEAR, YAW

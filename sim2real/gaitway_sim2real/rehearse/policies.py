@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.control.commands import follow, tour
 from gaitway_onboard.control.controller import Mode
-from gaitway_tasks.robots.hardware import Hardware
+from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from .adversary import ADVERSARIES, Adversary

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.children import ending_with_us
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.wire.bus import Bus
-from gaitway_tasks.robots.hardware import Hardware
 
 from .audit import Audit, Frame
 from .verdict import WIRE, Check, Trial

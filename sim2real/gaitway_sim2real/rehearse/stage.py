@@ -19,11 +19,11 @@ from gaitway_onboard.control.devices import RemoteOperator
 from gaitway_onboard.control.executor import InlineExecutor
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.estimation.estimators import open_estimator
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
-from gaitway_tasks.robots.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from ..digital_twin.twin import Twin

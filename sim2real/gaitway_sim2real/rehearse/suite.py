@@ -16,8 +16,8 @@ from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.verdict import REHEARSAL_FILE, seal
 from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.safety.preflight import check_bundle
-from gaitway_tasks.robots.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from ..validate.suite import software

@@ -25,7 +25,7 @@ def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarr
         return np.zeros((len(state), 3)), "unknown, taken to be zero: neither an estimate nor an accelerometer"
     stride = -(-len(state) // STATES)
     period = stride * float(np.median(np.diff(state.time))) if len(state) > 1 else 0.002
-    estimator = LegInertialEstimator.of_robot(robot, flight.joint_names, period)
+    estimator = LegInertialEstimator.of_model(robot.mjcf, robot.base_name, robot.foot_names, flight.joint_names, period)
     found, seen = np.zeros((len(state), 3)), np.zeros(len(state), bool)
     for k in range(0, len(state), stride):
         signals = flight.signals(k)

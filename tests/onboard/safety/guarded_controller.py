@@ -5,13 +5,14 @@ Arguments: bundle, DDS domain, seconds. Prints "guardian PID" and, once the poli
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.runner import run_realtime
-from gaitway_onboard.interface import Array, Signals
+from gaitway_onboard.interface import Array, SafeStop, Signals
 from gaitway_onboard.safety.guardian import Guardian
 from gaitway_onboard.safety.limits import SafetyLimits
 from gaitway_onboard.transports.unitree_frames import COMMANDS, CommandFrame
@@ -30,7 +31,7 @@ class WireRobot(PointRobot):
         assert GO2.hardware is not None
         self.frame, self.loose = CommandFrame(GO2.hardware), np.full(12, 3.0)
         self.topic = Topic("rt/lowcmd", COMMANDS[GO2.hardware.family].name)
-        self.publisher = bus.publisher(self.topic)
+        self.publisher, self.bus = bus.publisher(self.topic), bus
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         super().write(targets, stiffness, damping)
@@ -41,9 +42,10 @@ class WireRobot(PointRobot):
         self.frame.fill(0.0, 0.0, self.loose)
         self.publisher.send(self.frame.sealed())
 
-    def damping_frame(self) -> tuple[Topic, bytes]:
+    def safe_stop(self) -> SafeStop:
         self.frame.fill(0.0, 0.0, self.loose)
-        return self.topic, bytes(self.frame.sealed())
+        stop = self.bus.safe_stop(self.topic, bytes(self.frame.sealed()))
+        return dataclasses.replace(stop, seconds=0.8)
 
 
 class Herald:
@@ -63,8 +65,8 @@ def main() -> int:
     contract = Contract.load(bundle)
     bus = DdsBus("lo", domain)
     robot = WireRobot(contract, bus)
-    guardian = Guardian("lo", domain, *robot.damping_frame(), silence=0.4, seconds=0.8)
-    bus.ignore(guardian.guid)
+    guardian = Guardian(robot.safe_stop(), silence=0.4)
+    bus.ignore(guardian.identity)
     print("guardian", guardian.pid, flush=True)
     config = ControllerConfig(ramp=0.2, fade=0.1, hold=0.1, settle=0.1, lower=0.2, damp=0.5, limits=PATIENT)
     herald = Herald()

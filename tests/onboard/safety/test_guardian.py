@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gaitway_onboard.interface import SafeStop
 from gaitway_onboard.safety.guardian import Guardian, GuardianError
 from gaitway_onboard.wire.bus import Topic
 
@@ -29,6 +30,12 @@ COMMAND = COMMANDS["unitree_go"]
 TOPIC = Topic("rt/lowcmd", COMMAND.name, reliable=False, depth=512)
 PATIENCE = 60.0
 """For anything that must happen, on however busy a machine [s]."""
+
+
+def stop(interface: str, domain: int) -> SafeStop:
+    """A message that is nothing, for guardians that never send it."""
+    where = {"interface": interface, "domain": domain, "topic": TOPIC.name, "type": TOPIC.type, "reliable": False}
+    return SafeStop(sender="gaitway_onboard.wire.dds:StopOnTopic", settings={**where, "payload": ""})
 
 
 class Ear:
@@ -135,7 +142,7 @@ def test_a_robot_whose_guardian_is_killed_is_lowered(exported: Path, dds_domain:
 
 @pytest.mark.hostile("deployment")
 def test_a_guardian_that_cannot_act_says_so(dds_domain: int) -> None:
-    guardian = Guardian("lo", dds_domain, TOPIC, b"")
+    guardian = Guardian(stop("lo", dds_domain))
     guardian.arm()
     deadline = time.monotonic() + PATIENCE
 
@@ -179,11 +186,11 @@ def test_the_guardian_runs_no_module_of_the_current_folder(
 ) -> None:
     monkeypatch.chdir(hostile_folder)
     with pytest.raises(GuardianError):
-        Guardian("no-such-interface", 0, TOPIC, b"")
+        Guardian(stop("no-such-interface", 0))
     assert not (hostile_folder / "ran").exists()
 
 
 def test_a_guardian_that_cannot_start_is_an_error(capfd: Any) -> None:
     with pytest.raises(GuardianError, match="did not start: see its message above"):
-        Guardian("no-such-interface", 0, TOPIC, b"")
+        Guardian(stop("no-such-interface", 0))
     assert "guardian: no network interface 'no-such-interface'" in capfd.readouterr().err

@@ -10,13 +10,14 @@ import pytest
 import yaml
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, Signal, sha256
 from gaitway_onboard.bundle.verdict import seal
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_sim2real.bundle.export import export_bundle
+from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.verdict import ScenarioResult, Verdict
 from gaitway_tasks.robots import ANYMAL_C, GO2
-from gaitway_tasks.robots.hardware import Hardware
 from gaitway_tasks.velocity import blind, velocity_flat
 
 JOINTS = ANYMAL_C.joint_names
@@ -37,6 +38,7 @@ HARDWARE = Hardware(
     max_stiffness=every(40.0),
     max_damping=every(5.0),
     damping=every(5.0),
+    joint_limits=dict(zip(JOINTS, ANYMAL_C.joint_limits, strict=True)),
 )
 
 
@@ -81,16 +83,16 @@ def test_a_good_bundle_passes_whatever_the_order_of_the_motors(approved: Path) -
 def test_a_go2_bundle_fits_the_go2(actor, tmp_path: Path) -> None:
     bundle = export_bundle(blind(velocity_flat(GO2), 3), actor, tmp_path / "bundle", checkpoint_sha256="ab" * 32)
     approve(bundle)
-    assert check_bundle(bundle, GO2.hardware) == ()
+    assert check_bundle(bundle, hardware_from(GO2)) == ()
     assert Contract.load(bundle).action.clip == GO2.joint_limits  # what a deployment would clip is clipped already
     assert "for the robot 'go2', and test-anymal is a 'anymal-c'" in refused(bundle)
 
 
 def test_a_bundle_for_another_robot(approved: Path, reseal) -> None:
-    assert "for the robot 'anymal-c', and unitree-go2 is a 'go2'" in refused(approved, GO2.hardware, i_know=True)
+    assert "for the robot 'anymal-c', and unitree-go2 is a 'go2'" in refused(approved, hardware_from(GO2), i_know=True)
     reseal(approved, robot="go2")
     approve(approved)
-    text = refused(approved, GO2.hardware, i_know=True)
+    text = refused(approved, hardware_from(GO2), i_know=True)
     assert "the policy moves LF_HAA, LF_HFE" in text and "which no motor of the robot drives" in text
     assert "the policy does not move FR_hip_joint" in text and "driven as a whole" in text
 

@@ -8,7 +8,6 @@ import time
 
 import pytest
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.transports.open import HARDWARE
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire import dds
 from gaitway_onboard.wire.bus import Topic
@@ -16,6 +15,7 @@ from gaitway_onboard.wire.crc import seal
 from gaitway_onboard.wire.dds import DdsBus
 from gaitway_onboard.wire.declarations import GO_LOW_STATE, HG_LOW_STATE
 from gaitway_onboard.wire.layouts import layout_of
+from gaitway_sim2real.hardware import HARDWARE
 
 pytestmark = pytest.mark.hostile("deployment")
 STATE = Topic("rt/lowstate", GO_LOW_STATE.name)

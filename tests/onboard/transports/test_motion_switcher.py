@@ -7,12 +7,12 @@ import json
 import pytest
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.motion_switcher import SERVICE, Service
-from gaitway_onboard.transports.open import HARDWARE
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.declarations import RESPONSE
 from gaitway_onboard.wire.idl import encode
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.hardware import HARDWARE
 
 from .robots_by_hand import HandRobot
 

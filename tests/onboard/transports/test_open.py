@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.transports.open import HARDWARE, hardware_of, open_robot
+from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.transports.unitree_frames import STATES
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.hardware import HARDWARE, hardware_of
 
 
 def test_names():
     assert {"unitree-go2", "unitree-h1", "unitree-g1", "unitree-g1-23dof"} == set(HARDWARE)
     assert all(hardware_of(name).name == name for name in HARDWARE)
+    with pytest.raises(DeployError, match=r"unknown robot 'unitree-b2': known are .*unitree-h1"):
+        hardware_of("unitree-b2")
+    h1 = HARDWARE["unitree-h1"]
+    assert open_robot(h1, Connection(bus=MemoryBus())).joint_names == h1.joint_names
+
+
+def test_a_transport_is_a_row_of_the_table_or_a_function_by_name():
+    go2 = HARDWARE["unitree-go2"]
     with pytest.raises(
-        DeployError, match=r"unknown robot 'unitree-b2': known are unitree-h1|unknown robot 'unitree-b2'"
+        DeployError, match=r"unknown transport 'ethercat': known are unitree_go, .*, or module:function"
     ):
-        open_robot("unitree-b2", bus=MemoryBus())
-    assert open_robot("unitree-h1", bus=MemoryBus()).joint_names == HARDWARE["unitree-h1"].joint_names
+        open_robot(dataclasses.replace(go2, family="ethercat"), Connection())
+    with pytest.raises(DeployError, match=r"'nothing_here:open' is not a function"):
+        open_robot(dataclasses.replace(go2, family="nothing_here:open"), Connection())
 
 
 def test_options_that_do_not_belong_together():
     with pytest.raises(DeployError, match="--config describes robots on ROS 2"):
-        open_robot("unitree-go2", bus=MemoryBus(), config=Path("robot.yaml"))
+        hardware_of("unitree-go2", Path("robot.yaml"))
     with pytest.raises(DeployError, match=r"described by a file: --config"):
-        open_robot("ros2", bus=MemoryBus())
+        hardware_of("ros2")
 
 
 def test_the_robot_that_is_meant_is_passed_on():
-    assert open_robot("unitree-go2", bus=MemoryBus(), robot_ids=["192.168.123.161"]).robot_ids == ["192.168.123.161"]
+    connection = Connection(bus=MemoryBus(), robot_ids=["192.168.123.161"])
+    assert open_robot(HARDWARE["unitree-go2"], connection).robot_ids == ["192.168.123.161"]
 
 
 def test_a_wrong_interface_is_refused_with_those_there_are():
     pytest.importorskip("cyclonedds")
     with pytest.raises(DeployError, match=r"no network interface 'eth77': this computer has .*lo"):
-        open_robot("unitree-go2", interface="eth77")
+        open_robot(HARDWARE["unitree-go2"], Connection(interface="eth77"))
 
 
 def test_nobody_on_the_wire(dds_domain):
     pytest.importorskip("cyclonedds")
-    robot = open_robot("unitree-go2", interface="lo", domain=dds_domain)
+    robot = open_robot(HARDWARE["unitree-go2"], Connection(interface="lo", domain=dds_domain))
     try:
         with pytest.raises(DeployError, match=rf"nobody offers rt/lowstate on interface lo, domain {dds_domain}:"):
             robot.connect(timeout=0.3)
@@ -54,7 +66,7 @@ def test_other_firmware_on_the_wire(dds_domain):
     from gaitway_onboard.wire.dds import DdsBus
 
     other = DdsBus("lo", dds_domain)
-    robot = open_robot("unitree-go2", interface="lo", domain=dds_domain)
+    robot = open_robot(HARDWARE["unitree-go2"], Connection(interface="lo", domain=dds_domain))
     try:
         other.publisher(Topic("rt/lowstate", STATES["unitree_hg"].name))
         with pytest.raises(

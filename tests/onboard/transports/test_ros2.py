@@ -184,15 +184,18 @@ def test_a_controller_that_forwards_efforts_is_left_with_zeros():
     step(robot)
     robot.damp()
     assert np.abs(hand.heard()[-1]).min() > 0
-    topic, payload = robot.damping_frame()
-    assert topic == robot.command_topic and (decode(FLOAT64_MULTI_ARRAY, payload)["data"] == 0).all()
+    stop = robot.safe_stop()
+    payload = bytes.fromhex(stop.settings["payload"])
+    assert (
+        stop.settings["topic"] == robot.command_topic.name and (decode(FLOAT64_MULTI_ARRAY, payload)["data"] == 0).all()
+    )
     robot.close()
     assert (hand.heard()[-1] == 0).all()
 
 
 def test_positions_end_where_they_were():
     robot, hand = driving(interface="position")
-    assert robot.damping_frame() is None
+    assert robot.safe_stop() is None
     robot.close()
     assert hand.heard() == []
 

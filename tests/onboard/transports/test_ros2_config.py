@@ -7,6 +7,7 @@ import pytest
 import yaml
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.ros2_config import load_ros2
+from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_tasks.robots import ANYMAL_C
 
 from .ros2_by_hand import anymal
@@ -67,7 +68,7 @@ def test_numbers_by_pattern_of_the_joints_name():
 )
 def test_what_is_wrong_is_named(tmp_path, change, reason):
     with pytest.raises(DeployError, match=reason) as caught:
-        load_ros2(written(tmp_path, {**example(), **change}))
+        ros2_hardware(written(tmp_path, {**example(), **change}))
     assert str(tmp_path) in str(caught.value)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.transports.open import HARDWARE
 from gaitway_onboard.transports.order import Order
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.hardware import HARDWARE
 from gaitway_sim2real.rehearse.newcomer import Newcomer
 
 from . import ros2_by_hand

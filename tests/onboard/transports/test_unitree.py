@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.transports.open import HARDWARE
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.transports.unitree_frames import COMMANDS, CommandFrame
 from gaitway_onboard.wire.bus import Topic
@@ -17,6 +16,7 @@ from gaitway_onboard.wire.crc import check
 from gaitway_onboard.wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from gaitway_onboard.wire.layouts import Layout, layout_of
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.hardware import HARDWARE
 
 from .robots_by_hand import HandRobot
 
@@ -139,17 +139,17 @@ def test_damping_has_no_stiffness_whatever_the_state_says(name):
 @every_robot
 def test_the_guardian_s_frame_is_a_damping_command(name):
     robot, hand = connected(name)
-    topic, payload = robot.damping_frame()
-    frame = command_layout(robot).read(payload)
-    assert topic == robot.command_topic and check(frame)
+    stop = robot.safe_stop()
+    frame = command_layout(robot).read(bytes.fromhex(stop.settings["payload"]))
+    assert stop.settings["topic"] == robot.command_topic.name and check(frame)
     robot.take_over()
     (sent,) = hand.commands()
     for key in ("motor_cmd.mode", "motor_cmd.kp", "motor_cmd.kd", "motor_cmd.dq", "motor_cmd.tau"):
         np.testing.assert_array_equal(frame[key], sent[key])
     if robot.hardware.mode_machines:
         assert frame["mode_machine"] == sent["mode_machine"] == hand.state["mode_machine"]
-        with pytest.raises(DeployError, match="connect before asking for the damping frame"):
-            pair(name)[0].damping_frame()
+        with pytest.raises(DeployError, match="connect before asking for the safe stop"):
+            pair(name)[0].safe_stop()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gaitway_onboard.transports.open import HARDWARE
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_sim2real.hardware import HARDWARE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,0 +1,58 @@
+"""From a robot's facts to what the on-board half must know of it; robots by the name that ``--robot`` takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from gaitway_onboard.hardware import Hardware
+from gaitway_onboard.interface import DeployError
+from gaitway_onboard.transports.ros2_config import load_ros2
+from gaitway_tasks.robots import ROBOTS, Robot
+
+ROS2 = "ros2"
+"""A robot that a file describes, instead of a definition of ours."""
+
+
+def hardware_from(robot: Robot) -> Hardware | None:
+    """What the on-board half must know of this robot; None if its facts do not say how it is driven."""
+    if robot.hardware is None:
+        return None
+    return Hardware(**vars(robot.hardware), joint_limits=_limits(robot))
+
+
+def _limits(robot: Robot) -> dict[str, tuple[float, float]]:
+    return dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+
+
+HARDWARE = {found.name: found for robot in ROBOTS.values() if (found := hardware_from(robot)) is not None}
+"""What is driven over its own wire. "ros2" is none of them: its joints are its configuration's."""
+
+
+def hardware_of(name: str, config: Path | None = None) -> Hardware:
+    """What ``--robot`` calls ``name``. ``config`` is the file that describes a robot on ROS 2, and only such a robot.
+
+    Raises :class:`DeployError`.
+    """
+    if name == ROS2:
+        if config is None:
+            raise DeployError("a robot on ROS 2 is described by a file: --config robot.yaml")
+        return ros2_hardware(config)
+    if config is not None:
+        raise DeployError(f"--config describes robots on ROS 2; {name} is known")
+    if name not in HARDWARE:
+        raise DeployError(f"unknown robot {name!r}: known are {', '.join([*HARDWARE, ROS2])}")
+    return HARDWARE[name]
+
+
+def ros2_hardware(path: Path) -> Hardware:
+    """The robot that the file ``path`` describes, whose joints must be those of a robot that is known."""
+    config = load_ros2(path)
+    robot = ROBOTS.get(config.robot)
+    if robot is None:
+        raise DeployError(f"{path}: robot {config.robot!r}: known are {', '.join(ROBOTS)}")
+    if wrong := sorted(set(config.joints) ^ set(robot.joint_names)):
+        raise DeployError(
+            f"{path}: joints must be those of {robot.name}, in any order, and are not: {', '.join(wrong)}"
+        )
+    return dataclasses.replace(config.hardware(), joint_limits=_limits(robot))
