@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.ros2 import Ros2Robot
 from gaitway_onboard.transports.ros2_config import Ros2Config
 from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY
@@ -7,7 +8,7 @@ from gaitway_onboard.wire.idl import decode, encode
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_onboard.wire.ros import ros_topic
 from gaitway_sim2real.digital_twin.faults import Fault, FaultError
-from gaitway_sim2real.digital_twin.twin import Twin, TwinError, open_twin
+from gaitway_sim2real.digital_twin.twin import Twin, open_twin
 from gaitway_tasks.robots import ANYMAL_C
 
 NAMES = ANYMAL_C.joint_names[::-1]
@@ -122,7 +123,7 @@ def test_faults_that_the_wire_can_carry():
 
 
 def test_the_file_belongs_to_ros2_alone(tmp_path):
-    with pytest.raises(TwinError, match="by a file: --config"):
+    with pytest.raises(DeployError, match="by a file: --config"):
         open_twin("ros2", MemoryBus())
-    with pytest.raises(TwinError, match="unitree-go2 is known"):
+    with pytest.raises(DeployError, match="unitree-go2 is known"):
         open_twin("unitree-go2", MemoryBus(), config=tmp_path / "ros2.yaml")
