@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from gaitway_tasks.math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
 from gaitway_tasks.mdp import indices
-from gaitway_tasks.robots import DCMotor
+from gaitway_tasks.robots.mjcf import DriveParameters
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
@@ -42,6 +42,7 @@ class MujocoWorld:
                 )
         self.model = build_model(task, options)
         self.batch = Batch(self.model, num_envs, num_threads)
+        self._drives = DriveParameters(self.model, lambda field: self._expand(field).numpy())
         self._network = None
         if drives_are_network(self.spec):
             from gaitway_tasks.actuator_network import NetworkDrives
@@ -272,24 +273,13 @@ class MujocoWorld:
         return torch.from_numpy(self.batch.expand(field))
 
     def _write_actuators(self, env_ids: Tensor) -> None:
-        """Put gain factors and motor strength into the parameters of the actuators that ``set_actuators`` made."""
+        """Put gain factors and motor strength into the drives."""
+        gains = zip((self._drives.stiffness, self._drives.damping), (self._stiffness, self._damping), strict=True)
+        stiffness, damping = (torch.tensor(law).float() * factor[env_ids] for law, factor in gains)
         strength = self._strength[env_ids].double()
-        gain, limits = self._expand("actuator_gainprm"), self._expand("actuator_forcerange")
-        for joint, law in enumerate(self.spec.real_actuators):
-            factor = strength[:, joint]
-            kp = law.stiffness * self._stiffness[env_ids, joint] * factor
-            kd = law.damping * self._damping[env_ids, joint] * factor
-            if isinstance(law, DCMotor):
-                gain[env_ids, joint, 0] = law.velocity_limit / law.saturation_effort / factor
-                gain[env_ids, joint, 4] = kp
-                gain[env_ids, joint, 6] = kd
-            else:
-                gain[env_ids, joint, 0] = kp
-                bias = self._expand("actuator_biasprm")
-                bias[env_ids, joint, 1] = -kp
-                bias[env_ids, joint, 2] = -kd
-            limit = law.effort_limit * factor
-            limits[env_ids, joint] = torch.stack((-limit, limit), -1)
+        self._drives.write(
+            stiffness.double().numpy(), damping.double().numpy(), strength=strength.numpy(), rows=env_ids.numpy()
+        )
 
     def _fill_delay_lines(self, env_ids: Tensor) -> None:
         """After a reset the motors have been holding the default pose; MuJoCo would remember targets of zero.

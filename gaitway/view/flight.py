@@ -27,7 +27,7 @@ def show_flight(flight: Flight, motion: Motion, host: str, port: int, seconds: f
     try:
         where = "localhost" if host == "0.0.0.0" else host
         print(f"{flight.path.name}: open http://{where}:{port} (Ctrl-C ends)", flush=True)
-        _loop(Scene(body.model, server, body.base_qpos), Player(flight, motion, server), seconds)
+        _loop(Scene(body.model, server, body.plant.base_qpos), Player(flight, motion, server), seconds)
     except KeyboardInterrupt:
         print()
     finally:

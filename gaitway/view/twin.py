@@ -30,7 +30,8 @@ def watching(twin: Twin, name: str, host: str, port: int) -> Iterator[Callable[[
 
     server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
     print(f"  watch it at http://{'localhost' if host == '0.0.0.0' else host}:{port}", flush=True)
-    scene, panel, ended = Scene(twin.body.model, server, twin.body.base_qpos), _Panel(twin, server), threading.Event()
+    scene = Scene(twin.body.model, server, twin.body.plant.base_qpos)
+    panel, ended = _Panel(twin, server), threading.Event()
     poses: deque[np.ndarray] = deque([twin.body.data.qpos.copy()], maxlen=1)
     next_pose = twin.time
 

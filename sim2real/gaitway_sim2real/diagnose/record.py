@@ -9,12 +9,11 @@ import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_tasks.recording import Recording, RecordingError, RolloutBuffer
-from mujoco.batch import Batch
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import build_plant
+from ..mujoco.robots import RobotBatch
 from ..validate.scenarios import Scenario, draw
-from ..validate.simulate import Robots
 from .history import contract_layout
 from .terms import build_frames, expected_terms
 from .view import look
@@ -35,9 +34,8 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
     scenario = Scenario(name="record", title="", about="", limits=(), envs=envs, seconds=seconds, commands="steps")
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
     plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
-    batch = Batch(plant.model, envs, 0)
-    robots, policy = Robots(batch, plant, contract), BatchedPolicy(bundle / "policy.onnx", contract, envs)
-    robots.place(conditions)
+    robots, policy = RobotBatch(plant, contract, envs), BatchedPolicy(bundle / "policy.onnx", contract, envs)
+    robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
     buffer = RolloutBuffer(
         joint_names=contract.joint_names,
         quat_order="wxyz",
@@ -70,7 +68,7 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
             }
         )
         robots.ctrl[:] = target
-        batch.step(nstep=plant.decimation)
+        robots.step(plant.decimation)
         torque = robots.measure()["torque"].copy()
     recording = buffer.recording()
     return replace(recording, observation=_observation(recording, contract, bundle))

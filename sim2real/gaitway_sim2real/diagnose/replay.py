@@ -8,10 +8,11 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from gaitway_tasks.robots import DCMotor
+from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
-from ..mujoco.plant import actuator_laws, build_plant
+from ..mujoco.delay import target_age
+from ..mujoco.plant import build_plant
 from .view import View
 
 SAMPLES = 300
@@ -59,7 +60,6 @@ class Replay:
         model = self.bundle / "robot.xml"
         self.plant = build_plant(contract, model, model)
         self._take_armature()
-        self.laws = actuator_laws(contract)
         t, n = np.nonzero(view.continues & (view.age[:-1] >= MAX_DELAY + 1))
         if len(t) > SAMPLES:
             chosen = np.sort(np.random.default_rng(self.seed).choice(len(t), SAMPLES, replace=False))
@@ -139,9 +139,10 @@ class Replay:
         self.evaluations += 1
         plant, (t, n) = self.plant, (index[rows] for index in self.rows)
         batch = self._batch(self._model(drives), self._qpos[rows], self._qvel[rows])
-        ctrl, ages = batch.bind("ctrl"), target_ages(drives.delay, plant.decimation)
+        ctrl = batch.bind("ctrl")
         for step in range(plant.decimation):
-            ctrl[:] = self._arranged(self.targets[t - ages[step], n], drives) + shift
+            age = target_age(drives.delay, step, plant.decimation)
+            ctrl[:] = self._arranged(self.targets[t - age, n], drives) + shift
             batch.step()
         return batch.bind("qvel")[:, plant.joint_dof].copy(), batch.bind("qpos")[:, plant.joint_qpos].copy()
 
@@ -174,16 +175,12 @@ class Replay:
         model = copy.copy(self.plant.model)
         if drives.explicit:
             model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
-        for i, law in enumerate(self.laws):  # actuators are in the contract's joint order
-            gain, bias = model.actuator_gainprm[i], model.actuator_biasprm[i]
-            if isinstance(law, DCMotor):
-                gain[4] *= drives.stiffness
-                gain[6] *= drives.damping
-            else:
-                gain[0] *= drives.stiffness
-                bias[1] *= drives.stiffness
-                bias[2] *= drives.damping
-            model.actuator_forcerange[i] *= drives.effort_limit
+        nominal = DriveParameters(model)
+        nominal.write(
+            drives.stiffness * nominal.stiffness,
+            drives.damping * nominal.damping,
+            effort_limit=drives.effort_limit * nominal.effort_limit,
+        )
         if drives.armature:
             dofs = self.plant.joint_dof
             model.dof_armature[dofs] = np.maximum(model.dof_armature[dofs] + drives.armature, 0.0)
@@ -202,11 +199,6 @@ def _is_above(model: mujoco.MjModel, body: int, foot: str) -> bool:
     while below > body:
         below = int(model.body_parentid[below])
     return bool(below == body)
-
-
-def target_ages(delay: int, decimation: int) -> list[int]:
-    """How many control steps ago the target in force during each physics step was given."""
-    return [0 if step >= delay else 1 + (delay - 1 - step) // decimation for step in range(decimation)]
 
 
 def trimmed(errors: np.ndarray) -> float:

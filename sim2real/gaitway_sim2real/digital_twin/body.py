@@ -11,13 +11,22 @@ import mujoco
 import numpy as np
 from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
-from gaitway_tasks.robots.mjcf import ModelError, apply_parameters, strip_visuals
+from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, set_affine_drives
 from gaitway_tasks.robots.parameters import RobotParameters
 from numpy.typing import NDArray
 
 from ..mujoco.alignment import BaseFrame, align_base
-from ..mujoco.model import GRAVITY, compile_robot, foot_bodies, load_robot, set_world
-from ..mujoco.stage import set_stage
+from ..mujoco.model import (
+    GRAVITY,
+    RobotModel,
+    add_contact_sensor,
+    addresses,
+    check_feet,
+    colliding_geoms,
+    compile_robot,
+    foot_bodies,
+    prepare_robot,
+)
 
 STAND, IMU = "stand", "twin_imu"
 CLEARANCE = 0.3  # [m] between the floor and the feet of a hung robot
@@ -77,40 +86,30 @@ class Body:
         """``model`` is another MJCF of the same robot, ``timestep`` [s] that of the physics."""
         self.robot, self.joint_names = robot, tuple(joint_names)
         path = model or robot.mjcf
-        spec, base = load_robot(path, robot.joint_names)
-        set_world(spec)
-        spec.option.timestep = timestep
+        spec, base = prepare_robot(path, robot.joint_names, timestep=timestep, visual=visual)
         for name in set(robot.joint_names) - set(joint_names):
             spec.delete(spec.joint(name))
-        if visual:
-            set_stage(spec)
-        elif all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
-            strip_visuals(spec)
-        if not any(g.contype or g.conaffinity for b in spec.bodies if b.name != "world" for g in b.geoms):
-            raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0)")
+        check_feet(spec, path)
         self.foot_names = tuple(foot_bodies(spec, self.joint_names, robot.foot_names))
-        _add_drives(spec, self.joint_names)
+        set_affine_drives(spec, self.joint_names)
         _add_stand(spec, base)
-        self._frame = align_base(compile_robot(spec, path), base, path, robot.mjcf, robot.base_name, self.joint_names)
-        _add_sensors(spec, base, self._frame, self.foot_names)
+        frame = align_base(compile_robot(spec, path), base, path, robot.mjcf, robot.base_name, self.joint_names)
+        _add_sensors(spec, base, frame, self.foot_names)
         self.model = m = compile_robot(spec, path)
-        self._frame_quat = self._frame.quat_wxyz
         if parameters is not None:
             apply_parameters(m, parameters, base)
+        self.plant = plant = RobotModel(**addresses(m, base, self.joint_names), frame=frame)
+        """The model, and where base and joints are in it."""
         self.data = mujoco.MjData(m)
-        joints = [m.joint(name).id for name in self.joint_names]
-        self.qpos, self.dof = m.jnt_qposadr[joints], m.jnt_dofadr[joints]
         self.default_pos = _in_order(robot, self.joint_names, robot.default_joint_pos)
         self.limits = _in_order(robot, self.joint_names, robot.joint_limits)
-        self._base = m.body(base).id
-        root = int(m.body_jntadr[self._base])
-        self.base_qpos, self.base_dof = int(m.jnt_qposadr[root]), int(m.jnt_dofadr[root])
+        self.set_drives = AffineDrives(m, self.data).write
+        """Takes constant, stiffness, damping, lowest and highest torque of the law, (J,) each."""
         self._stand = m.equality(STAND).id
-        self._constant, (self._low, self._high) = self.data.ctrl, m.actuator_forcerange.T
-        self._stiffness, self._damping = m.actuator_biasprm[:, 1], m.actuator_biasprm[:, 2]
-        turn, spin, imu = self.base_qpos + 3, self.base_dof + 3, m.sensor(IMU).adr[0]
-        self._base_quat, self._base_spin = self.data.qpos[turn : turn + 4], self.data.qvel[spin : spin + 3]
-        self._specific_force, self._aligned = self.data.sensordata[imu : imu + 3], self._frame.is_identity
+        base_qpos, base_dof, imu = plant.base_qpos, plant.base_dof, m.sensor(IMU).adr[0]
+        self._base_pos, self._base_quat = np.split(self.data.qpos[base_qpos : base_qpos + 7], [3])
+        self._base_vel, self._base_spin = np.split(self.data.qvel[base_dof : base_dof + 6], [3])
+        self._specific_force = self.data.sensordata[imu : imu + 3]
         self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names]) + 2  # along z
         self.place(self.default_pos, hung=False)
 
@@ -118,10 +117,9 @@ class Body:
         """Start anew at rest and level, with joints at ``joint_pos`` [rad]: on the ground, or on the stand."""
         m, d = self.model, self.data
         mujoco.mj_resetData(m, d)
-        d.qpos[self.qpos] = joint_pos
-        base = self.base_qpos
-        mujoco.mju_negQuat(d.qpos[base + 3 : base + 7], self._frame_quat)
-        d.qpos[base : base + 3] = [0.0, 0.0, self._height_above_ground() + CLEARANCE * hung]
+        d.qpos[self.plant.joint_qpos] = joint_pos
+        self._base_quat[:] = self.plant.frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
+        self._base_pos[:] = [0.0, 0.0, self._height_above_ground() + CLEARANCE * hung]
         self.hung = hung
         mujoco.mj_forward(m, d)
         self._look()
@@ -141,7 +139,7 @@ class Body:
 
     @hung.setter
     def hung(self, value: bool) -> None:
-        self.model.eq_data[self._stand, 3:10] = self.data.qpos[self.base_qpos : self.base_qpos + 7]
+        self.model.eq_data[self._stand, 3:10] = [*self._base_pos, *self._base_quat]
         self.data.eq_active[self._stand] = value
 
     def folded(self) -> Array:
@@ -156,18 +154,10 @@ class Body:
         """Height of the base's origin [m] at which the robot as it is posed just touches the ground."""
         m, d = self.model, self.data
         ground = m.geom("ground").id
-        robot = np.flatnonzero((m.geom_bodyid > 0) & ((m.geom_contype > 0) | (m.geom_conaffinity > 0)))
-        d.qpos[self.base_qpos + 2] = 2.0
+        self._base_pos[2] = 2.0
         mujoco.mj_kinematics(m, d)
-        nearest = min(float(mujoco.mj_geomDistance(m, d, ground, int(geom), 10.0, None)) for geom in robot)
+        nearest = min(float(mujoco.mj_geomDistance(m, d, ground, int(geom), 10.0, None)) for geom in colliding_geoms(m))
         return 2.0 - nearest
-
-    def set_drives(self, constant: Array, stiffness: Array, damping: Array, low: Array, high: Array) -> None:
-        """Torque = clip(constant - stiffness q - damping qd, low, high) from now on [N m], (J,) each."""
-        self._constant[:] = constant
-        np.negative(stiffness, out=self._stiffness)
-        np.negative(damping, out=self._damping)
-        self._low[:], self._high[:] = low, high
 
     def step(self) -> None:
         mujoco.mj_step(self.model, self.data)
@@ -175,32 +165,33 @@ class Body:
 
     def _look(self) -> None:
         """Joint states are looked up once in a step, and every look is a new array."""
-        self.joint_pos: Array = self.data.qpos[self.qpos]
+        self.joint_pos: Array = self.data.qpos[self.plant.joint_qpos]
         """[rad], (J,); not to be written to, as what follows"""
-        self.joint_vel: Array = self.data.qvel[self.dof]
+        self.joint_vel: Array = self.data.qvel[self.plant.joint_dof]
         """[rad/s], (J,)"""
         self.joint_torque: Array = self.data.actuator_force.copy()
         """What the drives exerted in the last step [N m], (J,)."""
 
     def push(self, velocity: Sequence[float]) -> None:
         """Add to the base's velocity in the world [m/s], (3,)."""
-        self.data.qvel[self.base_dof : self.base_dof + 3] += velocity
+        self._base_vel += velocity
 
     def tip(self, share: float) -> None:
         """Turn the base about the world's x axis from now on, with a torque of weight times height times ``share``."""
-        weight = self.model.body_subtreemass[self._base] * GRAVITY
-        self.data.xfrc_applied[self._base, 3] = share * weight * self.data.qpos[self.base_qpos + 2]
+        weight = self.model.body_subtreemass[self.plant.base_body] * GRAVITY
+        self.data.xfrc_applied[self.plant.base_body, 3] = share * weight * self._base_pos[2]
 
     def imu(self) -> tuple[Array, Array, Array]:
         """Orientation (w, x, y, z), angular velocity [rad/s] and specific force [m/s^2] in the base frame.
 
         Orientation and angular velocity are those of now; the specific force is the one that the last step had.
         """
-        quat, gyro = self._base_quat.copy(), self._base_spin.copy()
-        if not self._aligned:
-            mujoco.mju_mulQuat(quat, self._base_quat, self._frame_quat)
-            gyro = self._frame.rotation @ gyro
-        return quat, gyro, self._specific_force.copy()
+        frame = self.plant.frame
+        return (
+            frame.orientation(self._base_quat.copy()),
+            frame.ang_vel(self._base_spin.copy()),
+            self._specific_force.copy(),
+        )
 
     def foot_force(self) -> Array:
         """How hard each foot was pressed on the level ground in the last step [N], (F,)."""
@@ -208,20 +199,14 @@ class Body:
 
     def truth(self, time: float) -> Truth:
         """The state of now, stamped ``time`` [s]; forces are the last step's."""
-        base, dof, turn = self.base_qpos, self.base_dof, np.zeros(9)
-        mujoco.mju_quat2Mat(turn, self._base_quat)
-        rotation = turn.reshape(3, 3)
-        position, linear = self.data.qpos[base : base + 3].copy(), rotation.T @ self.data.qvel[dof : dof + 3]
-        if not self._aligned:
-            position += rotation @ self._frame.origin
-            linear = self._frame.rotation @ (linear + np.cross(self._base_spin, self._frame.origin))
+        frame = self.plant.frame
         quat, gyro, _ = self.imu()
         force = self.foot_force()
         return Truth(
             time=time,
-            base_pos=position,
+            base_pos=frame.position(self._base_pos.copy(), self._base_quat),
             base_quat_wxyz=quat,
-            base_lin_vel=linear,
+            base_lin_vel=frame.lin_vel(self._base_quat, self._base_vel, self._base_spin),
             base_ang_vel=gyro,
             joint_pos=self.joint_pos,
             joint_vel=self.joint_vel,
@@ -235,17 +220,6 @@ def _in_order(robot: Robot, joint_names: Sequence[str], values: Sequence[object]
     """A property of the robot's joints, in the order of ``joint_names``."""
     by_name = dict(zip(robot.joint_names, values, strict=True))
     return np.array([by_name[name] for name in joint_names], dtype=float)
-
-
-def _add_drives(spec: Any, joint_names: Sequence[str]) -> None:
-    """One actuator for each joint whose constant, gains and limits are all changed at run time."""
-    for name in joint_names:
-        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
-        actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
-        actuator.gainprm[0] = 1.0
-        actuator.forcelimited, actuator.forcerange = 1, [-1.0, 1.0]
 
 
 def _add_stand(spec: Any, base: str) -> None:
@@ -266,14 +240,6 @@ def _add_stand(spec: Any, base: str) -> None:
 def _add_sensors(spec: Any, base: str, frame: BaseFrame, feet: Sequence[str]) -> None:
     spec.body(base).add_site(name=IMU, pos=frame.origin, quat=frame.quat_wxyz)
     spec.add_sensor(name=IMU, type=mujoco.mjtSensor.mjSENS_ACCELEROMETER, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=IMU)
-    force, netforce = 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE), 3
+    force = (mujoco.mjtConDataField.mjCONDATA_FORCE,)
     for name in feet:
-        spec.add_sensor(
-            name=f"foot/{name}",
-            type=mujoco.mjtSensor.mjSENS_CONTACT,
-            objtype=mujoco.mjtObj.mjOBJ_XBODY,
-            objname=name,
-            reftype=mujoco.mjtObj.mjOBJ_BODY,
-            refname="world",
-            intprm=[force, netforce, 1],
-        )
+        add_contact_sensor(spec, f"foot/{name}", name, force, subtree=True, net=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from gaitway_onboard.interface import Array
-from gaitway_tasks.robots import Robot
-from gaitway_tasks.robots.mjcf import strip_visuals
+from gaitway_tasks.robots import ImplicitPD, Robot
+from gaitway_tasks.robots.mjcf import DriveParameters, set_actuators
 from mujoco.batch import Batch
 
-from ..mujoco.model import compile_robot, load_robot, set_world
+from ..mujoco.model import compile_robot, prepare_robot
 from .windows import Windows
 
 KINDS = ("stiffness_scale", "damping_scale", "strength", "armature", "friction", "viscous")
@@ -149,11 +149,7 @@ class HungModel:
         joints, strength = values.joints, values.joints["strength"]
         kp = strength * joints["stiffness_scale"] * windows.stiffness
         kd = strength * joints["damping_scale"] * windows.damping
-        batch.expand("actuator_gainprm")[:, :, 0] = kp
-        bias = batch.expand("actuator_biasprm")
-        bias[:, :, 1], bias[:, :, 2] = -kp, -kd
-        limit = strength * self.effort_limit
-        batch.expand("actuator_forcerange")[:] = np.stack([-limit, limit], 1)
+        DriveParameters(self.model, batch.expand).write(kp, kd, effort_limit=strength * self.effort_limit)
         batch.expand("dof_armature")[:, self._dof] = joints["armature"] - self.dt / 2 * (kd + joints["viscous"])
         batch.expand("dof_frictionloss")[:, self._dof] = joints["friction"]
         batch.expand("dof_damping")[:, self._dof] = joints["viscous"]
@@ -165,21 +161,13 @@ class HungModel:
 
 
 def _build(robot: Robot, path: Path, dt: float) -> mujoco.MjModel:
-    spec, base = load_robot(path, robot.joint_names)
-    set_world(spec)
-    spec.option.timestep = dt
+    spec, base = prepare_robot(path, robot.joint_names, timestep=dt)
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
     for joint in list(spec.body(base).joints):
         spec.delete(joint)
     spec.body(base).quat = [1.0, 0.0, 0.0, 0.0]  # gravity turns instead
-    if all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
-        strip_visuals(spec)
-    for name in robot.joint_names:
-        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        actuator.set_to_position(kp=1.0, kv=1.0)
-        actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        actuator.ctrllimited = actuator.actlimited = actuator.group = 0
-        actuator.forcelimited, actuator.forcerange = 1, [-1.0, 1.0]
+    unit = ImplicitPD(stiffness=1.0, damping=1.0, effort_limit=1.0)  # all numbers are set before each simulation
+    set_actuators(spec, robot.joint_names, [unit] * robot.num_joints)
     return compile_robot(spec, path)
 
 

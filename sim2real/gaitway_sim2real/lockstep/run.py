@@ -21,9 +21,10 @@ from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.safety.limits import walking_gains
+from gaitway_tasks.robots.mjcf import DriveParameters
 
+from ..mujoco.estimates import estimates_note, true_estimates
 from ..mujoco.plant import build_plant
-from ..validate.estimates import estimates_note, true_estimates
 
 
 class MujocoTwin:
@@ -46,7 +47,10 @@ class MujocoTwin:
         self.joint_names = tuple(contract.joint_names[i] for i in order)
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
-        self._is_motor = np.array([actuator.law == "dc_motor" for actuator in contract.joint_actuators])
+        base, dof = plant.base_qpos, plant.base_dof
+        self._pos, self._quat = self.data.qpos[base : base + 3], self.data.qpos[base + 3 : base + 7]
+        self._vel = self.data.qvel[dof : dof + 6]
+        self._drives = DriveParameters(self.model)
         self._own_gains = walking_gains(contract, self.joint_names)
         self._contract = contract
         self.place(contract.default_joint_pos)
@@ -57,8 +61,7 @@ class MujocoTwin:
         mujoco.mj_resetData(self.model, self.data)
         base = self.plant.base_qpos
         self.data.qpos[base : base + 3] = [0.0, 0.0, self.plant.start_height]
-        # The contract's base stands level, wherever the model's own base frame points.
-        mujoco.mju_negQuat(self.data.qpos[base + 3 : base + 7], self.plant.frame.quat_wxyz)
+        self.data.qpos[base + 3 : base + 7] = self.plant.frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
         self.data.qpos[self.plant.joint_qpos] = joint_pos
         mujoco.mj_forward(self.model, self.data)
 
@@ -75,24 +78,19 @@ class MujocoTwin:
             time.sleep(max(0.0, self._wall_start + data.time - time.monotonic()))
 
     def read(self) -> Signals:
-        base, dof, frame = self.plant.base_qpos, self.plant.base_dof, self.plant.frame
-        quat = np.zeros(4)
-        mujoco.mju_mulQuat(quat, self.data.qpos[base + 3 : base + 7], frame.quat_wxyz)
+        quat = self.plant.frame.orientation(self._quat)
         return Signals(
             joint_pos=self.data.qpos[self._qpos],
             joint_vel=self.data.qvel[self._dof],
-            imu_quat_wxyz=quat,
-            gyro=frame.rotation @ self.data.qvel[dof + 3 : dof + 6],
+            imu_quat_wxyz=quat.copy(),
+            gyro=self._gyro().copy(),
             stamp=float(self.data.time),
             **self._estimates(quat),
         )
 
     def _estimates(self, quat: Array) -> dict[str, Any]:
         """The simulation's own values in place of the estimates that the policy asks for."""
-        base, frame = self.plant.base_qpos, self.plant.frame
-        origin = np.zeros(3)
-        mujoco.mju_rotVecQuat(origin, frame.origin, self.data.qpos[base + 3 : base + 7])
-        position = (self.data.qpos[base : base + 3] + origin)[None]
+        position = self.plant.frame.position(self._pos, self._quat)[None]
         found = true_estimates(self._contract, position, quat[None], lambda: self._lin_vel()[None], self.plant.slope)
         return {name: value[0] for name, value in found.items()}
 
@@ -105,31 +103,25 @@ class MujocoTwin:
         self._damping = True
         self._set_gains(*self._own_gains)
 
-    def _set_gains(self, stiffness: Array, damping: Array) -> None:
-        """Put gains (robot's order) where :func:`gaitway_tasks.robots.mjcf.set_actuators` keeps them."""
-        gain, bias = self.model.actuator_gainprm, self.model.actuator_biasprm
+    def _set_gains(self, stiffness: Array | float, damping: Array | float) -> None:
+        """Gains in the robot's order."""
         kp, kd = np.zeros((2, len(self._ctrl)))
         kp[self._ctrl], kd[self._ctrl] = stiffness, damping
-        motor, position = self._is_motor, ~self._is_motor
-        gain[motor, 4], gain[motor, 6] = kp[motor], kd[motor]
-        gain[position, 0], bias[position, 1], bias[position, 2] = kp[position], -kp[position], -kd[position]
+        self._drives.write(kp, kd)
 
     def close(self) -> None:
         pass
 
     def base_velocity(self) -> Array:
         """What no robot measures: vx, vy [m/s] and yaw rate [rad/s] of the contract's base frame, (3,)."""
-        dof = self.plant.base_dof
-        return np.array([*self._lin_vel()[:2], (self.plant.frame.rotation @ self.data.qvel[dof + 3 : dof + 6])[2]])
+        return np.array([*self._lin_vel()[:2], self._gyro()[2]])
+
+    def _gyro(self) -> Array:
+        return self.plant.frame.ang_vel(self._vel[3:])
 
     def _lin_vel(self) -> Array:
         """Velocity of the contract's base in its own frame [m/s], (3,)."""
-        base, dof, frame = self.plant.base_qpos, self.plant.base_dof, self.plant.frame
-        turn = np.zeros(9)
-        mujoco.mju_quat2Mat(turn, self.data.qpos[base + 3 : base + 7])
-        gyro = self.data.qvel[dof + 3 : dof + 6]
-        linear: Array = turn.reshape(3, 3).T @ self.data.qvel[dof : dof + 3] + np.cross(gyro, frame.origin)
-        return frame.rotation @ linear
+        return self.plant.frame.lin_vel(self._quat, self._vel[:3], self._vel[3:])
 
     def base_height(self) -> float:
         return float(self.data.qpos[self.plant.base_qpos + 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ import mujoco
 import numpy as np
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 
+from .rotation import quat_apply, quat_apply_inverse, quat_conjugate, quat_mul
+
 SNAP_ANGLE = np.radians(3.0)  # a rotation this close to a multiple of 90 degrees is meant to be that multiple
 SNAP_DISTANCE = 0.02  # [m], a shift below this is a difference between legs, not of frames
 MAX_AXIS_ANGLE = np.radians(30.0)
@@ -17,21 +20,50 @@ MAX_AXIS_ANGLE = np.radians(30.0)
 
 @dataclass(frozen=True, kw_only=True)
 class BaseFrame:
-    """The contract's base frame seen from the model's: ``v_contract = rotation @ v_model``."""
+    """The contract's base frame seen from the model's: ``v_contract = rotation @ v_model``.
+
+    Its methods turn states of the model's base into those of the contract's; arrays may have leading dimensions.
+    """
 
     rotation: np.ndarray  # (3, 3)
     origin: np.ndarray  # (3,) [m], the contract's base origin in the model's base frame
 
-    @property
+    @functools.cached_property
     def is_identity(self) -> bool:
         return bool(np.array_equal(self.rotation, np.eye(3)) and not self.origin.any())
 
-    @property
+    @functools.cached_property
     def quat_wxyz(self) -> np.ndarray:
         """Rotation of the contract's frame in the model's: ``q_contract = q_model * quat_wxyz``, (4,)."""
         quat = np.zeros(4)
         mujoco.mju_mat2Quat(quat, self.rotation.T.flatten())
         return quat
+
+    def orientation(self, quat: np.ndarray) -> np.ndarray:
+        """Orientation in the world, (..., 4)."""
+        return quat if self.is_identity else quat_mul(quat, self.quat_wxyz)
+
+    def model_orientation(self, quat: np.ndarray) -> np.ndarray:
+        """Orientation of the model's base when the contract's has ``quat``, (..., 4)."""
+        return quat if self.is_identity else quat_mul(quat, quat_conjugate(self.quat_wxyz))
+
+    def position(self, pos: np.ndarray, quat: np.ndarray) -> np.ndarray:
+        """Position of the origin in the world [m], (..., 3)."""
+        return pos if self.is_identity else pos + quat_apply(quat, self.origin)
+
+    def ang_vel(self, ang_vel: np.ndarray) -> np.ndarray:
+        """Angular velocity in the contract's frame [rad/s], (..., 3); ``ang_vel`` is in the model's."""
+        return ang_vel if self.is_identity else ang_vel @ self.rotation.T
+
+    def lin_vel(self, quat: np.ndarray, lin_vel_w: np.ndarray, ang_vel: np.ndarray) -> np.ndarray:
+        """Velocity of the origin in the contract's frame [m/s], (..., 3), from orientation and velocities of the model.
+
+        ``lin_vel_w`` is in the world, ``ang_vel`` in the model's frame, as in MuJoCo's ``qvel``.
+        """
+        found = quat_apply_inverse(self.orientation(quat), lin_vel_w)
+        if not self.is_identity:
+            found = found + np.cross(self.ang_vel(ang_vel), self.rotation @ self.origin)
+        return found
 
 
 def joint_frames(model: mujoco.MjModel, base: str, joint_names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,17 +8,93 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
-from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec
+from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec, strip_visuals
+
+from .alignment import BaseFrame
+from .stage import set_stage
 
 GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
 _FREE = mujoco.mjtJoint.mjJNT_FREE
 _SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotModel:
+    """A compiled robot and where its base and joints are. J joints, in the order they were asked for."""
+
+    model: mujoco.MjModel
+    joint_qpos: np.ndarray  # (J,) addresses in qpos
+    joint_dof: np.ndarray  # (J,) addresses in qvel
+    base_body: int
+    base_qpos: int
+    base_dof: int
+    frame: BaseFrame
+
+
+def addresses(model: mujoco.MjModel, base: str, joint_names: Sequence[str]) -> dict[str, Any]:
+    """The fields of :class:`RobotModel` that follow from names, the model among them."""
+    base_body = int(model.body(base).id)
+    root = int(model.body_jntadr[base_body])
+    joints = [model.joint(name).id for name in joint_names]
+    return {
+        "model": model,
+        "joint_qpos": model.jnt_qposadr[joints],
+        "joint_dof": model.jnt_dofadr[joints],
+        "base_body": base_body,
+        "base_qpos": int(model.jnt_qposadr[root]),
+        "base_dof": int(model.jnt_dofadr[root]),
+    }
+
+
+def colliding_geoms(model: mujoco.MjModel) -> np.ndarray:
+    """Ids of the robot's geoms that can touch anything."""
+    return np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0)))
+
+
+def prepare_robot(
+    path: Path, joint_names: Sequence[str], *, timestep: float, slope: float = 0.0, visual: bool = False
+) -> tuple[Any, str]:
+    """:func:`load_robot` in the world of :func:`set_world`; ``timestep`` [s] is that of the physics.
+
+    ``visual`` dresses it for a camera; otherwise shapes that mean nothing to physics are left out.
+    """
+    spec, base = load_robot(path, joint_names)
+    set_world(spec, slope)
+    spec.option.timestep = timestep
+    if visual:
+        set_stage(spec)
+    elif all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
+        strip_visuals(spec)
+    return spec, base
+
+
+def check_feet(spec: Any, path: Path) -> None:
+    """Raise :class:`ModelError` if no geom of the robot can touch the ground."""
+    if not any(geom.contype or geom.conaffinity for body in spec.bodies if body.name != "world" for geom in body.geoms):
+        raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
+
+
+def add_contact_sensor(spec: Any, name: str, body: str, fields: Sequence[Any], *, subtree: bool, net: bool) -> None:
+    """A sensor of what ``body`` touches of the world; ``fields`` are MuJoCo's contact data.
+
+    ``subtree`` takes in the bodies below it; ``net`` adds all contacts up, otherwise the hardest one is reported.
+    """
+    spec.add_sensor(
+        name=name,
+        type=mujoco.mjtSensor.mjSENS_CONTACT,
+        objtype=mujoco.mjtObj.mjOBJ_XBODY if subtree else mujoco.mjtObj.mjOBJ_BODY,
+        objname=body,
+        reftype=mujoco.mjtObj.mjOBJ_BODY,
+        refname="world",
+        intprm=[sum(1 << int(field) for field in fields), 3 if net else 2, 1],
+    )
 
 
 def load_robot(path: Path, joint_names: Sequence[str]) -> tuple[Any, str]:

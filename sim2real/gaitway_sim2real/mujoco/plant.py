@@ -15,28 +15,32 @@ import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Actuator, Contract
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
-from gaitway_tasks.robots.mjcf import ModelError, set_actuators, strip_visuals
+from gaitway_tasks.robots.mjcf import set_actuators
 
-from .alignment import BaseFrame, align_base
-from .model import ancestors, compile_robot, foot_bodies, last_links, load_robot, set_world
-from .stage import set_stage
+from .alignment import align_base
+from .model import (
+    RobotModel,
+    add_contact_sensor,
+    addresses,
+    ancestors,
+    check_feet,
+    colliding_geoms,
+    compile_robot,
+    foot_bodies,
+    last_links,
+    prepare_robot,
+)
+from .rotation import quat_apply
 
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plant:
-    """A compiled model and where the contract's quantities sit in it. J joints in contract order, F feet."""
+class Plant(RobotModel):
+    """A robot as its contract drives it. J joints in contract order, F feet."""
 
-    model: mujoco.MjModel
     decimation: int
-    joint_qpos: np.ndarray  # (J,) addresses in qpos
-    joint_dof: np.ndarray  # (J,) addresses in qvel
-    base_body: int
-    base_qpos: int
-    base_dof: int
-    frame: BaseFrame
     soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
     slope: float  # [rad], the ground falls along -x by this angle
     start_height: float  # [m], base origin above the ground, measured along its normal
@@ -73,35 +77,26 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
 
     ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees.
     """
-    spec, base_name = load_robot(path, contract.joint_names)
-    feet = foot_bodies(spec, contract.joint_names, contract.foot_bodies)
-    set_world(spec, slope)
     dt = min(PHYSICS_DT, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
-    spec.option.timestep = contract.control_dt / decimation
-    if visual:
-        set_stage(spec)
-    elif all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
-        strip_visuals(spec)
-    if not any(g.contype or g.conaffinity for body in spec.bodies if body.name != "world" for g in body.geoms):
-        raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
-    set_actuators(spec, contract.joint_names, actuator_laws(contract))
+    names = contract.joint_names
+    spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, slope=slope, visual=visual)
+    check_feet(spec, path)
+    feet = foot_bodies(spec, names, contract.foot_bodies)
+    set_actuators(spec, names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
-    _add_sensors(spec, feet, fall_bodies)
+    fields = mujoco.mjtConDataField
+    foot_data = (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
+    for name in feet:  # a foot is the named body and all below it
+        add_contact_sensor(spec, f"foot/{name}", name, foot_data, subtree=True, net=False)
+    for name in fall_bodies:
+        add_contact_sensor(spec, f"fall/{name}", name, (fields.mjCONDATA_FORCE,), subtree=False, net=True)
     model = compile_robot(spec, path)
-    base = model.body(base_name)
-    root = int(model.body_jntadr[base.id])
-    joints = [model.joint(name).id for name in contract.joint_names]
     plant = Plant(
-        model=model,
+        **addresses(model, base, names),
         decimation=decimation,
-        joint_qpos=model.jnt_qposadr[joints],
-        joint_dof=model.jnt_dofadr[joints],
-        base_body=int(base.id),
-        base_qpos=int(model.jnt_qposadr[root]),
-        base_dof=int(model.jnt_dofadr[root]),
-        frame=align_base(model, base_name, path, reference, contract.base_body, contract.joint_names),
-        soles=np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0))),
+        frame=align_base(model, base, path, reference, contract.base_body, names),
+        soles=colliding_geoms(model),
         slope=slope,
         start_height=0.0,
         foot_names=tuple(feet),
@@ -124,29 +119,6 @@ def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
     ]
 
 
-def _add_sensors(spec: Any, feet: list[str], fall_bodies: list[str]) -> None:
-    fields, reduce = mujoco.mjtConDataField, {"maxforce": 2, "netforce": 3}
-    found, force, linvel = (
-        1 << int(f) for f in (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
-    )
-
-    def add(name: str, body: str, objtype: Any, data: int, how: str) -> None:
-        spec.add_sensor(
-            name=name,
-            type=mujoco.mjtSensor.mjSENS_CONTACT,
-            objtype=objtype,
-            objname=body,
-            reftype=mujoco.mjtObj.mjOBJ_BODY,
-            refname="world",
-            intprm=[data, reduce[how], 1],
-        )
-
-    for name in feet:  # a foot is the named body and all below it
-        add(f"foot/{name}", name, mujoco.mjtObj.mjOBJ_XBODY, found | force | linvel, "maxforce")
-    for name in fall_bodies:
-        add(f"fall/{name}", name, mujoco.mjtObj.mjOBJ_BODY, force, "netforce")
-
-
 def _start_height(plant: Plant, contract: Contract, path: Path, reference: Path) -> float:
     """Base height [m] that leaves the feet as far above the ground as the contract's initial height does its own."""
     touch, clear = _touch_height(plant, contract), 0.002
@@ -160,9 +132,8 @@ def _touch_height(plant: Plant, contract: Contract) -> float:
     """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
     model, data = plant.model, mujoco.MjData(plant.model)
     ground = model.geom("ground")
-    normal, quat = np.zeros(3), np.zeros(4)
-    mujoco.mju_rotVecQuat(normal, np.array([0.0, 0.0, 1.0]), ground.quat)
-    mujoco.mju_mulQuat(quat, ground.quat, plant.frame.quat_wxyz * np.array([1.0, -1.0, -1.0, -1.0]))
+    normal = quat_apply(ground.quat, np.array([0.0, 0.0, 1.0]))
+    quat = plant.frame.model_orientation(ground.quat)
     low, high = 0.0, 5.0
     for _ in range(40):
         height = (low + high) / 2

@@ -20,6 +20,11 @@ def quat_mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )
 
 
+def quat_conjugate(quat: np.ndarray) -> np.ndarray:
+    """The inverse of unit quaternions, (..., 4)."""
+    return quat * np.array([1.0, -1.0, -1.0, -1.0])
+
+
 def quat_apply(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Rotate ``vector`` (..., 3) by ``quat`` (..., 4)."""
     u = quat[..., 1:]
@@ -29,7 +34,7 @@ def quat_apply(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 def quat_apply_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Rotate ``vector`` (..., 3) by the inverse of the unit quaternion ``quat`` (..., 4)."""
-    return quat_apply(quat * np.array([1.0, -1.0, -1.0, -1.0]), vector)
+    return quat_apply(quat_conjugate(quat), vector)
 
 
 def quat_from_axis(axis: int, angle: np.ndarray) -> np.ndarray:

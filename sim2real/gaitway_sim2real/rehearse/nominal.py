@@ -12,8 +12,8 @@ from gaitway_onboard.control.loop import Period
 from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
+from ..mujoco.robots import MAX_TILT, MIN_HEIGHT
 from ..validate.scenarios import LINEAR, YAW
-from ..validate.simulate import MAX_TILT, MIN_HEIGHT
 from .stage import Stage, hangs
 from .trace import Trace
 from .verdict import NOMINAL, Check, Trial

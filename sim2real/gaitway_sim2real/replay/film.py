@@ -22,8 +22,8 @@ def stage(body: Body) -> Any:
     m = body.model
     return SimpleNamespace(
         model=m,
-        base_qpos=body.base_qpos,
-        base_body=int(m.jnt_bodyid[np.flatnonzero(m.jnt_qposadr == body.base_qpos)[0]]),
+        base_qpos=body.plant.base_qpos,
+        base_body=int(m.jnt_bodyid[np.flatnonzero(m.jnt_qposadr == body.plant.base_qpos)[0]]),
         start_height=body.robot.init_height,
         frame=SimpleNamespace(quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0])),
     )

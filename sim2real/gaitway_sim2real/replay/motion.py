@@ -82,7 +82,7 @@ def reconstruct(flight: Flight, body: Body, every: float, *, hung: bool = False)
     feet = _foot_geoms(body)
     rows = [_pose(flight, body, feet, int(k), velocity[row], hung=hung) for row, k in enumerate(index)]
     qpos, qvel = (np.array(column) for column in zip(*rows, strict=True))
-    base, dof = body.base_qpos, body.base_dof
+    base, dof = body.plant.base_qpos, body.plant.base_dof
     steps = np.diff(state.time[index], prepend=state.time[index[0]])[:, None]
     qpos[:, base : base + 2] = np.cumsum(qvel[:, dof : dof + 2] * steps, 0)
     return Motion(
@@ -95,12 +95,12 @@ def _pose(
 ) -> tuple[np.ndarray, np.ndarray]:
     """qpos and qvel at state ``k``, above the origin; ``velocity`` of the base in its own frame."""
     m, d, state = body.model, body.data, flight.state
-    base, dof = body.base_qpos, body.base_dof
+    base, dof = body.plant.base_qpos, body.plant.base_dof
     d.qpos[:], d.qvel[:] = m.qpos0, 0.0
     quat = state.imu_quat_wxyz[k].astype(float)
     d.qpos[base : base + 3] = 0.0, 0.0, FAR
     d.qpos[base + 3 : base + 7] = quat / np.linalg.norm(quat)
-    d.qpos[body.qpos], d.qvel[body.dof] = state.joint_pos[k], state.joint_vel[k]
+    d.qpos[body.plant.joint_qpos], d.qvel[body.plant.joint_dof] = state.joint_pos[k], state.joint_vel[k]
     d.qvel[dof + 3 : dof + 6] = state.gyro[k]
     mujoco.mj_kinematics(m, d)
     ground = m.geom("ground").id

@@ -126,7 +126,7 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
         frames.restart()
         if not hung:
             frames.drive(body, now)
-            _stand(body, motion.qpos[k, body.base_qpos + 2], felt[motion.index[k]])
+            _stand(body, motion.qpos[k, body.plant.base_qpos + 2], felt[motion.index[k]])
         for h in range(2):
             while now < state.time[ends[row, h]] - 0.5 * body.model.opt.timestep:
                 frames.drive(body, now)
@@ -154,10 +154,10 @@ def _stand(body: Body, height: float, felt: np.ndarray) -> None:
     """
     errors = []
     for depth in DEPTHS:
-        body.data.qpos[body.base_qpos + 2] = height - depth
+        body.data.qpos[body.plant.base_qpos + 2] = height - depth
         mujoco.mj_forward(body.model, body.data)
         errors.append(float(np.abs(body.imu()[2] - felt).sum()))
-    body.data.qpos[body.base_qpos + 2] = height - DEPTHS[int(np.argmin(errors))]
+    body.data.qpos[body.plant.base_qpos + 2] = height - DEPTHS[int(np.argmin(errors))]
     mujoco.mj_forward(body.model, body.data)
 
 

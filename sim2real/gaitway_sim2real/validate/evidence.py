@@ -9,7 +9,7 @@ import numpy as np
 from .metrics import lin_vel_errors, yaw_vel_errors
 from .scenarios import Scenario
 from .showcase import Showcase
-from .simulate import Recording
+from .simulate import Trajectory
 
 SCATTER_POINTS = 2500
 
@@ -27,7 +27,7 @@ class Evidence:
     showcase: Showcase | None = None
 
 
-def collect_evidence(evidence: Evidence, scenario: Scenario, rec: Recording) -> None:
+def collect_evidence(evidence: Evidence, scenario: Scenario, rec: Trajectory) -> None:
     """Keep what the plots need of one recording."""
     if scenario.commands != "grid":
         return

@@ -8,7 +8,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
 from ..mujoco.model import GRAVITY
-from .simulate import Recording
+from .simulate import Trajectory
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport
 
@@ -56,7 +56,7 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def compute_metrics(rec: Recording, contract: Contract) -> dict[str, float]:
+def compute_metrics(rec: Trajectory, contract: Contract) -> dict[str, float]:
     """All metrics of one scenario; NaN where a recording holds nothing to measure (no pushes, no swing, ...)."""
     standing = not np.abs(rec.command).any()
     values = {
@@ -80,25 +80,25 @@ def per_robot(value: np.ndarray, alive: np.ndarray) -> np.ndarray:
     return np.where(count > 0, (value * alive).sum(0) / np.maximum(count, 1), np.nan)
 
 
-def lin_vel_errors(rec: Recording) -> np.ndarray:
+def lin_vel_errors(rec: Trajectory) -> np.ndarray:
     """Mean linear tracking error of each robot [m/s], (N,)."""
     return per_robot(np.linalg.norm(rec.command[..., :2] - rec.lin_vel[..., :2], axis=-1), rec.alive)
 
 
-def yaw_vel_errors(rec: Recording) -> np.ndarray:
+def yaw_vel_errors(rec: Trajectory) -> np.ndarray:
     """Mean yaw rate tracking error of each robot [rad/s], (N,)."""
     return per_robot(np.abs(rec.command[..., 2] - rec.ang_vel[..., 2]), rec.alive)
 
 
-def lin_vel_error(rec: Recording) -> float:
+def lin_vel_error(rec: Trajectory) -> float:
     return _mean(lin_vel_errors(rec))
 
 
-def yaw_vel_error(rec: Recording) -> float:
+def yaw_vel_error(rec: Trajectory) -> float:
     return _mean(yaw_vel_errors(rec))
 
 
-def drift(rec: Recording) -> float:
+def drift(rec: Trajectory) -> float:
     """Horizontal distance between start and last position before a fall, over the time between [m/s]."""
     count = rec.alive.sum(0)
     last = rec.base_pos[np.maximum(count - 1, 0), np.arange(len(count))]
@@ -115,7 +115,7 @@ def pushes_survived(push: np.ndarray, fall_step: np.ndarray) -> float:
     return 1.0 - fatal / int(given.sum())
 
 
-def cost_of_transport(rec: Recording) -> float:
+def cost_of_transport(rec: Trajectory) -> float:
     """Mechanical cost of transport over all steps in which walking was asked for."""
     moving = rec.alive & (np.linalg.norm(rec.command[..., :2], axis=-1) >= MOVING)
     power = np.abs(rec.torque * rec.joint_vel).sum(-1)  # (T, N) [W]
@@ -125,7 +125,7 @@ def cost_of_transport(rec: Recording) -> float:
     return float((power * moving).sum() / (rec.mass * GRAVITY * speed * moving).sum())
 
 
-def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:
+def joint_use(rec: Trajectory, contract: Contract) -> dict[str, float]:
     """Torque, speed and range that the joints needed."""
     limit, soft = np.array(contract.per_joint("effort_limit")), np.array(contract.soft_joint_pos_limits())
     torque, pos = np.abs(rec.torque[rec.alive]), rec.joint_pos[rec.alive]
@@ -142,13 +142,13 @@ def joint_use(rec: Recording, contract: Contract) -> dict[str, float]:
     }
 
 
-def action_rate(rec: Recording) -> float:
+def action_rate(rec: Trajectory) -> float:
     """RMS rate of change of the joint targets [rad/s]."""
     rate = np.diff(rec.target.astype(float), axis=0)[rec.alive[1:]] / rec.control_dt
     return float(np.sqrt(np.mean(rate**2))) if rate.size else np.nan
 
 
-def foot_slip(rec: Recording) -> float:
+def foot_slip(rec: Trajectory) -> float:
     """Mean tangential speed of feet in contact [m/s]."""
     contact = rec.foot_contact & rec.alive[..., None]
     return float(rec.foot_slip[contact].mean()) if contact.any() else np.nan

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gaitway_onboard.bundle.contract import Actuator, Contract
 
+from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.document import document
 from . import plots
 from .evidence import Evidence
 from .metrics import METRICS
 from .scenarios import NOT_TESTED
-from .simulate import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from .verdict import Check, ScenarioResult, Verdict, format_value
 
 TABLE_METRICS = (

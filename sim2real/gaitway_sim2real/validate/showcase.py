@@ -10,7 +10,7 @@ from gaitway_onboard.bundle.contract import Contract
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import Plant
 from .scenarios import NOMINAL_FRICTION, Conditions
-from .simulate import Recording, simulate
+from .simulate import Trajectory, simulate
 
 SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (
     (2.0, "stand", (0.0, 0.0, 0.0)),
@@ -26,7 +26,7 @@ SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Showcase:
-    recording: Recording
+    recording: Trajectory
     labels: tuple[str, ...]  # per control step
     foot_names: tuple[str, ...]
 

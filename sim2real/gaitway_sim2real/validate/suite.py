@@ -17,13 +17,13 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.estimates import estimates_note
 from ..mujoco.plant import Plant, build_plant
-from .estimates import estimates_note
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
 from .showcase import run_showcase
-from .simulate import Recording, simulate
+from .simulate import Trajectory, simulate
 from .verdict import ScenarioResult, Verdict
 
 Progress = Callable[[int, int, str], None]
@@ -112,7 +112,7 @@ class Plants:
 
 def run_scenario(
     bundle: Path, contract: Contract, plants: Plants, scenario: Scenario, seed: int, threads: int = 1
-) -> Recording:
+) -> Trajectory:
     """Draw and simulate one scenario."""
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
     policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.get(scenario.slope)

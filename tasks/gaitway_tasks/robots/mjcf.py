@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -75,9 +76,10 @@ def set_actuators(
     ``DCMotor`` becomes MuJoCo's ``dcmotor``: with a back-EMF-compensated torque command and a clamped voltage its
     torque is the clip of :func:`gaitway_tasks.actuators.dc_motor_torque` exactly, and the velocity-dependent part
     is integrated implicitly. A law's armature replaces the joint's. ``delay_steps`` > 0 gives
-    each actuator a delay line of that many physics steps.
+    each actuator a delay line of that many physics steps. :class:`DriveParameters` reads and changes the laws later.
     """
-    for actuator, law in _new_actuators(spec, joint_names, laws):
+    for actuator, law in zip(_new_actuators(spec, joint_names), laws, strict=True):
+        _set_armature(spec, actuator.target, law)
         if isinstance(law, DCMotor):
             actuator.set_to_dcmotor(
                 motorconst=[1.0, 1.0],
@@ -95,26 +97,107 @@ def set_actuators(
 
 
 def set_motors(spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw]) -> None:
-    """As :func:`set_actuators`, but each actuator is a torque that whoever steps the model computes [N m]."""
-    for actuator, _ in _new_actuators(spec, joint_names, laws):
+    """As :func:`set_actuators`, but each actuator gives the torque of its ``ctrl`` [N m], without limit."""
+    for actuator, law in zip(_new_actuators(spec, joint_names), laws, strict=True):
+        _set_armature(spec, actuator.target, law)
         actuator.forcelimited = 0
         actuator.set_to_motor()
 
 
-def _new_actuators(
-    spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw]
-) -> Iterator[tuple[mujoco.MjsActuator, ActuatorLaw]]:
-    """A blank actuator on each joint, with its law, in the place of all that the model had."""
+def set_affine_drives(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
+    """As :func:`set_actuators`, but every number of the law is given at run time, by :class:`AffineDrives`."""
+    for actuator in _new_actuators(spec, joint_names):
+        actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
+        actuator.gainprm[0] = 1.0
+        actuator.forcelimited, actuator.forcerange = 1, [-1.0, 1.0]
+
+
+def _new_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> list[mujoco.MjsActuator]:
+    """A blank actuator on each joint, in place of all that the model had."""
     check_joints(spec, joint_names)
     _remove_control(spec, joint_names)
-    for name, law in zip(joint_names, laws, strict=True):
-        if law.armature is not None:
-            spec.joint(name).armature = law.armature
-        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        # A new actuator inherits the file's defaults; these would scale or clamp what the law says.
+    made = [spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT) for name in joint_names]
+    for actuator in made:  # it inherits the file's defaults, which would scale or clamp what the law says
         actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         actuator.ctrllimited = actuator.actlimited = actuator.group = 0
-        yield actuator, law
+    return made
+
+
+def _set_armature(spec: mujoco.MjSpec, joint: str, law: ActuatorLaw) -> None:
+    if law.armature is not None:
+        spec.joint(joint).armature = law.armature
+
+
+class DriveParameters:
+    """The numbers of the laws that :func:`set_actuators` gave a model, J actuators: read once, written at any time.
+
+    ``fields`` looks up MuJoCo's arrays by name; the default is the model's own, with shapes (J, ...). A
+    ``mujoco.batch.Batch`` gives ``batch.expand``, with shapes (N, J, ...).
+    """
+
+    def __init__(self, model: mujoco.MjModel, fields: Callable[[str], np.ndarray] | None = None) -> None:
+        self._fields = fields or functools.partial(getattr, model)
+        motor = model.actuator_gaintype == mujoco.mjtGain.mjGAIN_DCMOTOR
+        gain, bias = model.actuator_gainprm, model.actuator_biasprm
+        self._motor, self._position = np.flatnonzero(motor), np.flatnonzero(~motor)
+        self._resistance = gain[self._motor, 0].copy()
+        self.stiffness = np.where(motor, gain[:, 4], gain[:, 0])
+        """Of the compiled model [N m/rad], (J,)."""
+        self.damping = np.where(motor, gain[:, 6], -bias[:, 2])
+        """Of the compiled model [N m s/rad], (J,)."""
+        self.effort_limit = model.actuator_forcerange[:, 1].copy()
+        """Of the compiled model [N m], (J,)."""
+
+    def write(
+        self,
+        stiffness: np.ndarray | None = None,
+        damping: np.ndarray | None = None,
+        *,
+        effort_limit: np.ndarray | None = None,
+        strength: np.ndarray | float = 1.0,
+        rows: Any = ...,
+    ) -> None:
+        """Set every number, those not given as the model was compiled, each (J,) or (rows, J).
+
+        ``strength`` is a factor on the torque: on gains, effort limit and the stall torque of a DC motor. ``rows``
+        are the simulations of a batch.
+        """
+        kp = strength * (self.stiffness if stiffness is None else stiffness)
+        kd = strength * (self.damping if damping is None else damping)
+        limit = strength * (self.effort_limit if effort_limit is None else effort_limit)
+        motor, position = self._motor, self._position
+        gain = [(position, 0, kp[..., position])]
+        if len(motor):
+            factor = np.broadcast_to(strength, kp.shape)[..., motor]
+            gain += [(motor, 0, self._resistance / factor), (motor, 4, kp[..., motor]), (motor, 6, kd[..., motor])]
+        self._put("actuator_gainprm", rows, gain)
+        if len(position):
+            self._put("actuator_biasprm", rows, [(position, 1, -kp[..., position]), (position, 2, -kd[..., position])])
+        self._put("actuator_forcerange", rows, [(slice(None), 0, -limit), (slice(None), 1, limit)])
+
+    def _put(self, field: str, rows: Any, values: list[tuple[Any, int, np.ndarray]]) -> None:
+        array = self._fields(field)
+        part = array[rows]
+        for joints, column, value in values:
+            part[..., joints, column] = value
+        array[rows] = part
+
+
+class AffineDrives:
+    """The laws that :func:`set_affine_drives` gave a model, for one simulation."""
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        self._constant, (self._low, self._high) = data.ctrl, model.actuator_forcerange.T
+        self._stiffness, self._damping = model.actuator_biasprm[:, 1], model.actuator_biasprm[:, 2]
+
+    def write(
+        self, constant: np.ndarray, stiffness: np.ndarray, damping: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> None:
+        """Torque = clip(constant - stiffness q - damping qd, low, high) from now on [N m], (J,) each."""
+        self._constant[:] = constant
+        np.negative(stiffness, out=self._stiffness)
+        np.negative(damping, out=self._damping)
+        self._low[:], self._high[:] = low, high
 
 
 def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:

@@ -83,7 +83,7 @@ def test_another_robot_is_refused(flight: Flight, lean: Path, tmp_path: Path) ->
 def test_motion_is_the_sensors_own(flight: Flight, flown: tuple[Path, np.ndarray]) -> None:
     body = make_body(flight)
     motion = reconstruct(flight, body, EVERY)
-    assert np.allclose(motion.qpos[:, body.qpos], flight.state.joint_pos[motion.index])
+    assert np.allclose(motion.qpos[:, body.plant.joint_qpos], flight.state.joint_pos[motion.index])
     assert np.allclose(motion.qpos[:, 3:7], flight.state.imu_quat_wxyz[motion.index], atol=1e-6)
     for row in (5, len(motion.time) // 2):
         body.data.qpos[:] = motion.qpos[row]

@@ -14,8 +14,8 @@ from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.lockstep.run import MujocoTwin, run_bundle
+from gaitway_sim2real.mujoco.estimates import true_estimates
 from gaitway_sim2real.validate import validate_bundle
-from gaitway_sim2real.validate.estimates import true_estimates
 from gaitway_sim2real.validate.scenarios import Scenario
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD

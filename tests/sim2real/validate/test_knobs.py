@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
-from gaitway_sim2real.mujoco.plant import Plant, actuator_laws, build_plant
+from gaitway_sim2real.mujoco.delay import DelayLine
+from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
+from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
 from gaitway_sim2real.mujoco.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario, command_grid, draw
-from gaitway_sim2real.validate.simulate import DIVERGED, DelayLine, Recording, add_noise, apply_conditions, simulate
+from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
-from mujoco.batch import Batch
 from stand_bundle import make_stand_bundle
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
@@ -48,8 +49,9 @@ def test_strength_scales_the_delivered_torque(contract: Contract, bundle: Path, 
     plant, laws = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml"), actuator_laws(contract)
     n = 40
     conditions = draw(small(envs=n, strength=(0.8, 1.2)), RANGES, 12, 0.02, 0)
-    batch = Batch(plant.model, n, 1)
-    apply_conditions(batch, plant, laws, conditions)
+    robots = RobotBatch(plant, contract, n, 1)
+    batch = robots.batch
+    robots.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
     rng = np.random.default_rng(1)
     pos, vel, ctrl, force = (batch.bind(name) for name in ("qpos", "qvel", "ctrl", "actuator_force"))
     pos[:, 2] = 3.0
@@ -64,9 +66,9 @@ def test_strength_scales_the_delivered_torque(contract: Contract, bundle: Path, 
 
 def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None:
     conditions = dataclasses.replace(draw(small(), RANGES, 12, 0.02, 0), payload=np.array([-5.0, 0.0, 2.0, 5.0]))
-    batch = Batch(plant.model, 4, 1)
-    apply_conditions(batch, plant, actuator_laws(contract), conditions)
-    base = plant.base_body
+    robots = RobotBatch(plant, contract, 4, 1)
+    robots.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
+    batch, base = robots.batch, plant.base_body
     np.testing.assert_allclose(batch.expand("body_mass")[:, base] - plant.model.body_mass[base], conditions.payload)
     ratio = batch.expand("body_inertia")[:, base] / plant.model.body_inertia[base]
     np.testing.assert_allclose(ratio, (1 + conditions.payload / 19.203)[:, None] * np.ones(3))
@@ -106,7 +108,7 @@ def test_slope_rises_along_x(contract: Contract, bundle: Path) -> None:
 
 @pytest.mark.parametrize(("milliseconds", "expected"), [(0, 0), (5, 1), (10, 2), (20, 4), (35, 7), (40, 8)])
 def test_delay_line_is_exact_to_the_physics_step(plant: Plant, milliseconds: int, expected: int) -> None:
-    line = DelayLine(np.zeros((1, 1)), np.array([milliseconds / 1000]), plant)
+    line = DelayLine(np.zeros((1, 1)), np.array([milliseconds / 1000]), PHYSICS_DT, plant.decimation)
     seen = []
     for step in range(1, 6):  # the target of control step k is k
         for count, ctrl in line.push(np.full((1, 1), float(step))):
@@ -117,7 +119,7 @@ def test_delay_line_is_exact_to_the_physics_step(plant: Plant, milliseconds: int
 
 def test_delay_line_mixes_robots_with_different_delays(plant: Plant) -> None:
     delays = np.array([0.0, 0.005, 0.015, 0.025])
-    line = DelayLine(np.zeros((4, 1)), delays, plant)
+    line = DelayLine(np.zeros((4, 1)), delays, PHYSICS_DT, plant.decimation)
     seen = np.zeros((0, 4))
     for step in range(1, 5):
         for count, ctrl in line.push(np.full((4, 1), float(step))):
@@ -220,6 +222,6 @@ def test_rotations() -> None:
     np.testing.assert_allclose(quat_apply(both, v), quat_apply(quarter, quat_apply(tilt, v)))
 
 
-def run(plant: Plant, contract: Contract, bundle: Path, scenario: Scenario) -> Recording:
+def run(plant: Plant, contract: Contract, bundle: Path, scenario: Scenario) -> Trajectory:
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, 0)
     return simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), conditions)

@@ -13,12 +13,12 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import metrics
 from gaitway_sim2real.validate.report import allowance_used
 from gaitway_sim2real.validate.scenarios import Limit, Scenario
-from gaitway_sim2real.validate.simulate import Recording
+from gaitway_sim2real.validate.simulate import Trajectory
 from gaitway_sim2real.validate.verdict import Check, ScenarioResult, Verdict, VerdictError
 from stand_bundle import make_stand_bundle
 
 
-def recording(steps: int = 4, robots: int = 2, joints: int = 12, feet: int = 2, **changes: object) -> Recording:
+def recording(steps: int = 4, robots: int = 2, joints: int = 12, feet: int = 2, **changes: object) -> Trajectory:
     def zeros(width: int) -> np.ndarray:
         return np.zeros((steps, robots, width))
 
@@ -43,7 +43,7 @@ def recording(steps: int = 4, robots: int = 2, joints: int = 12, feet: int = 2, 
         "foot_slip": zeros(feet),
         "qpos": None,
     }
-    return Recording(**{**values, **changes})
+    return Trajectory(**{**values, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.scenarios import Scenario, draw
-from gaitway_sim2real.validate.simulate import Recording, simulate
+from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle
 
@@ -26,18 +26,18 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own(bundle: Path) -> Recording:
+def own(bundle: Path) -> Trajectory:
     return run(bundle, bundle / "robot.xml")
 
 
-def run(bundle: Path, model: Path, scenario: Scenario = PUSHED) -> Recording:
+def run(bundle: Path, model: Path, scenario: Scenario = PUSHED) -> Trajectory:
     contract = Contract.load(bundle)
     plant = build_plant(contract, model, bundle / "robot.xml")
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, 0)
     return simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), conditions)
 
 
-def assert_same_motion(first: Recording, second: Recording, atol: float = 1e-3) -> None:
+def assert_same_motion(first: Trajectory, second: Trajectory, atol: float = 1e-3) -> None:
     for name in ("joint_pos", "joint_vel", "lin_vel", "ang_vel", "torque"):
         a, b = getattr(first, name), getattr(second, name)
         scale = max(1.0, float(np.abs(a).max()))
@@ -56,7 +56,7 @@ def robot(bundle: Path) -> mujoco.MjSpec:
     return mujoco.MjSpec.from_file(str(bundle / "robot.xml"))
 
 
-def test_other_names_actuators_sensors_floor_and_bystanders(bundle: Path, own: Recording, tmp_path: Path) -> None:
+def test_other_names_actuators_sensors_floor_and_bystanders(bundle: Path, own: Trajectory, tmp_path: Path) -> None:
     spec = robot(bundle)
     for body in spec.bodies:
         if body.name.endswith(("HIP", "THIGH", "SHANK")) or body.name == "base":
@@ -88,7 +88,7 @@ def test_other_names_actuators_sensors_floor_and_bystanders(bundle: Path, own: R
     assert_same_motion(own, run(bundle, write(tmp_path, spec)))
 
 
-def test_joints_in_reverse_order(bundle: Path, own: Recording, tmp_path: Path) -> None:
+def test_joints_in_reverse_order(bundle: Path, own: Trajectory, tmp_path: Path) -> None:
     text = (bundle / "robot.xml").read_text()
     start, end = text.index('<body name="LF_HIP"'), text.index("    </body>\n  </worldbody>")
     legs = re.split(r'(?=<body name="[LR][FH]_HIP")', text[start:end])[1:]
@@ -100,7 +100,9 @@ def test_joints_in_reverse_order(bundle: Path, own: Recording, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("turn", [[0.0, 0.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]])
-def test_turned_base_frame_is_found_and_undone(bundle: Path, own: Recording, tmp_path: Path, turn: list[float]) -> None:
+def test_turned_base_frame_is_found_and_undone(
+    bundle: Path, own: Trajectory, tmp_path: Path, turn: list[float]
+) -> None:
     """The base body's axes point elsewhere while the robot stays as it is: sensors and velocities are converted."""
     spec = robot(bundle)
     base = spec.body("base")
@@ -135,7 +137,7 @@ def test_turned_base_frame_is_found_and_undone(bundle: Path, own: Recording, tmp
     assert_same_motion(own, run(bundle, path))
 
 
-def test_start_orientation_of_the_file_does_not_matter(bundle: Path, own: Recording, tmp_path: Path) -> None:
+def test_start_orientation_of_the_file_does_not_matter(bundle: Path, own: Trajectory, tmp_path: Path) -> None:
     text = (
         (bundle / "robot.xml")
         .read_text()

@@ -1,0 +1,142 @@
+"""Many simulated robots as their contract sees them: what drives them, what they measure, and when they have fallen.
+
+A robot has **fallen** when its base is tilted by more than one radian from the vertical, its base origin is lower than
+half its initial height above the ground, or a body other than the last link of a leg (hip, thigh, base, ...) presses on
+the ground with more than 1 N. Diverged physics counts as a fall too.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_tasks.robots.mjcf import DriveParameters
+from mujoco.batch import Batch
+
+from .estimates import true_estimates
+from .plant import FOOT_FIELDS, Plant
+from .rotation import quat_apply, quat_from_axis, quat_mul
+
+MAX_TILT = 1.0  # [rad]
+MIN_HEIGHT = 0.5  # of the initial height
+CONTACT_FORCE = 1.0  # [N]
+MAX_STATE = 1e4  # positions and velocities beyond this are not physics any more
+TILT, HEIGHT, DIVERGED, CONTACT = "base tilt", "base height", "physics diverged", "contact: "
+
+
+class RobotBatch:
+    """N robots of one plant, stepped together, in the contract's terms."""
+
+    def __init__(self, plant: Plant, contract: Contract, count: int, threads: int = 0) -> None:
+        """``threads`` 0 uses all cores; results do not depend on it."""
+        self.batch = batch = Batch(plant.model, count, threads)
+        self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
+        self._force, self._sensors = batch.bind("actuator_force"), batch.bind("sensordata")
+        self.plant, self._contract = plant, contract
+        b, v = plant.base_qpos, plant.base_dof
+        self._pos, self._quat = slice(b, b + 3), slice(b + 3, b + 7)
+        self._lin, self._ang = slice(v, v + 3), slice(v + 3, v + 6)
+        self._normal = np.array([-np.sin(plant.slope), 0.0, np.cos(plant.slope)])
+        self._foot_columns = plant.foot_sensor[:, None] + np.arange(FOOT_FIELDS)
+        self._fall_columns = plant.fall_sensor[:, None] + np.arange(3)
+
+    def randomise(self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray) -> None:
+        """Give each robot its sliding friction, mass added to the base [kg] and factor on the torque, (N,) each."""
+        batch, plant = self.batch, self.plant
+        batch.expand("geom_friction")[:, plant.soles, 0] = friction[:, None]
+        if payload.any():
+            mass = plant.model.body_mass[plant.base_body]
+            factor = (mass + payload) / mass
+            if (factor <= 0).any():
+                raise ValueError(f"payload {payload.min():.1f} kg: the base weighs {mass:.1f} kg and must keep a mass")
+            batch.expand("body_mass")[:, plant.base_body] *= factor
+            batch.expand("body_inertia")[:, plant.base_body] *= factor[:, None]  # as in training
+            batch.set_const()
+        if (strength != 1.0).any():
+            DriveParameters(plant.model, batch.expand).write(strength=strength[:, None])
+
+    def place(self, *, yaw: np.ndarray, joint_offset: np.ndarray, velocity: np.ndarray) -> None:
+        """Upright on the ground, in the default pose plus ``joint_offset`` [rad], (N, J).
+
+        ``yaw`` [rad] is the heading, (N,), and ``velocity`` [m/s] the base's in the world, vx and vy, (N, 2).
+        """
+        plant = self.plant
+        self.batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
+        heading = quat_mul(quat_from_axis(1, np.array([-plant.slope])), quat_from_axis(2, yaw))
+        self.qpos[:, self._pos] = plant.start_height * self._normal
+        self.qpos[:, self._quat] = plant.frame.model_orientation(heading)
+        limits = np.array(self._contract.joint_pos_limits)
+        pose = np.array(self._contract.default_joint_pos) + joint_offset
+        self.qpos[:, plant.joint_qpos] = np.clip(pose, limits[:, 0], limits[:, 1])
+        self.qvel[:] = 0.0
+        self.qvel[:, plant.base_dof : plant.base_dof + 2] = velocity
+        self.ctrl[:] = self._contract.default_joint_pos
+        self.batch.forward()
+
+    def step(self, count: int, ids: np.ndarray | None = None) -> None:
+        """``count`` physics steps of all robots, or of those in ``ids``."""
+        self.batch.step(ids=ids, nstep=count)
+
+    def base_pos(self) -> np.ndarray:
+        """Position of the model's base in the world [m], (N, 3)."""
+        return self.qpos[:, self._pos]
+
+    def base_origin(self) -> np.ndarray:
+        """Position of the contract's base origin in the world [m], (N, 3)."""
+        return self.plant.frame.position(self.base_pos(), self.qpos[:, self._quat])
+
+    def base_quat(self) -> np.ndarray:
+        """Orientation of the contract's base frame, (N, 4)."""
+        return self.plant.frame.orientation(self.qpos[:, self._quat])
+
+    def gyro(self) -> np.ndarray:
+        """Angular velocity of the contract's base in its own frame [rad/s], (N, 3)."""
+        return self.plant.frame.ang_vel(self.qvel[:, self._ang])
+
+    def lin_vel(self) -> np.ndarray:
+        """Velocity of the contract's base in its own frame [m/s], (N, 3)."""
+        return self.plant.frame.lin_vel(self.qpos[:, self._quat], self.qvel[:, self._lin], self.qvel[:, self._ang])
+
+    def signals(self) -> dict[str, np.ndarray]:
+        """What encoders and IMU report, and the estimates that the policy asks for."""
+        quat = self.base_quat()
+        return {
+            "joint_pos": self.qpos[:, self.plant.joint_qpos],
+            "joint_vel": self.qvel[:, self.plant.joint_dof],
+            "imu_quat_wxyz": quat,
+            "gyro": self.gyro(),
+            **true_estimates(self._contract, self.base_origin(), quat, self.lin_vel, self.plant.slope),
+        }
+
+    def measure(self) -> dict[str, np.ndarray]:
+        """What a bystander sees."""
+        quat, gyro = self.base_quat(), self.gyro()
+        feet = self._sensors[:, self._foot_columns]  # (N, F, 7)
+        contact = np.linalg.norm(feet[..., 1:4], axis=-1) > CONTACT_FORCE
+        return {
+            "base_pos": self.base_pos(),
+            "base_quat": quat,
+            "lin_vel": self.lin_vel(),
+            "ang_vel": gyro,
+            "joint_pos": self.qpos[:, self.plant.joint_qpos],
+            "joint_vel": self.qvel[:, self.plant.joint_dof],
+            "torque": self._force,
+            "foot_contact": contact,
+            "foot_slip": np.linalg.norm(feet[..., 5:7], axis=-1) * contact,
+        }
+
+    def falls(self) -> list[tuple[np.ndarray, str]]:
+        """Who has fallen and why, (N,) bool each; earlier causes win."""
+        finite = (np.abs(self.qpos) < MAX_STATE).all(1) & (np.abs(self.qvel) < MAX_STATE).all(1)  # NaN is not less
+        if not finite.all():
+            self.qpos[~finite] = self.plant.model.qpos0
+            self.qvel[~finite] = 0.0
+        upright = quat_apply(self.base_quat(), np.array([0.0, 0.0, 1.0]))[:, 2]
+        height = self.base_pos() @ self._normal
+        press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1) > CONTACT_FORCE
+        return [
+            (~finite, DIVERGED),
+            *((press[:, i], f"{CONTACT}{name}") for i, name in enumerate(self.plant.fall_bodies)),
+            (upright < np.cos(MAX_TILT), TILT),
+            (height < MIN_HEIGHT * self.plant.start_height, HEIGHT),
+        ]
