@@ -1,6 +1,7 @@
-"""A process that drives a robot of bookkeeping over real DDS, with a guardian; what happens to it is the test's doing.
+"""A process that drives a robot of bookkeeping over DDS or UDP, with a guardian; the test decides what happens to it.
 
-Arguments: bundle, DDS domain, seconds. Prints "guardian PID" and, once the policy drives, "policy"; then the cause.
+Arguments: bundle, "dds" and a domain or "udp" and a port, seconds. Prints "guardian PID" and, once the policy drives,
+"policy"; then the cause.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.runner import run_realtime
-from gaitway_onboard.interface import Array, SafeStop, Signals
+from gaitway_onboard.hardware import Hardware
+from gaitway_onboard.interface import Array, HardwareInterface, SafeStop, Signals
 from gaitway_onboard.safety.guardian import Guardian
 from gaitway_onboard.safety.limits import SafetyLimits
+from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.transports.unitree_frames import COMMANDS, CommandFrame
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.dds import DdsBus
@@ -47,6 +50,29 @@ class WireRobot(PointRobot):
         stop = self.bus.safe_stop(self.topic, bytes(self.frame.sealed()))
         return dataclasses.replace(stop, seconds=0.8)
 
+    def ignore(self, identity: str) -> None:
+        self.bus.ignore(identity)
+
+    def others(self) -> tuple[str, ...]:
+        return self.bus.other_writers(self.topic)
+
+    def close(self) -> None:
+        self.bus.close()
+
+
+def over_udp(contract: Contract, port: int) -> HardwareInterface:
+    """The robot on this port, connected and taken over; its transport is named by the robot, and is in no table."""
+    every = dict.fromkeys(contract.joint_names, 3.0)
+    hardware = Hardware(
+        name="udp", robot=contract.robot, family="onboard.transports.udp_robot:open_robot", wire=port,
+        motors=contract.joint_names, effort_limit=every, velocity_limit=every, max_stiffness=every, max_damping=every,
+        damping=every,
+    )  # fmt: skip
+    robot = open_robot(hardware, Connection())
+    robot.connect(timeout=30.0)
+    robot.take_over()
+    return robot
+
 
 class Herald:
     """Says when the policy drives."""
@@ -61,12 +87,13 @@ class Herald:
 
 
 def main() -> int:
-    bundle, domain, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    bundle, channel, number, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     contract = Contract.load(bundle)
-    bus = DdsBus("lo", domain)
-    robot = WireRobot(contract, bus)
-    guardian = Guardian(robot.safe_stop(), silence=0.4)
-    bus.ignore(guardian.identity)
+    robot = WireRobot(contract, DdsBus("lo", number)) if channel == "dds" else over_udp(contract, number)
+    stop = robot.safe_stop()
+    assert stop is not None
+    guardian = Guardian(stop, silence=0.4)
+    robot.ignore(guardian.identity)
     print("guardian", guardian.pid, flush=True)
     config = ControllerConfig(ramp=0.2, fade=0.1, hold=0.1, settle=0.1, lower=0.2, damp=0.5, limits=PATIENT)
     herald = Herald()
@@ -75,8 +102,8 @@ def main() -> int:
         operators=[herald], on_start=lambda controller: setattr(herald, "controller", controller),
     )  # fmt: skip
     guardian.close()
-    others = bus.other_writers(robot.topic)
-    bus.close()
+    others = robot.others() if isinstance(robot, WireRobot) else ()
+    robot.close()
     print(report.cause, *others, flush=True)
     return 0 if report.ok else 1
 

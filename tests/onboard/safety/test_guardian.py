@@ -1,4 +1,4 @@
-"""The guardian as a process, over real DDS on loopback, beside a controller that is killed, frozen, or ends well."""
+"""The guardian as a process, over DDS and over UDP, beside a controller that is killed, frozen, or ends well."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import SafeStop
 from gaitway_onboard.safety.guardian import Guardian, GuardianError
 from gaitway_onboard.wire.bus import Topic
@@ -24,6 +25,8 @@ from gaitway_onboard.transports.unitree_frames import COMMANDS
 from gaitway_onboard.wire import crc
 from gaitway_onboard.wire.dds import DdsBus
 from gaitway_onboard.wire.layouts import layout_of
+
+from ..transports.udp_robot import UdpHandRobot
 
 SCRIPT = Path(__file__).with_name("guarded_controller.py")
 COMMAND = COMMANDS["unitree_go"]
@@ -41,17 +44,18 @@ def stop(interface: str, domain: int) -> SafeStop:
 class Ear:
     """Every command on the wire: when it came, and whether it has stiffness."""
 
-    def __init__(self, bus: DdsBus):
-        self.subscriber = bus.subscriber(TOPIC)
+    def __init__(self, channel: str, number: int):
+        self.channel, self.number = channel, number
+        """Where the controller is to find the robot: "dds" and a domain, or "udp" and a port."""
         self.frames: list[tuple[float, bool]] = []
+
+    def take(self) -> None:
+        """Append what came to :attr:`frames`."""
 
     def listen(self, until: Callable[[], bool], patience: float = PATIENCE) -> None:
         end = time.monotonic() + patience
         while True:
-            for stamp, payload in self.subscriber.take_all():
-                message = layout_of(COMMAND).read(payload)
-                assert crc.check(message)
-                self.frames.append((stamp, bool(np.any(message["motor_cmd.kp"]))))
+            self.take()
             if until():
                 return
             if time.monotonic() > end:
@@ -63,12 +67,24 @@ class Ear:
         return [stamp for stamp, _ in self.frames[last + 1 :]]
 
 
+class DdsEar(Ear):
+    def __init__(self, bus: DdsBus, domain: int):
+        super().__init__("dds", domain)
+        self.subscriber = bus.subscriber(TOPIC)
+
+    def take(self) -> None:
+        for stamp, payload in self.subscriber.take_all():
+            message = layout_of(COMMAND).read(payload)
+            assert crc.check(message)
+            self.frames.append((stamp, bool(np.any(message["motor_cmd.kp"]))))
+
+
 @contextlib.contextmanager
-def controller(bundle: Path, domain: int, seconds: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def controller(bundle: Path, ear: Ear, seconds: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A controller whose policy drives, and the pid of its guardian."""
     environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2])}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(bundle), str(domain), str(seconds)],
+        [sys.executable, str(SCRIPT), str(bundle), ear.channel, str(ear.number), str(seconds)],
         stdout=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
     try:
@@ -83,11 +99,19 @@ def controller(bundle: Path, domain: int, seconds: float) -> Iterator[tuple[subp
         process.wait()
 
 
-@pytest.fixture
-def ear(dds_domain: int) -> Iterator[Ear]:
-    bus = DdsBus("lo", dds_domain, sender_times=True)
-    yield Ear(bus)
-    bus.close()
+@pytest.fixture(params=["dds", "udp"])
+def ear(request: pytest.FixtureRequest, exported: Path) -> Iterator[Ear]:
+    if request.param == "udp":
+        robot = UdpHandRobot(Contract.load(exported).default_joint_pos)
+        ear = Ear("udp", robot.port)
+        ear.frames = robot.frames
+        yield ear
+        robot.close()
+    else:
+        domain = request.getfixturevalue("dds_domain")
+        bus = DdsBus("lo", domain, sender_times=True)
+        yield DdsEar(bus, domain)
+        bus.close()
 
 
 def gone(pid: int) -> bool:
@@ -98,8 +122,8 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_kill_9_leaves_the_robot_damped(exported: Path, dds_domain: int, ear: Ear) -> None:
-    with controller(exported, dds_domain, 1e6) as (process, guardian):
+def test_kill_9_leaves_the_robot_damped(exported: Path, ear: Ear, capfd: Any) -> None:
+    with controller(exported, ear, 1e6) as (process, guardian):
         ear.listen(lambda: sum(stiff for _, stiff in ear.frames) > 50)
         process.kill()
         process.wait()
@@ -107,10 +131,12 @@ def test_kill_9_leaves_the_robot_damped(exported: Path, dds_domain: int, ear: Ea
         ear.listen(lambda: True)
     damping = ear.after_the_last_stiff()
     assert damping[-1] - damping[0] >= 0.5 and len(damping) > 50
+    told = capfd.readouterr().err
+    assert "guardian: controller died: damping\nguardian: the robot has received it" in told
 
 
-def test_a_frozen_controller_loses_the_robot_for_good(exported: Path, dds_domain: int, ear: Ear) -> None:
-    with controller(exported, dds_domain, 1e6) as (process, guardian):
+def test_a_frozen_controller_loses_the_robot_for_good(exported: Path, ear: Ear) -> None:
+    with controller(exported, ear, 1e6) as (process, guardian):
         process.send_signal(signal.SIGSTOP)
         frozen = time.monotonic()
         ear.listen(lambda: time.monotonic() - frozen > 0.8 and not ear.frames[-1][1])
@@ -127,8 +153,8 @@ def test_a_frozen_controller_loses_the_robot_for_good(exported: Path, dds_domain
 
 
 @pytest.mark.hostile("deployment")
-def test_a_robot_whose_guardian_is_killed_is_lowered(exported: Path, dds_domain: int, ear: Ear) -> None:
-    with controller(exported, dds_domain, 1e6) as (process, guardian):
+def test_a_robot_whose_guardian_is_killed_is_lowered(exported: Path, ear: Ear) -> None:
+    with controller(exported, ear, 1e6) as (process, guardian):
         ear.listen(lambda: sum(stiff for _, stiff in ear.frames) > 50)
         os.kill(guardian, signal.SIGKILL)
         killed = time.monotonic()
@@ -163,10 +189,8 @@ def test_a_guardian_that_cannot_act_says_so(dds_domain: int) -> None:
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
-def test_a_controller_that_ends_well_needs_no_guardian(
-    exported: Path, dds_domain: int, ear: Ear, number: int | None
-) -> None:
-    with controller(exported, dds_domain, 0.5 if number is None else 1e6) as (process, guardian):
+def test_a_controller_that_ends_well_needs_no_guardian(exported: Path, ear: Ear, number: int | None) -> None:
+    with controller(exported, ear, 0.5 if number is None else 1e6) as (process, guardian):
         if number is not None:
             os.kill(guardian, number)  # as at a shutdown, when everyone is told: it stays until the controller ends
             process.send_signal(number)
