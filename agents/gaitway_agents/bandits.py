@@ -6,52 +6,41 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from .core.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 from .tabular.td_control import epsilon_greedy, one_hot, sample
 from .trainer import Episode, Observation, episodes_from
 
 STRATEGIES = ("epsilon-greedy", "ucb1", "thompson", "gradient")
-PRIORS = ("beta", "gaussian")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BanditConfig:
+class BanditConfig(Checked):
     """One strategy, with what each of them needs."""
 
-    strategy: str = "ucb1"
+    strategy: Annotated[str, one_of(*STRATEGIES)] = "ucb1"
     """"epsilon-greedy", "ucb1" (Auer et al. 2002), "thompson" (Thompson 1933) or "gradient" (Sutton & Barto 2018,
     section 2.8)."""
-    epsilon: float = 0.1
+    epsilon: Share = 0.1
     """Share of random pulls of "epsilon-greedy"; 0 is greedy."""
-    exploration: float = math.sqrt(2.0)
+    exploration: PositiveFloat = 2.0**0.5
     """Width of the confidence bounds of "ucb1", for rewards in [0, 1]; scale it with their range."""
-    prior: str = "beta"
+    prior: Annotated[str, one_of("beta", "gaussian")] = "beta"
     """Of "thompson": "beta", uniform in the probability of a reward of 1; or "gaussian", for any rewards."""
-    prior_std: float = 1.0
+    prior_std: PositiveFloat = 1.0
     """Of the means under the "gaussian" prior, around 0."""
-    reward_std: float = 1.0
+    reward_std: PositiveFloat = 1.0
     """Known noise of the rewards under the "gaussian" prior."""
-    learning_rate: float = 0.1
+    learning_rate: PositiveFloat = 0.1
     """Of the preferences of "gradient"."""
-    num_steps: int = 100
+    num_steps: PositiveInt = 100
     """Pulls in every environment per iteration."""
-
-    def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise ValueError(f"strategy {self.strategy!r}: use one of {', '.join(map(repr, STRATEGIES))}")
-        if self.prior not in PRIORS:
-            raise ValueError(f"prior {self.prior!r}: use one of {', '.join(map(repr, PRIORS))}")
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise ValueError(f"epsilon {self.epsilon}: must lie in [0, 1]")
-        for name in ("exploration", "prior_std", "reward_std", "learning_rate", "num_steps"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
 
 
 @dataclass

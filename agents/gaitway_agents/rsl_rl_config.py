@@ -5,107 +5,73 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from .core.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, Share, one_of
 
 ACTIVATIONS = (
     "elu", "selu", "relu", "crelu", "lrelu", "tanh", "sigmoid", "softplus", "gelu", "swish", "mish", "identity",
 )  # fmt: skip
 OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
+_LAYERS = Range(lambda dims: dims and min(dims) >= 1, "give at least one layer, each of at least one unit")
+_GROUPS = Range(lambda names: names != (), "name at least one observation, such as ('policy',)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RslRlModelConfig:
+class RslRlModelConfig(Checked):
     """``rsl_rl.models.MLPModel`` without a distribution: the critic."""
 
-    hidden_dims: tuple[int, ...] = (128, 128, 128)
-    activation: str = "elu"
+    hidden_dims: Annotated[tuple[int, ...], _LAYERS] = (128, 128, 128)
+    activation: Annotated[str, one_of(*ACTIVATIONS)] = "elu"
     obs_normalization: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.hidden_dims or min(self.hidden_dims) < 1:
-            raise ValueError(f"hidden_dims {self.hidden_dims}: give at least one layer, each of at least one unit")
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation {self.activation!r}: use one of {', '.join(ACTIVATIONS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RslRlActorConfig(RslRlModelConfig):
     """``rsl_rl.models.MLPModel`` with a ``GaussianDistribution``."""
 
-    init_std: float = 1.0
-    std_type: str = "scalar"
+    init_std: PositiveFloat = 1.0
+    std_type: Annotated[str, one_of("scalar", "log")] = "scalar"
     """"scalar" learns the standard deviation, "log" its logarithm."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.init_std > 0.0:
-            raise ValueError(f"init_std {self.init_std}: must be positive")
-        if self.std_type not in ("scalar", "log"):
-            raise ValueError(f"std_type {self.std_type!r}: use 'scalar' or 'log'")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RslRlAlgorithmConfig:
+class RslRlAlgorithmConfig(Checked):
     """Arguments of ``rsl_rl.algorithms.PPO``."""
 
-    num_learning_epochs: int = 5
-    num_mini_batches: int = 4
-    clip_param: float = 0.2
-    gamma: float = 0.99
-    lam: float = 0.95
-    value_loss_coef: float = 1.0
-    entropy_coef: float = 0.005
-    learning_rate: float = 1e-3
-    max_grad_norm: float = 1.0
-    optimizer: str = "adam"
+    num_learning_epochs: PositiveInt = 5
+    num_mini_batches: PositiveInt = 4
+    clip_param: PositiveFloat = 0.2
+    gamma: Share = 0.99
+    lam: Share = 0.95
+    value_loss_coef: NonNegativeFloat = 1.0
+    entropy_coef: NonNegativeFloat = 0.005
+    learning_rate: PositiveFloat = 1e-3
+    max_grad_norm: PositiveFloat = 1.0
+    optimizer: Annotated[str, one_of(*OPTIMIZERS)] = "adam"
     use_clipped_value_loss: bool = True
-    schedule: str = "adaptive"
+    schedule: Annotated[str, one_of("adaptive", "fixed")] = "adaptive"
     """"adaptive" steers the learning rate to ``desired_kl``; "fixed" keeps it."""
-    desired_kl: float = 0.01
+    desired_kl: PositiveFloat = 0.01
     normalize_advantage_per_mini_batch: bool = False
     use_mixed_precision: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("num_learning_epochs", "num_mini_batches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
-        for name in ("clip_param", "learning_rate", "max_grad_norm", "desired_kl"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
-        for name in ("value_loss_coef", "entropy_coef"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must not be negative")
-        if self.schedule not in ("adaptive", "fixed"):
-            raise ValueError(f"schedule {self.schedule!r}: use 'adaptive' or 'fixed'")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer {self.optimizer!r}: use one of {', '.join(OPTIMIZERS)}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class RslRlConfig:
+class RslRlConfig(Checked):
     """rsl_rl's ``OnPolicyRunner`` with PPO. Defaults are Isaac Lab's for its flat ANYmal-C task."""
 
-    num_steps_per_env: int = 24
+    num_steps_per_env: PositiveInt = 24
     """Environment steps per iteration."""
     init_at_random_ep_len: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
-    actor_groups: tuple[str, ...] = ("policy",)
+    actor_groups: Annotated[tuple[str, ...], _GROUPS] = ("policy",)
     """Observations that the actor reads, one after the other."""
-    critic_groups: tuple[str, ...] | None = None
+    critic_groups: Annotated[tuple[str, ...], _GROUPS] | None = None
     """Observations that the critic reads; None takes "critic" where there is one, else what the actor reads."""
     algorithm: RslRlAlgorithmConfig = field(default_factory=RslRlAlgorithmConfig)
     actor: RslRlActorConfig = field(default_factory=RslRlActorConfig)
     critic: RslRlModelConfig = field(default_factory=RslRlModelConfig)
-
-    def __post_init__(self) -> None:
-        if self.num_steps_per_env < 1:
-            raise ValueError(f"num_steps_per_env {self.num_steps_per_env}: must be at least 1")
-        for name in ("actor_groups", "critic_groups"):
-            if getattr(self, name) == ():
-                raise ValueError(f"{name} (): name at least one observation, such as ('policy',)")
 
     def check_rows(self, num_envs: int) -> None:
         """Refuse a rollout of ``num_envs`` environments that leaves a minibatch with less than two rows.

@@ -397,5 +397,5 @@ def test_a_bad_setting_is_refused_by_name(change):
 )
 def test_a_bad_setting_of_the_critic_is_refused_by_name(change):
     (name,) = change
-    with pytest.raises(ValueError, match=rf"critic\.{name}"):
+    with pytest.raises(ValueError, match=rf"{name} 0"):
         CriticConfig(**change)

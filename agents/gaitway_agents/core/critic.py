@@ -13,24 +13,18 @@ from torch import Tensor, nn
 from . import objective
 from .batch import Batch
 from .finite import NonFiniteError, first_bad
+from .ranges import Checked, PositiveFloat, PositiveInt
 
 
 @dataclass(frozen=True, kw_only=True)
-class CriticConfig:
+class CriticConfig(Checked):
     """Epochs of Adam on the squared error of the values. Defaults are those of Spinning Up's policy gradients."""
 
-    epochs: int = 80
-    minibatches: int = 1
-    learning_rate: float = 1e-3
-    chunk_size: int = 4096
+    epochs: PositiveInt = 80
+    minibatches: PositiveInt = 1
+    learning_rate: PositiveFloat = 1e-3
+    chunk_size: PositiveInt = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches", "chunk_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"critic.{name} {getattr(self, name)}: must be at least 1")
-        if not self.learning_rate > 0.0:
-            raise ValueError(f"critic.learning_rate {self.learning_rate}: must be positive")
 
 
 class CriticOptimizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from . import objective
 from .batch import Batch
 from .critic import squared_errors
 from .policy import Evaluation
+from .ranges import Checked, PositiveFloat, PositiveInt, PositivePair, one_of
 
 
 class Loss(Protocol):
@@ -33,76 +34,58 @@ AGGREGATIONS = ("decision", "sequence", "sequence_sum", "constant")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyLossConfig:
+class PolicyLossConfig(Checked):
     """Settings of the policy's loss. Defaults are rsl_rl's for legged robots."""
 
-    surrogate: str = "clip"
+    surrogate: Annotated[str, one_of(*SURROGATES)] = "clip"
     """"clip" (PPO); "importance_sampling", the ratio without a clip; "reinforce", log-probabilities without a ratio;
     "cispo", log-probabilities weighted by the clipped ratio (a ``clip`` of 1 or more leaves it free downwards);
     "sapo", a sigmoid in place of the clip; or "vespo", which weighs whole sequences."""
-    ratio: str = "decision"
+    ratio: Annotated[str, one_of(*RATIOS)] = "decision"
     """Whose probabilities are compared: the "decision"'s; the "sequence"'s, by their geometric mean (GSPO, Zheng et
     al. 2025); or "sequence_token", the same with the gradient of each decision (GSPO-token)."""
-    clip: float = 0.2
-    clip_high: float | None = None
+    clip: PositiveFloat = 0.2
+    clip_high: PositiveFloat | None = None
     """Upper clip of the ratio, where it is wider than the lower one (clip-higher, Yu et al. 2025); None: ``clip``."""
     dual_clip: float | None = None
     """Bound the loss of bad actions as if no ratio were above this (Ye et al. 2020); TRL's ``delta``. None: none."""
-    sapo_temperatures: tuple[float, float] = (1.0, 1.05)
+    sapo_temperatures: PositivePair = (1.0, 1.05)
     """Of good and of bad actions."""
-    vespo_shapes: tuple[float, float] = (2.0, 3.0)
+    vespo_shapes: PositivePair = (2.0, 3.0)
     """Powers of the sequence's importance weight, of good and of bad sequences."""
-    vespo_rates: tuple[float, float] = (3.0, 2.0)
+    vespo_rates: PositivePair = (3.0, 2.0)
     """How fast great weights vanish, of good and of bad sequences."""
-    aggregation: str = "decision"
+    aggregation: Annotated[str, one_of(*AGGREGATIONS)] = "decision"
     """The mean over all decisions (DAPO; verl's token-mean); or over sequences, of their means ("sequence", GRPO;
     seq-mean-token-mean) or sums ("sequence_sum", LUSPO; seq-mean-token-sum); or "constant", the sum divided by
     sequences times ``horizon`` (Dr. GRPO)."""
-    horizon: int | None = None
+    horizon: PositiveInt | None = None
     """What "constant" divides by: the longest possible sequence."""
     kl_coefficient: float = 0.0
     """Weight of the KL divergence from the batch's reference policy."""
-    kl_estimator: str = "k3"
+    kl_estimator: Annotated[str, one_of(*objective.KL_ESTIMATORS)] = "k3"
     """"k1", "k2", "k3", or "k1+" and "k3+" with the gradient of k2: see ``objective.kl_estimate``."""
     kl_importance: bool = False
     """Multiply the estimate by the ratio, for actions of an older policy (DeepSeek-V3.2); TRL's bias correction."""
     value_coefficient: float = 1.0
     clip_value_loss: bool = True
-    value_clip: float | None = None
+    value_clip: PositiveFloat | None = None
     """How far a value may move in a clipped loss; None: ``clip``."""
     entropy_coefficient: float = 0.005
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("surrogate", SURROGATES),
-            ("ratio", RATIOS),
-            ("aggregation", AGGREGATIONS),
-            ("kl_estimator", objective.KL_ESTIMATORS),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} {getattr(self, name)!r}: use one of {', '.join(map(repr, choices))}")
-        if not self.clip > 0.0:
-            raise ValueError(f"clip {self.clip}: must be positive")
-        if self.clip_high is not None and not self.clip_high > 0.0:
-            raise ValueError(f"clip_high {self.clip_high}: must be positive; None clips as far up as down")
-        if self.value_clip is not None and not self.value_clip > 0.0:
-            raise ValueError(f"value_clip {self.value_clip}: must be positive; None clips as far as clip")
+        super().__post_init__()
         if self.dual_clip is not None and not (self.dual_clip > 1.0 and self.surrogate == "clip"):
             raise ValueError(
                 f"dual_clip {self.dual_clip} with surrogate {self.surrogate!r}: must be above 1, and 'clip' alone has "
                 "it; None clips only once"
             )
-        for name in ("sapo_temperatures", "vespo_shapes", "vespo_rates"):
-            if not all(value > 0.0 for value in getattr(self, name)):
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
         if self.ratio != "decision" and self.surrogate in ("reinforce", "vespo"):
             raise ValueError(f"ratio {self.ratio!r} with surrogate {self.surrogate!r}, which has none: use 'decision'")
         if (self.aggregation == "constant") != (self.horizon is not None):
             raise ValueError(
                 f"aggregation {self.aggregation!r}, horizon {self.horizon}: 'constant' needs one, others none"
             )
-        if self.horizon is not None and self.horizon < 1:
-            raise ValueError(f"horizon {self.horizon}: must be at least 1")
 
 
 class PolicyLoss:

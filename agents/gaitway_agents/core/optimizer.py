@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .policy import Evaluation, computing
+from .ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from .threads import result_of
 
 
@@ -27,32 +28,32 @@ from .threads import result_of
 class OptimizerConfig(PolicyLossConfig):
     """Settings of the update. Defaults are rsl_rl's for legged robots."""
 
-    epochs: int = 5
-    minibatches: int = 4
-    learning_rate: float = 1e-3
-    schedule: str = "adaptive"
+    epochs: PositiveInt = 5
+    minibatches: PositiveInt = 4
+    learning_rate: PositiveFloat = 1e-3
+    schedule: Annotated[str, one_of("adaptive", "constant")] = "adaptive"
     """"adaptive" steers the rate to ``desired_kl``; "constant" keeps it."""
-    desired_kl: float = 0.01
+    desired_kl: PositiveFloat = 0.01
     learning_rate_range: tuple[float, float] = (1e-5, 1e-2)
-    max_kl: float | None = None
+    max_kl: PositiveFloat | None = None
     """Stop an update at the first minibatch whose KL divergence exceeds this; None never stops."""
-    normalize_advantages: str = "batch"
+    normalize_advantages: Annotated[str, one_of("batch", "minibatch", "none")] = "batch"
     """To mean 0 and standard deviation 1 over the "batch", as rsl_rl does, over each "minibatch", or "none"."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: PositiveFloat = 1.0
     clip_groups: bool = True
     """Clip the gradients of actor and critic apart, as rsl_rl does; False clips them as one."""
-    algorithm: str = "adam"
+    algorithm: Annotated[str, one_of("adam", "rmsprop")] = "adam"
     """"adam" or "rmsprop"."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: Betas = (0.9, 0.999)
     """Decay of Adam's moments; of RMSprop only the second is used."""
-    eps: float = 1e-8
-    weight_decay: float = 0.0
+    eps: PositiveFloat = 1e-8
+    weight_decay: NonNegativeFloat = 0.0
     """Decoupled from the gradient (AdamW, Loshchilov and Hutter 2019)."""
-    chunk_size: int = 4096
+    chunk_size: PositiveInt = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
-    workers: int = 1
+    workers: PositiveInt = 1
     """Threads that share each minibatch, each with a replica of the policy."""
-    precision: str = "float32"
+    precision: Annotated[str, one_of("float32", "bfloat16")] = "float32"
     """"bfloat16" runs the networks' forward and backward passes in bfloat16."""
     critic: CriticConfig | None = None
     """Fit the critic further after the policy's epochs, by itself and at a rate of its own."""
@@ -64,31 +65,11 @@ class OptimizerConfig(PolicyLossConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule not in ("adaptive", "constant"):
-            raise ValueError(f"schedule {self.schedule!r}: use 'adaptive' or 'constant'")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(f"precision {self.precision!r}: use 'float32' or 'bfloat16'")
-        if self.algorithm not in ("adam", "rmsprop"):
-            raise ValueError(f"algorithm {self.algorithm!r}: use 'adam' or 'rmsprop'")
-        if self.normalize_advantages not in ("batch", "minibatch", "none"):
-            raise ValueError(f"normalize_advantages {self.normalize_advantages!r}: use 'batch', 'minibatch' or 'none'")
-        for name in ("epochs", "minibatches", "chunk_size", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        for name in ("learning_rate", "desired_kl", "max_grad_norm", "eps"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
-        if self.max_kl is not None and not self.max_kl > 0.0:
-            raise ValueError(f"max_kl {self.max_kl}: must be positive; None never stops an update early")
-        if not self.weight_decay >= 0.0:
-            raise ValueError(f"weight_decay {self.weight_decay}: must not be negative")
         if self.weight_decay and self.algorithm != "adam":
             raise ValueError(f"weight_decay {self.weight_decay} with algorithm {self.algorithm!r}: only 'adam' has it")
         low, high = self.learning_rate_range
         if not 0.0 < low <= high:
             raise ValueError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
-        if not all(0.0 <= beta < 1.0 for beta in self.betas):
-            raise ValueError(f"betas {self.betas}: must lie in [0, 1)")
 
 
 class PolicyOptimizer:

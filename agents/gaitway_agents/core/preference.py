@@ -6,6 +6,7 @@ Scores are (P, 2), the chosen one first; differences and log-ratios are chosen m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from torch.nn.functional import logsigmoid
 from .batch import Batch
 from .losses import Loss
 from .policy import Evaluation
+from .ranges import Checked, NonNegativeFloat, PositiveFloat, Range, one_of
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
 
@@ -77,53 +79,39 @@ class RankingLoss:
         return losses, _stack([losses, (chosen > rejected).to(losses.dtype), chosen - rejected, chosen, rejected])
 
 
+LOSSES = ("dpo", "hinge", "ipo", "simpo", "kto")
+
+
 @dataclass(frozen=True, kw_only=True)
-class PreferenceLossConfig:
+class PreferenceLossConfig(Checked):
     """Settings of learning a policy from preferences."""
 
-    loss: str = "dpo"
+    loss: Annotated[str, one_of(*LOSSES)] = "dpo"
     """"dpo", "hinge", "ipo" or "simpo" of pairs; "kto" of single answers that are desirable or not."""
-    beta: float = 0.1
+    beta: PositiveFloat = 0.1
     """How strongly the reference holds; of SimPO, which has none, the scale of the rewards (the paper: 2 to 10)."""
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[float, Range(lambda p: 0.0 <= p < 0.5, "must lie in [0, 0.5)")] = 0.0
     """Probability that a pair's label is wrong, for "dpo" and "simpo"."""
-    gamma: float = 0.5
+    gamma: NonNegativeFloat = 0.5
     """Margin between rewards that "simpo" asks for."""
-    desirable_weight: float = 1.0
-    undesirable_weight: float = 1.0
+    desirable_weight: PositiveFloat = 1.0
+    undesirable_weight: PositiveFloat = 1.0
     """Weights of "kto"; where labels are unbalanced the paper wants weight times count within 4/3 of each other."""
-    sft_coefficient: float = 0.0
+    sft_coefficient: NonNegativeFloat = 0.0
     """Weight of the chosen answer's mean negative log-likelihood beside a loss of pairs (RPO, Pang et al. 2024)."""
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss {self.loss!r}: use one of {', '.join(map(repr, LOSSES))}")
-        if not self.beta > 0.0:
-            raise ValueError(f"beta {self.beta}: must be positive")
-        if not 0.0 <= self.label_smoothing < 0.5:
-            raise ValueError(f"label_smoothing {self.label_smoothing}: must lie in [0, 0.5)")
+        super().__post_init__()
         if self.label_smoothing and self.loss not in ("dpo", "simpo"):
             raise ValueError(f"label_smoothing {self.label_smoothing} with loss {self.loss!r}: for 'dpo' and 'simpo'")
-        if not self.gamma >= 0.0:
-            raise ValueError(f"gamma {self.gamma}: must not be negative")
-        if not self.desirable_weight > 0.0 or not self.undesirable_weight > 0.0:
-            raise ValueError(
-                f"desirable_weight {self.desirable_weight}, undesirable_weight {self.undesirable_weight}: both must be "
-                "positive"
-            )
         if self.loss != "kto" and (self.desirable_weight, self.undesirable_weight) != (1.0, 1.0):
             raise ValueError(f"desirable_weight and undesirable_weight with loss {self.loss!r}: only 'kto' has them")
-        if not self.sft_coefficient >= 0.0:
-            raise ValueError(f"sft_coefficient {self.sft_coefficient}: must not be negative")
         if self.sft_coefficient and self.loss == "kto":
             raise ValueError(f"sft_coefficient {self.sft_coefficient} with loss 'kto': only losses of pairs have it")
 
     @property
     def needs_reference(self) -> bool:
         return self.loss != "simpo"
-
-
-LOSSES = ("dpo", "hinge", "ipo", "simpo", "kto")
 
 
 class PairLoss:

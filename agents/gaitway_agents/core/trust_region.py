@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,23 +16,24 @@ from .critic import CriticConfig, CriticOptimizer, decisions
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .policy import Evaluation
+from .ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, one_of
 
 RESIDUAL = 1e-10
 """Conjugate gradients stop where the squared residual is this share of the squared gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrustRegionConfig:
+class TrustRegionConfig(Checked):
     """Settings of TRPO (Schulman et al. 2015). Defaults are those of the paper and of its reference implementations."""
 
-    target_kl: float = 0.01
+    target_kl: PositiveFloat = 0.01
     """Largest mean KL divergence of one update."""
-    cg_iterations: int = 10
-    cg_damping: float = 0.1
+    cg_iterations: PositiveInt = 10
+    cg_damping: NonNegativeFloat = 0.1
     """Added to the curvature in every direction."""
-    line_search_steps: int = 10
-    line_search_shrink: float = 0.8
-    normalize_advantages: str = "batch"
+    line_search_steps: PositiveInt = 10
+    line_search_shrink: Annotated[float, Range(lambda factor: 0.0 < factor < 1.0, "must lie between 0 and 1")] = 0.8
+    normalize_advantages: Annotated[str, one_of("batch", "none")] = "batch"
     """To mean 0 and standard deviation 1 over the "batch", or "none"."""
     critic: CriticConfig = field(default_factory=lambda: CriticConfig(epochs=20))
 
@@ -49,19 +50,6 @@ class TrustRegionConfig:
     def needs_distribution(self) -> bool:
         """Never: the region is one about the policy as the update finds it."""
         return False
-
-    def __post_init__(self) -> None:
-        if self.normalize_advantages not in ("batch", "none"):
-            raise ValueError(f"normalize_advantages {self.normalize_advantages!r}: use 'batch' or 'none'")
-        for name in ("cg_iterations", "line_search_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        if not self.target_kl > 0.0:
-            raise ValueError(f"target_kl {self.target_kl}: must be positive")
-        if not self.cg_damping >= 0.0:
-            raise ValueError(f"cg_damping {self.cg_damping}: must not be negative")
-        if not 0.0 < self.line_search_shrink < 1.0:
-            raise ValueError(f"line_search_shrink {self.line_search_shrink}: must lie between 0 and 1")
 
 
 class TrustRegionOptimizer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-
-import torch
+from dataclasses import dataclass, field
+from typing import Annotated
 
 from ..core.group_advantage import SCALES
 from ..core.optimizer import OptimizerConfig
-from .corrections import importance_weights
+from ..core.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare, Share, one_of
+from .corrections import CorrectionConfig
 from .entropy_control import EntropyControlConfig
 from .fixed_data import one_step
 from .kl_control import KLControlConfig
@@ -20,46 +20,27 @@ OF_TOKENS = ("reinforce++", "gae")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectionConfig:
-    """Importance weights, trainer over engine, of tokens that another engine or an older policy has sampled.
-
-    Defaults are truncated importance sampling's (Yao et al. 2025).
-    """
-
-    level: str = "token"
-    """Whose: the "token"'s; the "sequence"'s, the product of its tokens'; or "geometric", their mean."""
-    rule: str = "truncate"
-    """What lies outside the bounds is set to the bound ("truncate") or to 0 ("mask"); "reject" has 1 inside."""
-    low: float | None = None
-    high: float | None = 2.0
-
-    def __post_init__(self) -> None:
-        none = torch.zeros(0, 0)
-        importance_weights(none, none, none, **asdict(self))  # it knows what is bad
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyGradientConfig:
+class PolicyGradientConfig(Checked):
     """One iteration samples ``prompts_per_step * group_size`` answers and learns from them. Defaults are GRPO's."""
 
-    prompts_per_step: int = 32
-    group_size: int = 16
+    prompts_per_step: PositiveInt = 32
+    group_size: PositiveInt = 16
     """Answers to each prompt."""
-    advantage: str = "group"
+    advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
     """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", or "gae" with a critic (PPO)."""
-    scale: str = "group"
+    scale: Annotated[str, one_of(*SCALES)] = "group"
     """Whose standard deviation divides the advantages of "group": the "group"'s, the "batch"'s, or "none"."""
-    gamma: float = 1.0
-    lam: float = 0.95
+    gamma: Share = 1.0
+    lam: Share = 0.95
     """Of generalised advantage estimation."""
-    zero_variance: str = "keep"
+    zero_variance: Annotated[str, one_of("keep", "drop", "resample")] = "keep"
     """What becomes of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
     from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
-    max_resamples: int = 4
+    max_resamples: PositiveInt = 4
     """Further calls of the world for "resample"; then the batch stays smaller."""
-    truncated: str = "keep"
+    truncated: Annotated[str, one_of("keep", "mask")] = "keep"
     """Whether answers that hit the limit of their length are learnt from: "keep", or "mask" (overlong filtering)."""
-    missing_eos_penalty: float = 0.0
+    missing_eos_penalty: NonNegativeFloat = 0.0
     """Taken from the reward of an answer that did not end by itself."""
     missing_eos_reward: float | None = None
     """Reward of such an answer, whatever it says; None leaves what it earned."""
@@ -70,21 +51,21 @@ class PolicyGradientConfig:
     kl: KLControlConfig | None = None
     """Penalty in the reward for leaving the reference, by the trainer's log-probabilities whatever ``behaviour`` is;
     that in the loss is ``optimizer.kl_coefficient``."""
-    reference_interval: int | None = None
+    reference_interval: PositiveInt | None = None
     """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
-    reference_rate: float = 0.6
+    reference_rate: PositiveShare = 0.6
     """How far it moves: 1 is all the way."""
     whiten_rewards: bool = False
     """Scale the rewards of tokens to unit standard deviation over the batch, without moving their mean."""
-    behaviour: str = "engine"
+    behaviour: Annotated[str, one_of("engine", "trainer")] = "engine"
     """Whose log-probabilities the ratio starts from: the "engine"'s, as they were sampled, or the "trainer"'s,
     computed anew before the update at the cost of one more forward pass."""
     correction: CorrectionConfig | None = None
     """For behaviour "trainer": weigh tokens by how much likelier the trainer finds them than the engine did."""
-    off_policy_threshold: float | None = None
+    off_policy_threshold: PositiveFloat | None = None
     """For behaviour "trainer": leave out bad answers that the trainer finds this much less likely than the engine did,
     in nats per token (DeepSeek-V3.2 2025)."""
-    entropy_share: float = 1.0
+    entropy_share: PositiveShare = 1.0
     """For behaviour "trainer": learn from this share of the tokens alone, the least certain (Wang et al. 2025)."""
     entropy: EntropyControlConfig | None = None
     """Steer ``optimizer.entropy_coefficient`` to a target of the entropy."""
@@ -92,21 +73,7 @@ class PolicyGradientConfig:
     optimizer: OptimizerConfig = field(default_factory=one_step)
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("advantage", ADVANTAGES),
-            ("scale", SCALES),
-            ("zero_variance", ("keep", "drop", "resample")),
-            ("truncated", ("keep", "mask")),
-            ("behaviour", ("engine", "trainer")),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} {getattr(self, name)!r}: use one of {', '.join(map(repr, choices))}")
-        for name in ("prompts_per_step", "group_size", "max_resamples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
-        for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
+        super().__post_init__()
         self._check_groups()
         self._check_lengths()
         self._check_optimizer()
@@ -139,8 +106,6 @@ class PolicyGradientConfig:
             raise ValueError(f"scale {self.scale!r} is for advantage 'group', not {self.advantage!r}: leave it out")
 
     def _check_lengths(self) -> None:
-        if self.missing_eos_penalty < 0.0:
-            raise ValueError(f"missing_eos_penalty {self.missing_eos_penalty}: is subtracted, so not negative")
         if self.missing_eos_penalty and self.missing_eos_reward is not None:
             raise ValueError("missing_eos_penalty and missing_eos_reward: use one of them")
         if self.truncated == "mask" and (self.missing_eos_penalty or self.missing_eos_reward is not None):
@@ -154,20 +119,12 @@ class PolicyGradientConfig:
     def _check_reference(self) -> None:
         if self.kl is not None and self.optimizer.kl_coefficient:
             raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")
-        if not 0.0 < self.reference_rate <= 1.0:
-            raise ValueError(f"reference_rate {self.reference_rate}: must lie in (0, 1]")
-        if self.reference_interval is not None and self.reference_interval < 1:
-            raise ValueError(f"reference_interval {self.reference_interval}: must be at least 1; None never moves it")
         if self.reference_interval is not None and not self.needs_reference:
             raise ValueError(
                 "reference_interval without a reference: set kl or optimizer.kl_coefficient, or leave it out"
             )
 
     def _check_corrections(self) -> None:
-        if not 0.0 < self.entropy_share <= 1.0:
-            raise ValueError(f"entropy_share {self.entropy_share}: must lie in (0, 1]; 1 learns from all tokens")
-        if self.off_policy_threshold is not None and not self.off_policy_threshold > 0.0:
-            raise ValueError(f"off_policy_threshold {self.off_policy_threshold}: must be positive; None keeps all")
         for name, asked in (
             ("correction", self.correction is not None),
             ("off_policy_threshold", self.off_policy_threshold is not None),

@@ -8,13 +8,39 @@ no gradient and may be multiplied with one another. Masked-out tokens keep their
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from ..core import objective
+from ..core.ranges import Checked, one_of
 
-LEVELS = ("token", "sequence", "geometric")
-RULES = ("truncate", "mask", "reject")
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectionConfig(Checked):
+    """Importance weights, trainer over engine, of tokens that another engine or an older policy has sampled.
+
+    Defaults are those of truncated importance sampling (Yao et al. 2025, "Your efficient RL framework secretly brings
+    you off-policy RL training").
+    """
+
+    level: Annotated[str, one_of("token", "sequence", "geometric")] = "token"
+    """The ratio of each "token"; of the "sequence", the product of its tokens' ratios; or their "geometric" mean."""
+    rule: Annotated[str, one_of("truncate", "mask", "reject")] = "truncate"
+    """Weights outside the bounds are set to the bound ("truncate", TIS) or to 0 ("mask": IcePop for tokens, MIS for
+    sequences); "reject" also sets those inside to 1."""
+    low: float | None = None
+    """None is no bound."""
+    high: float | None = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.low is not None and self.low < 0.0) or (self.high is not None and not self.high > (self.low or 0.0)):
+            raise ValueError(
+                f"bounds ({self.low}, {self.high}) of importance weights: 0 <= low < high; None is no bound"
+            )
 
 
 def mismatch(log_probs: Tensor, engine: Tensor, mask: Tensor) -> dict[str, float]:
@@ -26,30 +52,14 @@ def mismatch(log_probs: Tensor, engine: Tensor, mask: Tensor) -> dict[str, float
 
 
 def importance_weights(
-    log_probs: Tensor,
-    engine: Tensor,
-    mask: Tensor,
-    *,
-    level: str = "token",
-    rule: str = "truncate",
-    low: float | None = None,
-    high: float | None = 2.0,
+    log_probs: Tensor, engine: Tensor, mask: Tensor, config: CorrectionConfig
 ) -> tuple[Tensor, dict[str, float]]:
-    """Probability by the trainer over that by the engine, kept within [low, high] (Yao et al. 2025, "Your efficient RL
-    framework secretly brings you off-policy RL training").
-
-    ``level`` is whose: the "token"'s; the "sequence"'s, the product of its tokens'; or "geometric", the mean of the
-    sequence's. What lies outside is by ``rule`` set to the bound ("truncate", TIS), or to 0 ("mask"; of tokens that is
-    IcePop, of sequences MIS); "reject" has 1 inside and 0 outside. None is no bound.
+    """Ratios of the trainer's to the engine's probabilities, kept within the bounds.
 
     Statistics: ``importance_mean`` of the weights, ``importance_outside``, the share of tokens outside the bounds, and
     ``importance_effective``, the effective sample size over the number of tokens.
     """
-    for name, value, choices in (("level", level, LEVELS), ("rule", rule, RULES)):
-        if value not in choices:
-            raise ValueError(f"{name} {value!r}: use one of {', '.join(map(repr, choices))}")
-    if (low is not None and low < 0.0) or (high is not None and not high > (low or 0.0)):
-        raise ValueError(f"bounds ({low}, {high}) of importance weights: 0 <= low < high; None is no bound")
+    level, rule, low, high = config.level, config.rule, config.low, config.high
     difference = _difference(log_probs, engine, mask)
     if level == "sequence":
         difference = objective.sequence_sums(difference, mask)[:, None].expand_as(difference)
@@ -84,8 +94,6 @@ def off_policy_mask(
     A token of negative advantage is dropped where the mean of ``behaviour - log_probs`` over its sequence, in nats,
     exceeds ``threshold``. Statistic: ``off_policy_dropped``, the share of tokens.
     """
-    if not threshold > 0.0:
-        raise ValueError(f"threshold {threshold} of the off-policy mask: must be positive, in nats per token")
     drift = -objective.sequence_means(_difference(log_probs, behaviour, mask), mask)[:, None]
     weights = ((advantages >= 0.0) | (drift <= threshold)).to(mask.dtype) * mask
     dropped = 1.0 - weights.sum() / mask.sum().clamp(min=1.0)
@@ -95,8 +103,6 @@ def off_policy_mask(
 def high_entropy(entropy: Tensor, mask: Tensor, share: float) -> Tensor:
     """Weights that keep the ``share`` of tokens where the policy is least certain (Wang et al. 2025, "Beyond the 80/20
     rule": 0.2)."""
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"share {share} of the tokens with high entropy: must lie in (0, 1]")
     kept = entropy[mask.bool()].float()
     if not kept.numel():
         return torch.zeros_like(mask)

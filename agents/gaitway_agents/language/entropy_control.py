@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.ranges import Checked, PositiveFloat
+
 
 @dataclass(frozen=True, kw_only=True)
-class EntropyControlConfig:
+class EntropyControlConfig(Checked):
     """Settings of the controller of Skywork-OR1 (He et al. 2025)."""
 
-    target: float = 0.2
+    target: PositiveFloat = 0.2
     """Mean entropy of a token, in nats, below which there is a bonus."""
-    step: float = 0.005
+    step: PositiveFloat = 0.005
     """What the coefficient grows by in an update below the target, and falls by in one above."""
-    limit: float = 1.0
+    limit: PositiveFloat = 1.0
     """Of the coefficient."""
-
-    def __post_init__(self) -> None:
-        for name in ("target", "step", "limit"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"entropy.{name} {getattr(self, name)}: must be positive; no entropy, no control")
 
 
 class EntropyController:

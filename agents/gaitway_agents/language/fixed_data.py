@@ -14,6 +14,7 @@ from ..core.batch import Batch
 from ..core.losses import Loss
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.policy import Evaluation
+from ..core.ranges import Checked, PositiveInt
 from ..trainer import Episode
 from .evaluation import evaluate
 from .schedule import LearningRateSchedule
@@ -34,31 +35,34 @@ def one_step(**settings: Any) -> OptimizerConfig:
     return OptimizerConfig(**(usual | settings))
 
 
+def check_no_advantages(config: OptimizerConfig) -> None:
+    """Raise ``ValueError`` for settings that only a policy gradient has."""
+    if config.schedule != "constant":
+        raise ValueError(f"optimizer.schedule {config.schedule!r}: must be 'constant'; use schedule.shape")
+    if config.normalize_advantages != "none":
+        raise ValueError("optimizer.normalize_advantages: must be 'none', there are no advantages")
+
+
 @dataclass(frozen=True, kw_only=True)
-class FixedDataConfig:
+class FixedDataConfig(Checked):
     """Settings of learning from a fixed set of examples."""
 
-    batch_size: int = 32
+    batch_size: PositiveInt = 32
     """Examples, or pairs, of each optimiser step."""
-    updates: int = 10
+    updates: PositiveInt = 10
     """Optimiser steps of one ``iterate()``: how often numbers are reported."""
     schedule: LearningRateSchedule = field(default_factory=lambda: LearningRateSchedule(shape="cosine", warmup=0.03))
     optimizer: OptimizerConfig = field(default_factory=one_step)
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
+        super().__post_init__()
         for name in ("epochs", "minibatches"):
             if getattr(self.optimizer, name) != 1:
                 raise ValueError(
                     f"optimizer.{name} {getattr(self.optimizer, name)}: must be 1, one step for each batch of "
                     "batch_size; train for more steps to read the data again"
                 )
-        if self.optimizer.schedule != "constant":
-            raise ValueError(f"optimizer.schedule {self.optimizer.schedule!r}: must be 'constant'; use schedule.shape")
-        if self.optimizer.normalize_advantages != "none":
-            raise ValueError("optimizer.normalize_advantages: must be 'none', there are no advantages")
+        check_no_advantages(self.optimizer)
 
 
 class FixedDataTrainer:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from ..core.ranges import Checked, PositiveFloat, PositiveInt, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLControlConfig:
+class KLControlConfig(Checked):
     """A penalty in the reward for every token: ``coefficient`` times an estimate of the KL from the reference."""
 
-    coefficient: float = 0.05
-    estimator: str = "k1"
+    coefficient: PositiveFloat = 0.05
+    estimator: Annotated[str, one_of("k1", "k2", "k3")] = "k1"
     """Schulman's "k1", log pi - log ref, unbiased; "k2", half its square; or "k3", unbiased and never negative."""
-    target: float | None = None
+    target: PositiveFloat | None = None
     """KL of a whole sequence, in nats, that the coefficient is steered to (Ziegler et al. 2019); None leaves it."""
-    horizon: int = 10_000
+    horizon: PositiveInt = 10_000
     """Sequences within which the coefficient can grow by a factor e at an error of 100 %, that is 5 times 20 %."""
-
-    def __post_init__(self) -> None:
-        if not self.coefficient > 0.0:
-            raise ValueError(f"kl.coefficient {self.coefficient}: must be positive; for no penalty leave out kl")
-        if self.estimator not in ("k1", "k2", "k3"):
-            raise ValueError(f"kl.estimator {self.estimator!r}: use 'k1', 'k2' or 'k3'")
-        if self.target is not None and not self.target > 0.0:
-            raise ValueError(f"kl.target {self.target}: must be positive; None keeps the coefficient")
-        if self.horizon < 1:
-            raise ValueError(f"kl.horizon {self.horizon}: must be at least 1")
 
 
 class KLController:

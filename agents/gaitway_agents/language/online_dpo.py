@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from torch import nn
@@ -12,7 +13,8 @@ from ..core.batch import Batch
 from ..core.group_advantage import has_signal
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.preference import PairLoss, PreferenceLossConfig
-from .fixed_data import one_step
+from ..core.ranges import NonNegativeFloat, PositiveInt, Range
+from .fixed_data import check_no_advantages, one_step
 from .pairs import SequencePolicy, pairs_of
 from .reference import Reference, said_by
 from .samples import Samples, statistics_of
@@ -26,9 +28,9 @@ class OnlineDPOConfig(PreferenceLossConfig):
     """One iteration samples ``group_size`` answers to each of ``prompts_per_step`` prompts; the answer with the highest
     reward is preferred to the one with the lowest (Guo et al. 2024 compare two)."""
 
-    prompts_per_step: int = 32
-    group_size: int = 2
-    missing_eos_penalty: float = 0.0
+    prompts_per_step: PositiveInt = 32
+    group_size: Annotated[int, Range(lambda size: size >= 2, "a pair takes at least 2 answers")] = 2
+    missing_eos_penalty: NonNegativeFloat = 0.0
     """Taken from the reward of an answer that did not end by itself."""
     schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-6))
@@ -37,21 +39,12 @@ class OnlineDPOConfig(PreferenceLossConfig):
         super().__post_init__()
         if self.loss == "kto":
             raise ValueError("loss 'kto': online preferences are pairs, use 'dpo', 'hinge', 'ipo' or 'simpo'")
-        if self.prompts_per_step < 1:
-            raise ValueError(f"prompts_per_step {self.prompts_per_step}: must be at least 1")
-        if self.group_size < 2:
-            raise ValueError(f"group_size {self.group_size}: a pair takes at least 2 answers")
-        if not self.missing_eos_penalty >= 0.0:
-            raise ValueError(f"missing_eos_penalty {self.missing_eos_penalty}: must not be negative")
         if self.optimizer.minibatches > self.prompts_per_step:
             raise ValueError(
                 f"optimizer.minibatches {self.optimizer.minibatches}: there is at most one pair for each of "
                 f"prompts_per_step {self.prompts_per_step}; take fewer"
             )
-        if self.optimizer.schedule != "constant":
-            raise ValueError(f"optimizer.schedule {self.optimizer.schedule!r}: must be 'constant'; use schedule.shape")
-        if self.optimizer.normalize_advantages != "none":
-            raise ValueError("optimizer.normalize_advantages: must be 'none', there are no advantages")
+        check_no_advantages(self.optimizer)
 
 
 class OnlineDPOTrainer(SamplingTrainer):

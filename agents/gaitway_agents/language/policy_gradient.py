@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -222,7 +222,7 @@ def _weights(
     statistics = mismatch(batch.log_probs, samples.log_probs, mask)
     found: list[Tensor] = []
     if config.correction is not None:
-        weights, said = importance_weights(batch.log_probs, samples.log_probs, mask, **asdict(config.correction))
+        weights, said = importance_weights(batch.log_probs, samples.log_probs, mask, config.correction)
         found.append(weights)
         statistics |= said
     if config.off_policy_threshold is not None:

@@ -26,8 +26,7 @@ class PreferenceConfig(FixedDataConfig, PreferenceLossConfig):
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-6))
 
     def __post_init__(self) -> None:
-        FixedDataConfig.__post_init__(self)
-        PreferenceLossConfig.__post_init__(self)
+        super().__post_init__()
         if self.loss == "kto" and self.batch_size < 2:
             raise ValueError("batch_size 1: 'kto' compares each prompt with the next one's answer; take at least 2")
 

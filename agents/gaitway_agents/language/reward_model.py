@@ -13,6 +13,7 @@ from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..core.policy import Evaluation
 from ..core.preference import RankingLoss
+from ..core.ranges import NonNegativeFloat, NonNegativeInt
 from ..models.reward_model import RewardModel
 from ..models.sequences import token_chunks
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
@@ -26,19 +27,12 @@ class RewardModelConfig(FixedDataConfig):
 
     use_margin: bool = False
     """Ask for as large a difference between scores as the pair's margin says (Llama 2, Touvron et al. 2023)."""
-    centring: float = 0.0
+    centring: NonNegativeFloat = 0.0
     """Weight of the squared sum of a pair's scores, which keeps them near 0 (Eisenstein et al. 2023: 0.01)."""
-    normalise_on: int = 1000
+    normalise_on: NonNegativeInt = 1000
     """At the end of the training, scores of the answers of so many pairs get mean 0 and standard deviation 1, since
     policies that learn from them start where those answers come from; 0 leaves scores as they are."""
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-5))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.centring >= 0.0:
-            raise ValueError(f"centring {self.centring}: must not be negative")
-        if self.normalise_on < 0:
-            raise ValueError(f"normalise_on {self.normalise_on}: must not be negative; 0 leaves scores as they are")
 
 
 class RankingPolicy(nn.Module):

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
-SHAPES = ("constant", "linear", "cosine")
+from ..core.ranges import Checked, Share, ShareBelowOne, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningRateSchedule:
+class LearningRateSchedule(Checked):
     """What the optimiser's rate is multiplied by: a linear warm-up to 1, then a fall to ``final`` by ``shape``."""
 
-    shape: str = "constant"
+    shape: Annotated[str, one_of("constant", "linear", "cosine")] = "constant"
     """"constant" stays at 1, "linear" and "cosine" (half a wave) fall to ``final`` at the end of the training."""
-    warmup: float = 0.0
+    warmup: ShareBelowOne = 0.0
     """Share of the training over which the rate rises from 0."""
-    final: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ValueError(f"schedule.shape {self.shape!r}: use one of {', '.join(map(repr, SHAPES))}")
-        if not 0.0 <= self.warmup < 1.0:
-            raise ValueError(f"schedule.warmup {self.warmup}: is a share of the training, at least 0 and below 1")
-        if not 0.0 <= self.final <= 1.0:
-            raise ValueError(f"schedule.final {self.final}: is a share of the learning rate, between 0 and 1")
+    final: Share = 0.0
 
     @property
     def changes(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Annotated, cast
 
 import torch
 from gymnasium import spaces
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
+from ..core.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt, ShareBelowOne, one_of
 from .critics import VALUE_HEADS, DreamerTricks, follow, frozen_copy
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
@@ -18,17 +19,17 @@ from .mlp import ACTIVATIONS, mlp
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCriticConfig:
+class ActorCriticConfig(Checked):
     """Actor and critic networks. Defaults are for legged robots, close to rsl_rl's."""
 
-    actor_hidden: tuple[int, ...] = (128, 128, 128)
-    critic_hidden: tuple[int, ...] = (128, 128, 128)
-    activation: str = "elu"
-    init_std: float = 1.0
-    min_std: float = 1e-3
+    actor_hidden: LayerSizes = (128, 128, 128)
+    critic_hidden: LayerSizes = (128, 128, 128)
+    activation: Annotated[str, one_of(*ACTIVATIONS)] = "elu"
+    init_std: PositiveFloat = 1.0
+    min_std: PositiveFloat = 1e-3
     log_std: bool = False
     """Learn the logarithm of a Gaussian's standard deviation instead of itself."""
-    unimix: float = 0.0
+    unimix: ShareBelowOne = 0.0
     """Share of the uniform distribution mixed into discrete actions."""
     orthogonal: bool = False
     """Orthogonal weights of gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
@@ -39,27 +40,14 @@ class ActorCriticConfig:
     normalize_observations: bool = True
     clip_observations: float | None = None
     """Normalised observations are clipped to +- this."""
-    recurrent: str = "none"
+    recurrent: Annotated[str, one_of("none", "gru")] = "none"
     """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
-    memory_size: int = 64
+    memory_size: PositiveInt = 64
     dreamer: DreamerTricks = field(default_factory=DreamerTricks)
     """Tricks of DreamerV3 against rewards of unknown scale."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation {self.activation!r}: use one of {', '.join(ACTIVATIONS)}")
-        if self.recurrent not in ("none", "gru"):
-            raise ValueError(f"recurrent {self.recurrent!r}: use 'none' or 'gru'")
-        if self.memory_size < 1:
-            raise ValueError(f"memory_size {self.memory_size}: must be at least 1")
-        for name in ("actor_hidden", "critic_hidden"):
-            if any(size < 1 for size in getattr(self, name)):
-                raise ValueError(f"{name} {getattr(self, name)}: layer sizes must be at least 1")
-        for name in ("init_std", "min_std"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
-        if not 0.0 <= self.unimix < 1.0:
-            raise ValueError(f"unimix {self.unimix}: must lie in [0, 1)")
+        super().__post_init__()
         if self.share_encoder and self.recurrent != "none":
             raise ValueError("share_encoder with a recurrent policy: use only one of them")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from ..core.objective import value_loss
+from ..core.ranges import Checked, one_of
 
 LIMIT = 20.0
 """Symlog values stay within +- this, so returns within +-4.9e8."""
@@ -17,12 +19,12 @@ EMA_RATE = 0.98
 
 
 @dataclass(frozen=True, kw_only=True)
-class DreamerTricks:
+class DreamerTricks(Checked):
     """Each trick by itself; all are off. ``ActorCriticConfig.unimix`` is one more."""
 
     symlog_observations: bool = False
     """Squash observed vectors by symlog, before they are normalised."""
-    critic: str = "squared"
+    critic: Annotated[str, one_of("squared", "symlog", "two_hot")] = "squared"
     """Learn returns by "squared" error, their symlog by squared error ("symlog") or by classification ("two_hot")."""
     critic_zero_init: bool = False
     """The critic's last layer starts at zero, and with it all values."""
@@ -35,10 +37,6 @@ class DreamerTricks:
     def own_value_losses(self) -> bool:
         """Whether the critic's loss is another than the squared error of its values."""
         return self.critic != "squared" or self.critic_ema
-
-    def __post_init__(self) -> None:
-        if self.critic not in VALUE_HEADS:
-            raise ValueError(f"dreamer.critic {self.critic!r}: use one of {', '.join(map(repr, VALUE_HEADS))}")
 
 
 def symlog(x: Tensor) -> Tensor:

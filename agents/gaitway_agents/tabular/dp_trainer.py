@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from ..core.ranges import Checked, Range, Share
 from ..trainer import Episode, Observation
 from .dynamic_programming import (
     action_values,
@@ -29,26 +30,17 @@ from .spaces import TableSpaces
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PlanningConfig:
-    gamma: float = 0.99
+class _PlanningConfig(Checked):
+    gamma: Share = 0.99
     """1 is allowed where the undiscounted return is finite."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.gamma <= 1.0:
-            raise ValueError(f"gamma {self.gamma}: must lie in [0, 1]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValueIterationConfig(_PlanningConfig):
     """Value iteration (Bellman 1957), all states at once."""
 
-    tolerance: float = 1e-12
+    tolerance: Annotated[float, Range(lambda value: value >= 1e-14, "must be at least 1e-14")] = 1e-12
     """Stop when no value changes by more, relative to 1 or to the largest value."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tolerance < 1e-14:
-            raise ValueError(f"tolerance {self.tolerance}: rounding may never let changes become that small; use 1e-12")
 
 
 @dataclass(frozen=True, kw_only=True)

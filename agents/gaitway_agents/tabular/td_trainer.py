@@ -11,39 +11,29 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
+from ..core.ranges import Checked, PositiveInt, PositiveShare, Share
 from ..trainer import Episode, Observation, episodes_from
 from .spaces import TableSpaces
 from .td_control import epsilon_greedy, greedy, move_towards, one_hot, sample, td_targets
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TDConfig:
-    gamma: float = 0.99
-    learning_rate: float = 0.1
-    learning_rate_final: float | None = None
+class _TDConfig(Checked):
+    gamma: Share = 0.99
+    learning_rate: PositiveShare = 0.1
+    learning_rate_final: Share | None = None
     """Anneal the learning rate linearly to this over the whole training; None keeps it."""
-    exploration_initial: float = 1.0
+    exploration_initial: Share = 1.0
     """Share of random actions in the beginning."""
-    exploration_final: float = 0.05
-    exploration_fraction: float = 0.5
+    exploration_final: Share = 0.05
+    exploration_fraction: Share = 0.5
     """Part of the whole training over which that share goes linearly to ``exploration_final``."""
     initial_value: float = 0.0
     """Of every state and action; above what can be had, it draws the agent to what it has not tried."""
     double: bool = False
     """Two tables, each judging the other's choice (van Hasselt 2010): no bias towards lucky samples."""
-    num_steps: int = 100
+    num_steps: PositiveInt = 100
     """Steps of every environment per iteration."""
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "exploration_initial", "exploration_final", "exploration_fraction"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
-        if not 0.0 < self.learning_rate <= 1.0:
-            raise ValueError(f"learning_rate {self.learning_rate}: must lie in (0, 1]")
-        if self.learning_rate_final is not None and not 0.0 <= self.learning_rate_final <= 1.0:
-            raise ValueError(f"learning_rate_final {self.learning_rate_final}: must lie in [0, 1]")
-        if self.num_steps < 1:
-            raise ValueError(f"num_steps {self.num_steps}: must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,14 @@ import math
 
 import pytest
 import torch
-from gaitway_agents.language.corrections import high_entropy, importance_weights, mismatch, off_policy_mask
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.corrections import (
+    CorrectionConfig,
+    high_entropy,
+    importance_weights,
+    mismatch,
+    off_policy_mask,
+)
 from torch import tensor
 
 MASK = tensor([[0.0, 1, 1, 1], [0, 1, 0, 1]])
@@ -34,7 +41,7 @@ def rows(weights: torch.Tensor) -> list[list[float]]:
     ],
 )
 def test_importance_weights_by_hand(arguments, expected, outside):
-    weights, statistics = importance_weights(TRAINER, ENGINE, MASK, **arguments)
+    weights, statistics = importance_weights(TRAINER, ENGINE, MASK, CorrectionConfig(**arguments))
     assert rows(weights) == expected
     assert statistics["importance_outside"] == pytest.approx(outside)
     kept = weights[MASK.bool()]
@@ -48,7 +55,9 @@ def test_weights_turn_the_engine_s_mean_into_the_trainer_s():
     reward = tensor([1.0, -2.0, 6.0]).double()
     samples = torch.multinomial(engine, 200_000, replacement=True, generator=torch.Generator().manual_seed(0))[:, None]
     mask = torch.ones_like(samples, dtype=torch.float64)
-    weights, statistics = importance_weights(trainer.log()[samples], engine.log()[samples], mask, high=None)
+    weights, statistics = importance_weights(
+        trainer.log()[samples], engine.log()[samples], mask, CorrectionConfig(high=None)
+    )
     plain, weighted = reward[samples].mean().item(), (weights * reward[samples]).mean().item()
     assert weighted == pytest.approx((trainer * reward).sum().item(), abs=0.05)
     assert abs(plain - weighted) > 0.2
@@ -60,7 +69,9 @@ def test_weights_turn_the_engine_s_mean_into_the_trainer_s():
 def test_an_engine_that_agrees_changes_nothing():
     for level in ("token", "sequence", "geometric"):
         for rule in ("truncate", "mask", "reject"):
-            weights, statistics = importance_weights(ENGINE, ENGINE, MASK, level=level, rule=rule, low=0.5, high=2.0)
+            weights, statistics = importance_weights(
+                ENGINE, ENGINE, MASK, CorrectionConfig(level=level, rule=rule, low=0.5, high=2.0)
+            )
             assert torch.equal(weights, MASK)
             assert statistics == {"importance_mean": 1.0, "importance_outside": 0.0, "importance_effective": 1.0}
     assert mismatch(ENGINE, ENGINE, MASK) == {"mismatch_kl": 0.0, "mismatch_max": 0.0}
@@ -76,7 +87,7 @@ def test_the_mismatch_by_hand():
 def test_what_an_engine_could_not_say_is_not_corrected():
     engine = ENGINE.clone()
     engine[0, 3] = float("nan")
-    weights, _ = importance_weights(TRAINER, engine, MASK, high=None)
+    weights, _ = importance_weights(TRAINER, engine, MASK, CorrectionConfig(high=None))
     assert rows(weights)[0] == [0, 2, 0.5, 1]
     assert mismatch(TRAINER, engine, MASK)["mismatch_max"] == pytest.approx(math.log(10.0))
 
@@ -84,14 +95,14 @@ def test_what_an_engine_could_not_say_is_not_corrected():
 @pytest.mark.parametrize("rule", ["truncate", "mask", "reject"])
 def test_tokens_that_the_engine_thought_impossible_stay_finite(rule):
     trainer = tensor([[0.0, 200.0]])
-    weights, statistics = importance_weights(trainer, torch.zeros(1, 2), torch.ones(1, 2), rule=rule)
+    weights, statistics = importance_weights(trainer, torch.zeros(1, 2), torch.ones(1, 2), CorrectionConfig(rule=rule))
     assert weights.tolist() == [[1.0, 2.0 if rule == "truncate" else 0.0]]
     assert all(math.isfinite(value) for value in statistics.values())
 
 
 def test_weights_carry_no_gradient():
     trainer = TRAINER.clone().requires_grad_()
-    assert not importance_weights(trainer, ENGINE, MASK)[0].requires_grad
+    assert not importance_weights(trainer, ENGINE, MASK, CorrectionConfig())[0].requires_grad
 
 
 def test_bad_sequences_off_the_policy_are_dropped_and_good_ones_are_not():
@@ -137,11 +148,11 @@ def test_more_tokens_than_a_quantile_of_torch_can_take():
 )
 def test_what_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        importance_weights(TRAINER, ENGINE, MASK, **arguments)
+        importance_weights(TRAINER, ENGINE, MASK, CorrectionConfig(**arguments))
 
 
 def test_thresholds_that_drop_all_are_refused():
-    with pytest.raises(ValueError, match=r"threshold 0.0 of the off-policy mask: must be positive"):
-        off_policy_mask(TRAINER, TRAINER, ENGINE, MASK, 0.0)
-    with pytest.raises(ValueError, match=r"share 1.5 of the tokens with high entropy: must lie in \(0, 1\]"):
-        high_entropy(TRAINER, MASK, 1.5)
+    with pytest.raises(ValueError, match=r"off_policy_threshold 0.0: must be positive"):
+        PolicyGradientConfig(off_policy_threshold=0.0)
+    with pytest.raises(ValueError, match=r"entropy_share 1.5: must lie in \(0, 1\]"):
+        PolicyGradientConfig(entropy_share=1.5)

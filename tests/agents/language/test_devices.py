@@ -13,7 +13,7 @@ import pytest
 import torch
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld, _Worker
-from gaitway_agents.language.config import CorrectionConfig
+from gaitway_agents.language.corrections import CorrectionConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer

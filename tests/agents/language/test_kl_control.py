@@ -40,10 +40,10 @@ def test_a_controller_goes_on_where_it_was():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"coefficient": 0.0}, "kl.coefficient"),
-        ({"estimator": "k4"}, "kl.estimator"),
-        ({"target": 0.0}, "kl.target"),
-        ({"horizon": 0}, "kl.horizon"),
+        ({"coefficient": 0.0}, "coefficient "),
+        ({"estimator": "k4"}, "estimator "),
+        ({"target": 0.0}, "target "),
+        ({"horizon": 0}, "horizon "),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

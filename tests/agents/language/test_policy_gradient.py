@@ -6,7 +6,8 @@ import pytest
 import torch
 from gaitway_agents.core.finite import NonFiniteError
 from gaitway_agents.language import presets
-from gaitway_agents.language.config import CorrectionConfig, PolicyGradientConfig
+from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.corrections import CorrectionConfig
 from gaitway_agents.language.entropy_control import EntropyControlConfig
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.kl_control import KLControlConfig
@@ -324,5 +325,5 @@ def test_bad_weights_and_targets_are_refused():
         CorrectionConfig(level="word")
     with pytest.raises(ValueError, match="bounds"):
         CorrectionConfig(low=3.0)
-    with pytest.raises(ValueError, match=r"entropy\.target"):
+    with pytest.raises(ValueError, match=r"target 0\.0: must be positive"):
         EntropyControlConfig(target=0.0)

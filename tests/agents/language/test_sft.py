@@ -159,9 +159,9 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shape": "step"}, "schedule.shape 'step'"),
-        ({"warmup": 1.0}, "schedule.warmup"),
-        ({"final": 1.5}, "schedule.final"),
+        ({"shape": "step"}, "shape 'step'"),
+        ({"warmup": 1.0}, "warmup 1.0"),
+        ({"final": 1.5}, "final 1.5"),
     ],
 )
 def test_schedules_that_cannot_be_are_refused(settings, message):
