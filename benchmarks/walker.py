@@ -93,7 +93,7 @@ def one_seed(task: str, preset: str, seed: int, folder: Path, steps: int | None,
 
 def examine(folder: Path, commands: int) -> dict[str, Score]:
     from gaitway.runs.folder import RunFolder
-    from gaitway.training.loop import load_actor
+    from gaitway.training.load import load_actor
 
     config, actor, _ = load_actor(RunFolder.open(folder))
     results = scores(config.task, actor, config.physics, FIRST_SEED + config.seed, commands)

@@ -43,9 +43,8 @@ def main() -> None:
 
 
 def train(config: Any, seconds: float) -> None:
-    from gaitway.training.loop import build_trainer
 
-    trainer = build_trainer(config)
+    trainer = config.domain.trainer(config)
     for _ in range(WARM_UP):
         trainer.iterate()
     times: dict[str, float] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gaitway_tasks.registry import get_task
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
 from isaaclab.envs import ManagerBasedRLEnvCfg
 from isaaclab.managers import (
@@ -28,8 +27,8 @@ from .commands import command_cfg
 from .events import event_cfgs
 from .scene import scene_cfg
 from .terms import isaac_term
+from .world import TASK
 
-TASK = "__gaitway_task__"  # Isaac Lab's own walks over configurations leave names with two underscores alone
 PLAY_ENVS, PLAY_TILES = 50, 5
 
 
@@ -131,16 +130,6 @@ def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:
         terrain.terrain_generator.num_rows = terrain.terrain_generator.num_cols = PLAY_TILES
         terrain.terrain_generator.curriculum = False
     return cfg
-
-
-def task_of(cfg: Any) -> Task:
-    """The task that ``cfg`` was built from."""
-    return getattr(cfg, TASK, None) or get_task(cfg.gaitway_task)
-
-
-def asset_of(cfg: Any) -> str:
-    """Where the robot of ``cfg`` comes from: ``"nucleus"`` or ``"mjcf"``."""
-    return str(cfg.gaitway_asset)
 
 
 def _terms(terms: Mapping[str, Any]) -> TermsCfg:

@@ -5,41 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import application
-from .preflight import PHYSICS, check, find
+from .options import IsaacLabOptions
+from .preflight import check, find
 
 if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
 
     from .vector_env import IsaacLabVectorEnv
     from .viewer import Viewer
-
-
-@dataclass(frozen=True, kw_only=True)
-class IsaacLabOptions:
-    """How Isaac Lab simulates a task."""
-
-    physics: str | None = None
-    """"physx" or, on Isaac Lab 3.0, "newton"; None takes PhysX where it is installed, else Newton."""
-    asset: str = "auto"
-    """The robot: "nucleus" (Isaac Lab's own), "mjcf" (made from Gaitway's) or "auto", Isaac Lab's if within reach."""
-    actuators: str = "task"
-    """"task" for the task's drives, "isaaclab" for those of Isaac Lab's robot, such as ANYmal's LSTM network."""
-
-    def __post_init__(self) -> None:
-        for name, known in (
-            ("physics", (None, *PHYSICS)),
-            ("asset", ("auto", "nucleus", "mjcf")),
-            ("actuators", ("task", "isaaclab")),
-        ):
-            if getattr(self, name) not in known:
-                words = ", ".join(str(word) for word in known if word is not None)
-                raise ValueError(f"isaaclab.{name} {getattr(self, name)!r}: use one of {words}")
 
 
 _simulator = contextlib.ExitStack()

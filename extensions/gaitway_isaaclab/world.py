@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots.robot import Robot
+from gaitway_tasks.spec import Task
 from torch import Tensor
 
 from .compat import IsaacLabError, applied_torque, contact_forces, is_3, quat_columns, tensor
 
 ROBOT, CONTACTS = "robot", "contact_forces"
+TASK = "__gaitway_task__"
+"""Where a configuration has its task: Isaac Lab's own walks over configurations leave two underscores alone."""
 
 
 def world_of(env: Any) -> IsaacLabWorld:
@@ -24,11 +28,9 @@ def world_of(env: Any) -> IsaacLabWorld:
         return env._gaitway_world
     except AttributeError:
         pass
-    from .build import asset_of, task_of
-
-    task = task_of(env.cfg)
+    task: Task = getattr(env.cfg, TASK, None) or get_task(env.cfg.gaitway_task)
     world = IsaacLabWorld(env, task.robot, task.actions.raw_clip)
-    if asset_of(env.cfg) == "mjcf":
+    if env.cfg.gaitway_asset == "mjcf":
         from .assets import check_masses
 
         check_masses(task.robot, env.scene[ROBOT])

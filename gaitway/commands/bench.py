@@ -63,13 +63,13 @@ def _names(text: str, what: str) -> list[str]:
 def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
     """Refuse the whole matrix if one combination cannot run, before any time is spent on the others."""
     from ..config.train_config import resolve
-    from ..training.loop import rehearse
 
     objections = []
     for task in tasks:
         for agent in agents:
             try:
-                rehearse(resolve(task, agent=agent, overrides=settings))
+                config = resolve(task, agent=agent, overrides=settings)
+                config.domain.preflight(config)
             except ValueError as error:
                 objections.append(f"{task} with {agent}: {error}")
     if objections:

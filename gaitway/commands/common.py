@@ -147,7 +147,7 @@ def export_run(
     from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle
 
     from ..runs.folder import RunFolder
-    from ..training.loop import load_actor
+    from ..training.load import load_actor
 
     if form == "leapp":
         from gaitway_sim2real.leapp.write import export_leapp

@@ -76,17 +76,18 @@ def _estimate(text: str) -> tuple[str, str | None]:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..domains.table import domain_in
     from ..runs.folder import RunFolder
 
-    writes = RunFolder.open(args.source).record["world"] == "language"
-    form = args.format or ("huggingface" if writes else "bundle")
-    if writes != (form == "huggingface"):
-        what, right = ("a language model", "huggingface") if writes else ("a robot or game", "bundle")
-        raise UserError(f"--format {form}: {args.source} is a run of {what}; use --format {right}")
+    record = RunFolder.open(args.source).record
+    formats = domain_in(record["world"]).formats
+    form = args.format or formats[0]
+    if form not in formats:
+        raise UserError(f"--format {form}: {args.source} is a run of {record['task']}; use --format {formats[0]}")
     if args.estimate and form not in ("bundle", "leapp"):
         raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
     common.require(f"export --format {form}", FORMATS[form])
-    if writes:
+    if form == "huggingface":
         from ..domains.texts.models import export_run
 
         export_run(args.source, args.out)
@@ -106,7 +107,7 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
 
     from ..runs.files import make_folder, write_tensors_atomically
     from ..runs.folder import RunFolder, read_checkpoint
-    from ..training.loop import load_trainer
+    from ..training.load import load_trainer
 
     config, trainer, path = load_trainer(RunFolder.open(run))
     trainer.envs[0].close()

@@ -40,27 +40,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tasks() -> Table:
-    from gaitway_ale import games
-    from gaitway_gymnasium.tasks import IDS
-    from gaitway_tasks.language.tasks import language_task_names, summary
-    from gaitway_tasks.registry import entries
+    from ..domains.table import domains
 
     table = make_table("task", "presets", "what is learnt")
-    for name, entry in entries().items():
-        table.add_row(name, ", ".join(entry.presets), entry.summary)
-    for name in language_task_names():
-        table.add_row(name, "", summary(name))
-    table.add_row(
-        "FILE.jsonl", "", "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
-    )
-    for name, env_id in IDS.items():
-        table.add_row(name, "", f"{env_id} of Gymnasium")
-    table.add_row("gym:ID", "", "any other id of Gymnasium or EnvPool")
-    if WORLDS["ale"].missing():
-        table.add_row("Atari games", "", install_line(WORLDS["ale"].extras))
-    else:
-        names = [game.replace("_", "-") for game in games()]
-        table.add_row("Atari games", "", f"{len(names)} of them, each also as NAME-ram: {', '.join(names)}")
+    for domain in domains():
+        for name, presets, summary in domain.facts():
+            table.add_row(name, ", ".join(presets), summary)
     return table
 
 

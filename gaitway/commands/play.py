@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         common.require("playing a run", WORLDS["mujoco"])
         if args.model is not None:
             raise UserError("--model is for bundles: export the run first, then play the bundle")
-    if kind == "run" and _is_game(args.source):
+    if kind == "run" and _is_filmed(args.source):
         return _film_game(args)
     if args.video is not None:
         return _film(_walker(args, kind), args.video, args.seconds or 20.0)
@@ -90,7 +90,7 @@ def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
     common.require("playing in Isaac Lab", WORLDS["isaaclab"])
     if kind != "run":
         raise UserError(f"{args.source} is a bundle, and Isaac Lab plays runs: leave out --world isaaclab")
-    if _is_game(args.source):
+    if _is_filmed(args.source):
         raise UserError(f"{args.source} is a run of a game or classic task: leave out --world isaaclab")
     if args.model is not None:
         raise UserError("--model is for bundles; leave it out")
@@ -110,13 +110,15 @@ def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
     return 0
 
 
-def _is_game(run: Path) -> bool:
+def _is_filmed(run: Path) -> bool:
+    """Whether a run can be filmed only; raises for one that cannot be looked at."""
+    from ..domains.table import domain_in
     from ..runs.folder import RunFolder
 
-    world = RunFolder.open(run).record["world"]
-    if world == "language":
+    watched = domain_in(RunFolder.open(run).record["world"]).watched
+    if watched == "chat":
         raise UserError(f"{run} is a run of a language model: talk with it, gaitway chat {run}")
-    return world not in ("mujoco", "isaaclab")
+    return watched == "film"
 
 
 def _film_game(args: argparse.Namespace) -> int:

@@ -65,7 +65,7 @@ def _run(args: argparse.Namespace) -> Recording:
     from gaitway_mujoco.recorder import RolloutRecorder
 
     from ..runs.folder import RunFolder
-    from ..training.loop import load_actor
+    from ..training.load import load_actor
 
     folder = RunFolder.open(args.source)
     if (world := folder.record["world"]) != "mujoco":

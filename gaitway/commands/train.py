@@ -16,7 +16,6 @@ from . import common
 
 if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
-    from ..domains.texts.settings import Choices
     from ..runs.folder import RunFolder
 
 RESUMABLE = (
@@ -152,14 +151,13 @@ def _run_one(args: argparse.Namespace) -> int:
     common.require(f"training with {agent}", WORLDS["isaaclab"] if isaaclab else AGENTS[agent])
 
     from ..config.train_config import resolve
-    from ..domains.worlds import find_task, usual_agent, world_of
+    from ..domains.table import domain_of, find_task, worlds_of
     from ..runs import folder as runs
     from ..training import processes
-    from ..training.loop import rehearse
 
     task = find_task(args.task, args.preset)
-    agent = args.agent or usual_agent(task)
-    world = args.world or world_of(task)
+    domain = domain_of(task)
+    agent, world = args.agent or domain.usual_agent, args.world or worlds_of(task)[0]
     if world not in WORLDS:
         raise UnknownNameError("world", world, WORLDS)
     common.require(f"training in {world}", WORLDS[world])
@@ -175,30 +173,27 @@ def _run_one(args: argparse.Namespace) -> int:
         preset=args.preset,
         config_file=args.config,
         overrides=args.settings + _physics(args, world),
-        choices=_choices(args),
-        parameters=args.parameters,
+        options=_options(args),
         seed=args.seed,
         world=args.world,
     )
-    if args.distributed and config.language is not None:
-        raise UserError("--distributed: language models learn in one process; leave it out")
-    rehearse(config)
-    _prepare_simulator(config)
+    if args.distributed and not domain.distributed:
+        raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
+    domain.preflight(config)
+    domain.start(config)
     if not _keeps_records():
         return _train(config, None)
     folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
     print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
-    if world == "mujoco" and config.preset is None:
-        print("these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores")
+    _print_notes(config, continued=False)
     return _train(config, folder, quiet=args.quiet)
 
 
-def _choices(args: argparse.Namespace) -> Choices:
-    from ..domains.texts.settings import Choices
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Options that only tasks of one kind have, as far as they were given."""
+    from ..domains.table import DOMAINS
 
-    return Choices(
-        model=args.model, rollout=args.rollout, server=args.server, lora=args.lora, reward_model=args.reward_model
-    )
+    return {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}
 
 
 def _physics(args: argparse.Namespace, world: str) -> list[str]:
@@ -215,17 +210,9 @@ def _keeps_records() -> bool:
     return distributed.rank() == 0
 
 
-def _prepare_simulator(config: TrainConfig) -> None:
-    """Say what may stop Isaac Sim, and start it now where it has to be the first thing that runs."""
-    if config.isaaclab is None:
-        return
-    from gaitway_isaaclab import application, launch, preflight
-
-    if application.is_running():
-        return
-    for line in preflight.advice(preflight.check(config.isaaclab.physics)):
-        print(f"note: {line}")
-    launch.start_first(config.device)
+def _print_notes(config: TrainConfig, *, continued: bool) -> None:
+    for line in config.domain.notes(config, continued=continued):
+        print(line)
 
 
 def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
@@ -250,8 +237,9 @@ def _resume(args: argparse.Namespace, path: Path) -> int:
 
 
 def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
-    from ..config.train_config import difference, merge, trust_settings
-    from ..domains.worlds import as_begun, find_task
+    from ..config.overrides import trust_settings
+    from ..config.train_config import difference, merge
+    from ..domains.table import check_options, find_task
     from ..runs.files import refuse_links
 
     refuse_links(*path.iterdir())
@@ -264,8 +252,9 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
         asked, had = getattr(args, name), getattr(stored, field)
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
-    _check_choices(args, stored, path)
-    _check_parameters(args, stored, path)
+    options = _options(args)
+    check_options(stored.task, options)
+    stored.domain.check_continued(stored, options, path)
     config = merge(stored, args.config, args.settings + _physics(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
@@ -275,14 +264,11 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     if folder.record["status"] == "finished" and folder.record["steps"] >= config.total_steps:
         print(f"{path} is finished: {folder.record['steps']:,} steps; raise total_steps to train on")
         return 0
-    _prepare_simulator(as_begun(config, folder.record))
+    config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder)
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
-    if config.world == "isaaclab":
-        print(
-            "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start anew"
-        )
+    _print_notes(config, continued=True)
     folder.set_config(config)
     return _train(config, folder, quiet=args.quiet)
 
@@ -298,31 +284,6 @@ def _check_edits(folder: RunFolder) -> None:
         f"{folder.path}/config.yaml is not what the run was trained with: {key} was {then!r} and is {now!r}{more}. "
         "Put it back to continue the run, or start a new one with another --out"
     )
-
-
-def _check_parameters(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:
-    """A run goes on with the robot that it began with."""
-    if args.parameters is None:
-        return
-    from ..config.train_config import resolve
-
-    given = resolve(args.task, agent=args.agent, preset=args.preset, parameters=args.parameters, world=args.world)
-    if given.robot_task.robot.parameters != stored.robot_task.robot.parameters:
-        raise RunError(f"{path} was not started with --parameters {args.parameters}: choose another --out")
-
-
-def _check_choices(args: argparse.Namespace, stored: TrainConfig, path: Path) -> None:
-    """A run goes on with the model and the engine that it began with."""
-    choices = _choices(args)
-    if stored.language is None:
-        if given := choices.given():
-            raise RunError(f"{path} is no run of a language model: leave out {', '.join(given)}")
-        return
-    for name, asked in choices.as_settings().items():
-        if name != "lora" and asked != (had := getattr(stored.language, name)):
-            raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
-    if args.lora and stored.language.lora is None:
-        raise RunError(f"{path} was started without --lora: choose another --out")
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:

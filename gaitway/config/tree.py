@@ -2,12 +2,13 @@
 
 Dataclasses become mappings, tuples become lists, functions become ``module:function``, and a robot's model file that
 ships with Gaitway becomes ``robot:<name>``, so that a run folder can move between machines. Where a field allows
-several dataclasses, ``kind`` names the one meant.
+several dataclasses, ``kind`` names the one meant; with :class:`Kinds` only that one is imported.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import math
 import sys
@@ -27,12 +28,43 @@ _LARGEST_WHOLE = 2**63 - 1
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
+class Kinds:
+    """The dataclasses that a field may hold, as ``module:Class``; each is imported when a value of it is read.
+
+    A field is declared ``Annotated[Any, Kinds(...)]``; with ``optional`` it may also be None.
+    """
+
+    def __init__(self, *paths: str, optional: bool = False):
+        self.paths, self.optional = {path.rpartition(":")[2]: path for path in paths}, optional
+
+    def read(self, data: Any, path: str) -> Any:
+        """The value that ``data`` describes; ``path`` is its dotted key, for messages."""
+        if data is None and self.optional:
+            return None
+        _expect(isinstance(data, Mapping), path, data, "a mapping")
+        kind = data.get(KIND) if len(self.paths) > 1 else next(iter(self.paths))
+        if not isinstance(kind, str) or kind not in self.paths:
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(self.paths)}")
+        return _dataclass_from(named(self.paths[kind]), data, path)
+
+
+def named(path: str) -> Any:
+    """What ``module:name`` names; the module is one of ours."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _kinds_of(hint: Any) -> Kinds | None:
+    return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
+
+
 def to_tree(value: Any, hint: Any = Any) -> Any:
     """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = typing.get_type_hints(type(value))
+        hints = typing.get_type_hints(type(value), include_extras=True)
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
-        return {KIND: type(value).__name__, **tree} if len(_dataclasses_of(hint)) > 1 else tree
+        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(hint)
+        return {KIND: type(value).__name__, **tree} if len(allowed) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
         return {key: to_tree(item, args[1] if len(args) == 2 else Any) for key, item in value.items()}
@@ -52,6 +84,8 @@ def from_tree(hint: Any, data: Any, path: str = "") -> Any:
     _check_number(data, path)
     if hint is Any:
         return _freeze(data, path)
+    if kinds := _kinds_of(hint):
+        return kinds.read(data, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -75,7 +109,7 @@ def join(path: str, key: object) -> str:
 
 def _dataclass_from(cls: type, data: Any, path: str) -> Any:
     _expect(isinstance(data, Mapping), path, data, "a mapping")
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for key in data:
         if key not in fields and key != KIND:

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from gaitway_agents.language.config import PolicyGradientConfig
-from gaitway_agents.language.online_dpo import OnlineDPOConfig
-from gaitway_agents.language.preference import PreferenceConfig
-from gaitway_agents.language.reward_model import RewardModelConfig
-from gaitway_agents.language.sft import SFTConfig
+from gaitway_agents import presets as agents
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
+from gaitway_agents.off_policy.presets import FAST_SAC
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl_config import RslRlConfig
 from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
@@ -25,19 +22,6 @@ if TYPE_CHECKING:
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Trainer
     from gymnasium.vector import VectorEnv
-
-LanguageAgentConfig = SFTConfig | PolicyGradientConfig | OnlineDPOConfig | RewardModelConfig | PreferenceConfig
-AgentConfig = (
-    PPOConfig
-    | DQNConfig
-    | SACConfig
-    | QLearningConfig
-    | SarsaConfig
-    | ValueIterationConfig
-    | PolicyIterationConfig
-    | RslRlConfig
-    | LanguageAgentConfig
-)
 
 
 @dataclass(frozen=True)
@@ -80,9 +64,30 @@ KINDS: dict[type, Kind] = {
 }
 
 
+AGENT_DEFAULTS: dict[str, Any] = {
+    "ppo": PPOConfig(),
+    "a2c": agents.A2C,
+    "vpg": agents.VPG,
+    "reinforce": agents.REINFORCE,
+    "trpo": agents.TRPO,
+    "impala": agents.IMPALA,
+    "ppo-dreamer": agents.PPO_DREAMER,
+    "rsl_rl": RslRlConfig(),
+    "dqn": DQNConfig(),
+    "sac": SACConfig(),
+    "fast-sac": FAST_SAC,
+    "q-learning": QLearningConfig(),
+    "sarsa": SarsaConfig(),
+    "expected-sarsa": SarsaConfig(expected=True),
+    "value-iteration": ValueIterationConfig(),
+    "policy-iteration": PolicyIterationConfig(),
+}
+"""Every agent's settings where a task has none of its own."""
+
+
 def make_trainer(
     name: str,
-    config: AgentConfig,
+    config: Any,
     envs: Sequence[VectorEnv],
     *,
     seed: int,
@@ -93,43 +98,14 @@ def make_trainer(
     observation_space, action_space = envs[0].single_observation_space, envs[0].single_action_space
     assert isinstance(observation_space, spaces.Dict)
     if objection := KINDS[type(config)].objection(observation_space, action_space):
-        able = [other for other, kind in _kinds().items() if kind.objection(observation_space, action_space) is None]
+        kinds = {other: KINDS[type(settings)] for other, settings in AGENT_DEFAULTS.items()}
+        able = [other for other, kind in kinds.items() if kind.objection(observation_space, action_space) is None]
         raise ConfigError(f"agent {name!r} {objection}: use one of {', '.join(able)}")
     module, _, cls = KINDS[type(config)].trainer.partition(":")
     arguments: dict[str, Any] = {"seed": seed, "total_steps": total_steps}
     if symmetry is not None:
         arguments["symmetry"] = symmetry
     return cast("Trainer", getattr(importlib.import_module(module), cls)(envs, config, **arguments))
-
-
-def _kinds() -> dict[str, Kind]:
-    from .presets import AGENT_DEFAULTS
-
-    return {name: KINDS[type(config)] for name, config in AGENT_DEFAULTS.items()}
-
-
-@dataclass(frozen=True)
-class TextKind:
-    """What agents that write texts are: their trainer, and the fields of rows that it learns from."""
-
-    trainer: str
-    fields: tuple[str, ...]
-    needs_reward: bool = False
-
-
-TEXT_KINDS: dict[type, TextKind] = {
-    SFTConfig: TextKind("gaitway_agents.language.sft:SFTTrainer", ("prompt", "completion")),
-    PolicyGradientConfig: TextKind(
-        "gaitway_agents.language.policy_gradient:PolicyGradientTrainer", ("prompt",), needs_reward=True
-    ),
-    OnlineDPOConfig: TextKind("gaitway_agents.language.online_dpo:OnlineDPOTrainer", ("prompt",), needs_reward=True),
-    RewardModelConfig: TextKind(
-        "gaitway_agents.language.reward_model:RewardModelTrainer", ("prompt", "chosen", "rejected")
-    ),
-    PreferenceConfig: TextKind(
-        "gaitway_agents.language.preference:PreferenceTrainer", ("prompt", "chosen", "rejected")
-    ),
-}
 
 
 def _describe(space: spaces.Dict) -> str:

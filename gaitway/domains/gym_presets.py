@@ -21,8 +21,6 @@ from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
-from .agents import AgentConfig
-
 MUJOCO = (
     "hopper", "half-cheetah", "walker2d", "ant", "humanoid", "humanoid-standup", "reacher", "swimmer", "pusher",
     "inverted-pendulum", "inverted-double-pendulum",
@@ -49,60 +47,52 @@ OFF_POLICY_STEPS = {
 """Of agents with a replay buffer, as rl-baselines3-zoo has them."""
 
 
-def gym_settings(task: GymTask | AtariTask, agent: str, default: AgentConfig) -> dict[str, Any]:
+COMMON: dict[str, Any] = {"num_envs": 8, "checkpoint_interval": 50}
+
+
+def gym_settings(task: GymTask, agent: str, default: Any) -> dict[str, Any]:
     """Fields of :class:`gaitway.config.train_config.TrainConfig` for ``agent``, whose own settings are ``default``."""
-    settings: dict[str, Any] = {
-        "num_envs": 8,
-        "total_steps": STEPS.get(task.name, 1_000_000),
-        "evaluation_episodes": 100,
-        "checkpoint_interval": 50,
-        "agent": default,
-        "num_threads": 1,
-    }
-    if isinstance(task, AtariTask):
-        settings |= {"total_steps": 10_000_000, "evaluation_episodes": 10, "num_threads": 0}
+    robot = task.name in MUJOCO or task.env_id.endswith(("-v4", "-v5"))
+    steps = OFF_POLICY_STEPS if isinstance(default, DQNConfig | SACConfig) else STEPS
+    settings = {"total_steps": steps.get(task.name, 1_000_000), "evaluation_episodes": 100, "num_threads": 1}
+    return COMMON | settings | _settings(task.name, agent, default, agents.PPO_MUJOCO if robot else agents.PPO_CLASSIC)
+
+
+def game_settings(task: AtariTask, agent: str, default: Any) -> dict[str, Any]:
+    """The same for a game of Atari."""
+    settings = {"total_steps": 10_000_000, "evaluation_episodes": 10, "num_threads": 0}
+    kind = agents.PPO_ATARI if task.observation == "image" else agents.PPO_CLASSIC
+    return COMMON | settings | _settings("atari", agent, default, kind)
+
+
+def _settings(name: str, agent: str, default: Any, kind: PPOConfig) -> dict[str, Any]:
+    """What an agent changes of the common settings; ``kind`` is PPO on tasks like the one called ``name``."""
     if isinstance(default, PPOConfig):
-        return settings | _on_policy(task, agent, default)
+        return _on_policy(name, agent, default, kind)
     if isinstance(default, DQNConfig):
-        name = "atari" if isinstance(task, AtariTask) else task.name
-        preset = DQN_PRESETS.get(name, DQN_PRESETS["lunar-lander"])
-        return settings | {"agent": preset, "num_envs": 4} | _steps(task)
+        return {"agent": DQN_PRESETS.get(name, DQN_PRESETS["lunar-lander"]), "num_envs": 4}
     if isinstance(default, SACConfig):
-        if agent == "sac":
-            name = "mujoco" if task.name in MUJOCO else task.name
-            settings |= {"agent": SAC_PRESETS.get(name, SAC_PRESETS["mujoco"]), "num_envs": 1}
-        else:
-            settings |= {"num_envs": 128}
-        return settings | _steps(task)
+        if agent != "sac":
+            return {"agent": default, "num_envs": 128}
+        preset = SAC_PRESETS.get("mujoco" if name in MUJOCO else name, SAC_PRESETS["mujoco"])
+        return {"agent": preset, "num_envs": 1}
     if isinstance(default, ValueIterationConfig | PolicyIterationConfig):
         # The undiscounted return is finite where every way ends; elsewhere it is discounted.
-        gamma = 1.0 if task.name in ("cliff-walking", "taxi") else 0.99
-        return settings | {"agent": replace(default, gamma=gamma), "num_envs": 1, "total_steps": 100_000}
+        gamma = 1.0 if name in ("cliff-walking", "taxi") else 0.99
+        return {"agent": replace(default, gamma=gamma), "num_envs": 1, "total_steps": 100_000}
     if isinstance(default, QLearningConfig | SarsaConfig):
-        return settings | {"checkpoint_interval": 500}
-    return settings
+        return {"agent": default, "checkpoint_interval": 500}
+    return {"agent": default}
 
 
-def _steps(task: GymTask | AtariTask) -> dict[str, Any]:
-    if isinstance(task, AtariTask):
-        return {}
-    return {"total_steps": OFF_POLICY_STEPS.get(task.name, 1_000_000)}
-
-
-def _on_policy(task: GymTask | AtariTask, agent: str, default: PPOConfig) -> dict[str, Any]:
+def _on_policy(name: str, agent: str, default: PPOConfig, kind: PPOConfig) -> dict[str, Any]:
     """PPO has settings for each kind of task; its siblings take its networks and keep their own way of learning."""
-    if isinstance(task, AtariTask):
-        kind = agents.PPO_ATARI if task.observation == "image" else agents.PPO_CLASSIC
-    elif task.name in MUJOCO or task.env_id.endswith(("-v4", "-v5")):
-        kind = agents.PPO_MUJOCO
-    else:
-        kind = agents.PPO_CLASSIC
     settings: dict[str, Any] = {"num_envs": 64 if kind is agents.PPO_MUJOCO else 8}
     if agent == "ppo":
-        return settings | PPO_TASKS.get(task.name, {"agent": _quick(kind)})
-    model = replace(kind.model, unimix=default.model.unimix)
+        return settings | PPO_TASKS.get(name, {"agent": _quick(kind)})
     if agent == "ppo-dreamer":
-        return settings | {"agent": _with_tricks(PPO_TASKS.get(task.name, {"agent": kind})["agent"], default)}
+        return settings | {"agent": _with_tricks(PPO_TASKS.get(name, {"agent": kind})["agent"], default)}
+    model = replace(kind.model, unimix=default.model.unimix)
     if isinstance(default.optimizer, TrustRegionConfig):
         # The trust region is the policy's: the critic must not move it.
         model, settings = replace(model, share_encoder=False), {"num_envs": 16}

@@ -14,21 +14,20 @@ import shutil
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gaitway_files.checkpoints import load_checkpoint
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import DamagedFile, FileError, MissingFile
 from gaitway_files.writing import open_to_append
 
+from ..config.overrides import CONFIG_FILE, changes, read_tree
+from ..config.train_config import TrainConfig, dump, load
 from ..errors import RunError
 from . import provenance
 from .files import disk_error, make_folder, write_tensors_atomically, write_text_atomically
 from .lock import LOCK, RunLock
 from .rows import RunWarning, parse_rows
-
-if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
 
 RUN_FORMAT = 3
 RECORD = "run.json"
@@ -53,8 +52,6 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> RunFolder:
         """Start a run in ``path``, which must be new or empty."""
-        from ..config.train_config import CONFIG_FILE, dump, read_tree
-
         if is_run(path):
             raise RunError(f"{path} already holds a run: add --resume to continue it, or choose another --out")
         _check_empty(path)
@@ -88,21 +85,15 @@ class RunFolder:
         return cls(path, record)
 
     def config(self) -> TrainConfig:
-        from ..config.train_config import CONFIG_FILE, load
-
         return load(self.path / CONFIG_FILE)
 
     def set_config(self, config: TrainConfig) -> None:
         """Replace ``config.yaml``, for a run that goes on with another length or other threads."""
-        from ..config.train_config import CONFIG_FILE, dump, read_tree
-
         write_text_atomically(self.path / CONFIG_FILE, dump(config))
         self.update(config=read_tree(self.path / CONFIG_FILE))
 
     def edited(self) -> dict[str, tuple[Any, Any]]:
         """What ``config.yaml`` says otherwise than the run was trained with: dotted keys, values then and now."""
-        from ..config.train_config import CONFIG_FILE, changes, read_tree
-
         now = read_tree(self.path / CONFIG_FILE)
         copies = {name: (self.record.get(name), now.get(name)) for name in _COPIED if name in self.record}
         changed = changes(self.record.get("config", now), now)
@@ -242,8 +233,6 @@ def newest_run(task: str, agent: str, root: Path = Path("runs")) -> Path | None:
 
 def _check_empty(path: Path) -> None:
     """Refuse a folder with anything in it but what a start that was killed leaves: no record, and nothing learnt."""
-    from ..config.train_config import CONFIG_FILE
-
     if not path.exists():
         return
     if not path.is_dir():

@@ -33,7 +33,7 @@ def estimate(config: TrainConfig, observation: int = 4) -> dict[str, int]:
             found[path] = LEARNT * sum(a * b for a, b in pairwise((1, *value)))
         elif name == "buffer_size":
             found[path] = value * (observation + STEP)
-        elif name == "memory_size" and config.agent.model.recurrent != "none":  # type: ignore[union-attr]
+        elif name == "memory_size" and config.agent.model.recurrent != "none":
             found[path] = LEARNT * 3 * value * value
     if config.language is not None and (tiny := config.language.tiny) is not None:
         layer = 4 * tiny.hidden_size**2 + 3 * tiny.hidden_size * tiny.intermediate_size

@@ -96,7 +96,7 @@ class Summary:
 
     def rewards(self) -> dict[str, float]:
         """Reward per second of each of a robot's terms, of the episodes ended lately; of texts, per answer."""
-        where = "rollout/" if self.config.language is None else "rollout/reward/"
+        where, _ = self.config.domain.reward_parts
         terms = getattr(self.config.task, "rewards", {})
         return {name: self.values[where + name] for name in terms if where + name in self.values}
 
@@ -118,7 +118,7 @@ class Summary:
 
     def parts(self) -> list[tuple[str, str]]:
         """The parts of the reward of texts, which say more than their sum."""
-        return [] if self.config.language is None else [(name, f"{v:.3f}") for name, v in self.rewards().items()]
+        return [(name, f"{v:.3f}") for name, v in self.rewards().items()] if self.config.domain.shows_parts else []
 
     def clock(self, *, last: bool = False) -> str:
         """The time that is left; at the end, the time that the training took since it began or was continued."""
@@ -198,7 +198,7 @@ class Live(Progress):
         right = Table.grid(padding=(0, 2))
         rewards = summary.rewards()
         if rewards:
-            right.add_row(f"[bold]{'reward per second' if summary.config.language is None else 'reward parts'}[/]", "")
+            right.add_row(f"[bold]{summary.config.domain.reward_parts[1]}[/]", "")
         for name, number in rewards.items():
             right.add_row(escape(name), f"{number:+.4f}")
         columns = Table.grid(padding=(0, 4))

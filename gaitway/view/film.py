@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import RunError
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
-from ..training.loop import load_trainer
+from ..training.load import load_trainer
 from ..training.progress import Counter
 
 Frame = NDArray[np.uint8]

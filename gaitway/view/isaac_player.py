@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 import torch
 from gaitway_isaaclab import launch, preflight
-from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_isaaclab.options import IsaacLabOptions
 from torch import Tensor
 
-from ..domains.agents import make_trainer
-from ..domains.worlds import as_begun
 from ..errors import RunError
 from ..runs.folder import RunFolder
-from ..training.loop import EVALUATION_SEED, off_command, symmetry_of
+from ..training.evaluator import EVALUATION_SEED, off_command
 from ..training.progress import Counter
 
 if TYPE_CHECKING:
@@ -54,7 +52,8 @@ class Walk:
 def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None) -> None:
     """Let the policy walk for ``seconds``, or until Ctrl-C, and print how well its robots followed their commands."""
     folder = RunFolder.open(run)
-    config = as_begun(folder.config(), folder.record)
+    config = folder.config()
+    config = config.domain.as_begun(config, folder.record)
     task = config.robot_task
     options = config.isaaclab or IsaacLabOptions()
     options = replace(options, physics=physics or options.physics)
@@ -68,14 +67,7 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
     with viewer.filmed():
         env = launch.make_env(task, num_envs, seed=seed, options=options, viewer=viewer)
         with contextlib.closing(env):
-            trainer = make_trainer(
-                config.algorithm,
-                config.agent,
-                [env],
-                seed=seed,
-                total_steps=config.total_steps,
-                symmetry=symmetry_of(config),
-            )
+            trainer = config.domain.trainer_in([env], config, seed)
             trainer.load_policy(found[0]["trainer"])
             what = f"{task.name}, {folder.record['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"
             print(f"{what}; robot: {env.simulation['asset']}", flush=True)

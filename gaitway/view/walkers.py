@@ -87,9 +87,9 @@ class WorldWalker:
     def __init__(self, run: Path):
         import torch
 
-        from ..domains.worlds import in_mujoco
+        from ..domains.robots import in_mujoco
         from ..runs.folder import RunFolder
-        from ..training.loop import load_actor
+        from ..training.load import load_actor
 
         torch.set_num_threads(1)
         config, self.actor, checkpoint = load_actor(RunFolder.open(run))
@@ -146,8 +146,6 @@ class WorldWalker:
 
 def _quiet_env(config: Any) -> tuple[Any, Any]:
     """One environment of the task without noise, randomisation, pushes or commands of its own."""
-    from ..domains.worlds import make_envs
-
     task = config.robot_task
     name = next(iter(task.commands))
     still = replace(task.commands[name], heading_command=False, rel_standing_envs=0.0, resampling_time_range=(1e9, 1e9))
@@ -157,7 +155,7 @@ def _quiet_env(config: Any) -> tuple[Any, Any]:
         observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
         timing=replace(task.timing, episode_length_s=1e6),
     )
-    env: Any = make_envs(replace(config, task=quiet, num_threads=1), 1, 1, config.seed)[0]
+    env: Any = config.domain.make_env(replace(config, task=quiet, num_threads=1), 1, config.seed)
     return env, env.managers.commands[name]
 
 

@@ -15,9 +15,9 @@ from gaitway_sim2real.hardware import ROS2, hardware_of
 from gaitway_tasks.registry import task_names
 
 from gaitway import cli
-from gaitway.commands.train import _choices, _physics
+from gaitway.commands.train import _options, _physics
 from gaitway.config.train_config import resolve
-from gaitway.domains.worlds import find_task, usual_agent, world_of
+from gaitway.domains.table import domain_of, find_task, worlds_of
 from gaitway.errors import UserError
 
 from .pages import ROOT, Command
@@ -117,14 +117,14 @@ def resolved(args: argparse.Namespace) -> object:
     if args.task.endswith(".jsonl"):
         return None
     task = find_task(args.task, args.preset)
-    world = args.world or world_of(task)
+    world = args.world or worlds_of(task)[0]
     own = [setting for setting in args.settings if "my_rewards:" not in setting]
     return resolve(
         args.task,
-        agent=args.agent or usual_agent(task),
+        agent=args.agent or domain_of(task).usual_agent,
         preset=args.preset,
         overrides=own + _physics(args, world),
-        choices=_choices(args),
+        options=_options(args),
         seed=args.seed,
         world=args.world,
     )

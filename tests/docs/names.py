@@ -52,7 +52,7 @@ def comparable() -> dict[str, Any]:
 def policy() -> dict[str, Any]:
     """A trained task and its actor."""
     from gaitway.runs.folder import RunFolder
-    from gaitway.training.loop import load_actor
+    from gaitway.training.load import load_actor
 
     config, actor, _ = load_actor(RunFolder.open(Path("runs/walk")))
     return {"task": config.robot_task, "actor": actor, "digest": "0" * 64}

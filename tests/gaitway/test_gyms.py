@@ -11,12 +11,12 @@ from gaitway_gymnasium import GymTask
 
 from gaitway.cli import main
 from gaitway.config.train_config import dump, load, resolve
-from gaitway.domains.presets import AGENT_DEFAULTS
-from gaitway.domains.worlds import find_task
+from gaitway.domains.agents import AGENT_DEFAULTS
+from gaitway.domains.table import find_task
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
-from gaitway.training.loop import load_trainer
+from gaitway.training.load import load_trainer
 
 SMALL = ["evaluation_episodes=3", "checkpoint_interval=1000"]
 ON_POLICY = ["num_envs=2", "agent.num_steps=16", "total_steps=64"]

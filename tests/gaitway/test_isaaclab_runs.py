@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from gaitway_agents.presets import PPOConfig, has_bfloat16
-from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
 
@@ -20,10 +20,11 @@ from gaitway.cli import main
 from gaitway.commands.common import export_run
 from gaitway.config import train_config as configuration
 from gaitway.config.train_config import TrainConfig, resolve
-from gaitway.domains.worlds import in_mujoco
+from gaitway.domains.robots import in_mujoco
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
-from gaitway.training.loop import build_trainer, load_actor, tensor_cores
+from gaitway.training.load import load_actor
+from gaitway.training.loop import tensor_cores
 from gaitway.view.isaac_player import follow
 from gaitway.view.walkers import WorldWalker
 
@@ -225,7 +226,7 @@ def test_a_run_goes_on_with_the_robot_and_the_engine_that_it_began_with(isaac_la
 
 def run_of(config: TrainConfig, path) -> tuple[RunFolder, torch.nn.Module]:
     """A run folder as training in Isaac Lab leaves it, and its actor. The policy's spaces are the task's everywhere."""
-    trainer = build_trainer(in_mujoco(config), num_envs=2)
+    trainer = config.domain.trainer(in_mujoco(config), num_envs=2)
     run = RunFolder.create(path, config)
     run.save_checkpoint({"steps": 5, "iteration": 3, "trainer": trainer.state_dict()}, keep=1)
     return run, trainer.actor()
@@ -272,7 +273,7 @@ def test_it_can_be_written_for_rsl_rl(tmp_path, capsys):
 
 def test_walking_is_measured_robot_by_robot(monkeypatch):
     config = in_mujoco(settled(BLIND, "num_envs=8", "task.timing.episode_length_s=0.1"))
-    trainer = build_trainer(config, num_envs=3)
+    trainer = config.domain.trainer(config, num_envs=3)
     env = trainer.envs[0]
     off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
     robots = torch.arange(1.0, 4.0)

@@ -11,6 +11,7 @@ import torch
 from gaitway_files import writing
 
 from gaitway.config.train_config import TrainConfig, merge, resolve
+from gaitway.domains.robots import Robots
 from gaitway.errors import ConfigError, RunError
 from gaitway.runs import files
 from gaitway.runs import folder as runs
@@ -18,6 +19,7 @@ from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 from gaitway.training.interrupt import stop_requests
+from gaitway.training.load import load_actor
 from gaitway.training.progress import Lines, Progress
 
 
@@ -42,7 +44,7 @@ def test_old_checkpoints_go(config, tmp_path):
     assert training.train(config, run, quiet=True) == 0
     assert [path.name for path in run.checkpoints()] == ["step_000000000048.pt", "step_000000000064.pt"]
     assert (run.path / ".lock").read_text() == "" and RunFolder.open(run.path).edited() == {}
-    actor = training.load_actor(run)[1]
+    actor = load_actor(run)[1]
     history = config.task.observations["policy"].history_length
     assert actor(torch.zeros(3, history * 45)).shape == (3, 12)
 
@@ -128,7 +130,7 @@ def test_a_checkpoint_of_another_network_is_refused(config, tmp_path):
 
 def test_a_run_without_checkpoint_says_so(config, tmp_path):
     with pytest.raises(RunError, match="has no checkpoint yet"):
-        training.load_actor(RunFolder.create(tmp_path / "run", config))
+        load_actor(RunFolder.create(tmp_path / "run", config))
 
 
 def test_rows_cut_short_are_left_out(config, tmp_path):
@@ -161,13 +163,13 @@ def test_newest_run_of_a_task(config, tmp_path):
 def test_nan_is_named_and_the_state_kept(config, tmp_path, monkeypatch):
     run = RunFolder.create(tmp_path / "run", config)
 
-    def poisoned(config: TrainConfig, num_envs: int | None = None):
-        trainer = build(config, num_envs)
+    def poisoned(domain: Robots, config: TrainConfig, num_envs: int | None = None):
+        trainer = build(domain, config, num_envs)
         trainer.policy.critic[2].bias.data[3] = float("nan")
         return trainer
 
-    build = training.build_trainer
-    monkeypatch.setattr(training, "build_trainer", poisoned)
+    build = Robots.trainer
+    monkeypatch.setattr(Robots, "trainer", poisoned)
     with pytest.raises(training.TrainingFailed, match=r"(?s)after 0 steps: .*nan_dump\.pt") as error:
         training.train(config, run, quiet=True)
     assert "not finite" in str(error.value) or "non-finite" in str(error.value)
@@ -187,15 +189,15 @@ def test_nan_is_named_and_the_state_kept(config, tmp_path, monkeypatch):
         ("task.events.add_base_mass.params.mass_distribution_params=[-100, -90]", "without mass"),
     ],
 )
-def test_a_task_that_cannot_run_is_refused_at_the_rehearsal(config, setting, message):
+def test_a_task_that_cannot_run_is_refused_before_it_starts(config, setting, message):
     bad = merge(config, None, [setting])
     with pytest.raises(ConfigError, match=message) as error:
-        training.rehearse(bad)
+        bad.domain.preflight(bad)
     assert str(error.value).startswith("velocity-flat-anymal-c-blind cannot run: ")
 
 
-def test_a_good_task_passes_the_rehearsal(config):
-    training.rehearse(config)
+def test_a_good_task_passes_the_preflight(config):
+    config.domain.preflight(config)
 
 
 def test_a_second_signal_acts_as_usual():

@@ -14,7 +14,6 @@ from gaitway_agents.core.threads import ThreadDied, result_of
 
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
-from gaitway.domains.worlds import make_envs
 from gaitway.runs.rows import read_rows
 
 pytestmark = pytest.mark.hostile("durability")
@@ -58,7 +57,8 @@ def test_of_environments(tmp_path, capsys, monkeypatch, settings):
         if settings:
             patch.setattr(Collector, "collect", dying(Collector.collect, 5, name))
         else:
-            kind = type(make_envs(resolve("cartpole"), 2, 1, 0)[0])
+            config = resolve("cartpole")
+            kind = type(config.domain.make_env(config, 2, 0))
             patch.setattr(kind, "step", dying(kind.step, 70, name))
         command = fail_and_resume(tmp_path / "run", capsys, *settings)
     assert main(command) == 0
@@ -99,9 +99,9 @@ def test_of_tensorboard(tmp_path, capsys, monkeypatch):
     """Its rows are a copy: the training goes on without it."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    from gaitway.training.loop import Board
+    from gaitway.training.events import EventWriter
 
-    monkeypatch.setattr(Board, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(EventWriter, "INTERVAL_S", 0.0)
     monkeypatch.setattr(RecordWriter, "write", dying(RecordWriter.write, 4, "Thread"))
     monkeypatch.setattr(threading, "excepthook", lambda args: None)
     assert main([*TRAIN, *SMALL, "--out", str(tmp_path / "run")]) == 0

@@ -15,7 +15,7 @@ from gaitway import bench
 from gaitway.cli import main
 from gaitway.commands import list_
 from gaitway.config.train_config import dump, load, merge, resolve
-from gaitway.domains.worlds import find_task
+from gaitway.domains.table import find_task
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
 

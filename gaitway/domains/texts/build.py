@@ -33,7 +33,7 @@ from gaitway_tasks.language.tools import call_tools
 from torch import nn
 
 from ...runs.folder import RunFolder
-from ..agents import TEXT_KINDS
+from .agents import TEXT_KINDS
 from .data import converse, fitting, preferences
 from .models import language_task, make_start, open_start, options_of
 from .rewards import reward_model, reward_of_run
@@ -48,7 +48,7 @@ PROBES = 4
 
 
 @dataclass
-class Studio:
+class TextTraining:
     """The parts of one training."""
 
     task: LanguageTask
@@ -63,7 +63,7 @@ class Studio:
         return next(self.model.parameters()).device
 
 
-def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
+def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
     """Everything that a training needs."""
     make_start(config, run)
     model, tokenizer = open_start(config, run)
@@ -83,18 +83,18 @@ def build_studio(config: TrainConfig, run: RunFolder) -> Studio:
         given["critic"] = _critic(task, model)
     module, _, cls = TEXT_KINDS[type(agent)].trainer.partition(":")
     trainer = getattr(importlib.import_module(module), cls)(model, data, agent, **given)
-    return Studio(task, model, conversation, trainer)
+    return TextTraining(task, model, conversation, trainer)
 
 
-def world_for_answers(config: TrainConfig, studio: Studio) -> TextWorld:
+def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:
     """A world that answers with the weights as they are now: the agent's own, or one made for the purpose."""
-    world = getattr(studio.trainer, "world", None)
+    world = getattr(training.trainer, "world", None)
     if isinstance(world, TextWorld):
         return world
     options = options_of(config)
-    dtype: torch.dtype | None = getattr(torch, options.dtype) if studio.device.type == "cuda" else None
-    engine = TransformersEngine(studio.model, dtype=dtype, batch_size=options.batch_size)
-    return text_world(config, studio.task, studio.conversation, engine)
+    dtype: torch.dtype | None = getattr(torch, options.dtype) if training.device.type == "cuda" else None
+    engine = TransformersEngine(training.model, dtype=dtype, batch_size=options.batch_size)
+    return text_world(config, training.task, training.conversation, engine)
 
 
 def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversation, engine: Engine) -> TextWorld:

@@ -15,7 +15,7 @@ from gaitway_tasks.language.tasks import offers
 from gaitway_tasks.language.tools import tool_prompt
 
 from ...errors import ConfigError
-from ..agents import TEXT_KINDS, AgentConfig
+from .agents import TEXT_AGENTS, TEXT_KINDS, TextAgentConfig
 
 FEEDBACK = ("prompt", "completion", "label")
 
@@ -104,7 +104,7 @@ def check_lengths(
     return len(prompt)
 
 
-def check_fields(task: LanguageTask, agent: str, config: AgentConfig) -> None:
+def check_fields(task: LanguageTask, agent: str, config: TextAgentConfig) -> None:
     """Raise :class:`ConfigError` if rows or rewards are not what the agent learns from, with the agents that do."""
     offered = offers(task.source)
     kind, wanted = TEXT_KINDS[type(config)], fields_for(config, offered)
@@ -120,7 +120,7 @@ def check_fields(task: LanguageTask, agent: str, config: AgentConfig) -> None:
         )
 
 
-def fields_for(config: AgentConfig, offered: Collection[str]) -> tuple[str, ...]:
+def fields_for(config: TextAgentConfig, offered: Collection[str]) -> tuple[str, ...]:
     """The fields of rows that an agent learns from; a pair is also a liked and a disliked answer."""
     if getattr(config, "loss", "") == "kto" and "label" in offered:
         return FEEDBACK
@@ -128,8 +128,6 @@ def fields_for(config: AgentConfig, offered: Collection[str]) -> tuple[str, ...]
 
 
 def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
-    from .settings import TEXT_AGENTS
-
     rewarded = any(reward.weight for reward in task.rewards.values())
     able = [
         name

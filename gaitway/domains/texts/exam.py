@@ -14,18 +14,18 @@ from gaitway_language.data import TextPreferences
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
-from ...config.train_config import merge, resolve, trust_settings
+from ...config.overrides import trust_settings
+from ...config.train_config import merge, resolve
 from ...errors import ConfigError, UserError
 from ...runs.files import make_folder, refuse_links
 from ...runs.folder import is_run
-from ..worlds import find_task
+from ..table import find_task
 from .build import checked_engine, text_world
 from .data import converse, fitting
 from .evaluate import EVALUATIONS, Evaluation, examine
 from .models import language_run, language_task, load_run, load_writer, options_of
 from .pages import write_page
 from .ranking import rank
-from .settings import Choices
 from .statistics import Measure
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def exam_config(source: str, task: str | None, settings: Sequence[str], rollout:
             f"--task is missing: {source} is no run, which would know its task; 'gaitway list tasks' has some"
         )
     find_language_task(str(task))
-    return resolve(str(task), agent="grpo", overrides=settings, choices=Choices(model=source, rollout=rollout))
+    return resolve(str(task), agent="grpo", overrides=settings, options={"model": source, "rollout": rollout})
 
 
 def _engine(options: Any, rollout: str) -> Any:

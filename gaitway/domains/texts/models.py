@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.weights import load_trainable_state
 from gaitway_agents.models.reward_model import RewardModel
@@ -16,10 +15,10 @@ from gaitway_language.options import LanguageOptions
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_tasks.language.spec import LanguageTask
 
-from ...errors import ConfigError, RunError
+from ...errors import RunError
 from ...runs.files import disk_error
 from ...runs.folder import RunFolder, is_run
-from .settings import usual_dtype
+from .devices import find_device, usual_dtype
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,15 +60,6 @@ def quiet() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-
-
-def find_device(name: str) -> torch.device:
-    """The device that ``name`` asks for; "auto" is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu" and not torch.cuda.is_available():
-        raise ConfigError(f"device={name}: this machine has no GPU that torch can use; use device=cpu")
-    return torch.device(name)
 
 
 # ---- the beginning of a training -------------------------------------------------------------------------------------

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from gaitway_agents.language import presets as agents
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig
-from gaitway_agents.language.preference import PreferenceConfig
-from gaitway_agents.language.reward_model import RewardModelConfig
-from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.presets import has_bfloat16
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
@@ -20,27 +17,10 @@ from gaitway_tasks.language.spec import LanguageTask, TextReward
 
 from ...errors import ConfigError
 from ...runs.folder import RunFolder, is_run
-from ..agents import LanguageAgentConfig
+from ..domain import Request
+from .agents import TEXT_AGENTS, TextAgentConfig
+from .devices import usual_dtype
 from .recipes import RECIPES
-
-TEXT_AGENTS: dict[str, LanguageAgentConfig] = {
-    "sft": SFTConfig(),
-    "grpo": agents.GRPO,
-    "dr-grpo": agents.DR_GRPO,
-    "dapo": agents.DAPO,
-    "gspo": agents.GSPO,
-    "cispo": agents.CISPO,
-    "rloo": agents.RLOO,
-    "reinforce++": agents.REINFORCE_PLUS_PLUS,
-    "ppo": agents.PPO_RLHF,
-    "online-dpo": OnlineDPOConfig(),
-    "reward-model": RewardModelConfig(),
-    "dpo": PreferenceConfig(loss="dpo"),
-    "ipo": PreferenceConfig(loss="ipo"),
-    "kto": PreferenceConfig(loss="kto"),
-    "simpo": PreferenceConfig(loss="simpo"),
-}
-"""Every agent's settings for texts. PPO of texts has a critic and a reference of its own."""
 
 OWN_MODEL = ("arithmetic", "arithmetic-long", "descriptions")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
@@ -56,43 +36,24 @@ EXAMPLES = 20_000
 """Examples or pairs that the others read, by default."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What options of their own say on the command line; None where they say nothing."""
-
-    model: str | None = None
-    rollout: str | None = None
-    server: str | None = None
-    lora: bool = False
-    reward_model: str | None = None
-
-    def given(self) -> list[str]:
-        """The options that were given."""
-        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
-
-    def as_settings(self) -> dict[str, Any]:
-        """Fields of :class:`LanguageOptions`."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in ("model", "rollout", "server")}
-        return {name: value for name, value in found.items() if value} | ({"lora": LoraOptions()} if self.lora else {})
-
-
-def language_settings(task: LanguageTask, agent: str, choices: Choices, device: torch.device) -> dict[str, Any]:
+def language_settings(task: LanguageTask, request: Request, device: torch.device) -> dict[str, Any]:
     """Fields of ``TrainConfig``, the task among them, for whatever the command line says."""
     precision = "bfloat16" if has_bfloat16(device) else "float32"  # what the device is fast in
-    if agent not in TEXT_AGENTS:
-        raise ConfigError(f"agent {agent!r} does not learn from texts, and {task.name} is a language task: use one of "
-                          f"{', '.join(TEXT_AGENTS)}")  # fmt: skip
-    tiny = choices.model == "tiny" or (task.name in OWN_MODEL if choices.model is None else is_tiny(choices.model))
+    options, agent = request.options, request.agent
+    model = options.get("model")
+    tiny = model == "tiny" or (task.name in OWN_MODEL if model is None else is_tiny(model))
+    # Adapters have defaults of their own, however they were asked for.
+    lora = "lora" in options or request.asked("language.lora") is not None
     settings: dict[str, Any] = {
         "task": task,
         "num_envs": 1,
         "num_threads": 1 if tiny else 0,
         "evaluation_episodes": 200,
-        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny, choices.lora),
+        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny, lora),
         "language": LanguageOptions(model="", tiny=None, dtype=usual_dtype(device)),
         "checkpoint_interval": 10,
     }
-    config: LanguageAgentConfig = settings["agent"]
+    config: TextAgentConfig = settings["agent"]
     if isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
         sequences = config.prompts_per_step * config.group_size
         settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
@@ -102,19 +63,30 @@ def language_settings(task: LanguageTask, agent: str, choices: Choices, device: 
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
         if (recipe := RECIPES.get((task.name, agent))) is not None:
             settings |= recipe | {"agent": _precise(recipe["agent"], precision)}
-    chosen = choices.as_settings()
-    if "model" in chosen:
-        chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
     try:
-        settings["language"] = replace(settings["language"], **chosen)
+        settings["language"] = replace(settings["language"], **chosen_options(options, lora=lora))
     except ValueError as error:
-        raise ConfigError(f"{', '.join(choices.given())}: {error}") from None
-    if choices.reward_model is not None:
-        settings["task"] = with_reward_model(settings["task"], choices.reward_model)
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise ConfigError(f"{given}: {error}") from None
+    if not (settings["language"].model or request.asked("language.model")):
+        raise ConfigError(
+            f"{task.name} needs a model to begin with: add --model with a run folder, a folder in Hugging Face's form "
+            "or an id of its hub, such as Qwen/Qwen2.5-1.5B-Instruct; --model tiny builds a small one from nothing"
+        )
+    if (reward_model := options.get("reward_model")) is not None:
+        settings["task"] = with_reward_model(settings["task"], reward_model)
     return settings
 
 
-def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool, lora: bool) -> LanguageAgentConfig:
+def chosen_options(options: Mapping[str, Any], *, lora: bool) -> dict[str, Any]:
+    """Fields of :class:`LanguageOptions` that options of the command line say."""
+    chosen = {name: options[name] for name in ("model", "rollout", "server") if name in options}
+    if "model" in chosen:
+        chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
+    return chosen | ({"lora": LoraOptions()} if lora else {})
+
+
+def _fitted(config: TextAgentConfig, task: LanguageTask, tiny: bool, lora: bool) -> TextAgentConfig:
     """An agent's published settings with the lengths of the task's answers; the rates of adapters and tiny models."""
     longest = task.max_completion_tokens
     optimizer = config.optimizer
@@ -140,13 +112,8 @@ def _fitted(config: LanguageAgentConfig, task: LanguageTask, tiny: bool, lora: b
     )
 
 
-def _precise(config: LanguageAgentConfig, precision: str) -> LanguageAgentConfig:
+def _precise(config: TextAgentConfig, precision: str) -> TextAgentConfig:
     return replace(config, optimizer=replace(config.optimizer, precision=precision))
-
-
-def usual_dtype(device: torch.device) -> str:
-    """What the frozen weights and the engine of a model of real size are in: bfloat16 on a GPU that computes in it."""
-    return "bfloat16" if device.type == "cuda" and has_bfloat16(device) else "float32"
 
 
 def is_tiny(model: str) -> bool:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from gaitway_isaaclab import application, launch
-from gaitway_isaaclab.launch import IsaacLabOptions, make_env, resolve_device
+from gaitway_isaaclab.launch import make_env, resolve_device
+from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_isaaclab.preflight import IsaacLabError
 from gaitway_tasks.registry import get_task
 

@@ -108,16 +108,15 @@ def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
 @pytest.mark.parametrize(("setting", "learnt"), [([], 4), (["agent.last_answer_only=true"], 2)])
 def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting, learnt, tmp_path):
     from gaitway.config.train_config import resolve
-    from gaitway.domains.texts.build import build_studio
-    from gaitway.domains.texts.settings import Choices
+    from gaitway.domains.texts.build import build_training
 
     turns = [{"role": role, "content": "one"} for role in ("user", "assistant") * 2]
     file = tmp_path / "turns.jsonl"
     file.write_text(2 * (json.dumps({"messages": turns}) + "\n"))
     settings = [*MODEL, *DATA, *setting]
-    config = resolve(str(file), agent="sft", overrides=settings, choices=Choices(model="tiny"))
-    studio = build_studio(config, RunFolder.create(tmp_path / "run", config))
-    assert studio.trainer.demonstrations.tokens(0)[1].sum() == learnt
+    config = resolve(str(file), agent="sft", overrides=settings, options={"model": "tiny"})
+    built = build_training(config, RunFolder.create(tmp_path / "run", config))
+    assert built.trainer.demonstrations.tokens(0)[1].sum() == learnt
 
 
 def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_path):

@@ -5,8 +5,8 @@ import torch
 
 from gaitway.config.train_config import resolve
 from gaitway.config.tree import to_tree
-from gaitway.domains.texts.rehearse import _computing
-from gaitway.domains.texts.settings import TEXT_AGENTS, Choices
+from gaitway.domains.texts.agents import TEXT_AGENTS
+from gaitway.domains.texts.preflight import _computing
 from gaitway.errors import ConfigError
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
@@ -25,7 +25,9 @@ def gpu(monkeypatch):
 
 
 def settings(*overrides, agent="grpo", lora=False):
-    return resolve("gsm8k", agent=agent, overrides=overrides, choices=Choices(model=MODEL, lora=lora))
+    return resolve(
+        "gsm8k", agent=agent, overrides=overrides, options={"model": MODEL} | ({"lora": True} if lora else {})
+    )
 
 
 @pytest.mark.parametrize("lora", [False, True])

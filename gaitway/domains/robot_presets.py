@@ -1,32 +1,21 @@
-"""How a task is trained unless told otherwise: the training half of each preset. The task half is in gaitway_tasks."""
+"""How robots are trained unless told otherwise: the training half of each preset. The task half is in gaitway_tasks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from gaitway_agents import presets as agents
+import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
-from gaitway_agents.off_policy.config import DQNConfig, SACConfig
-from gaitway_agents.off_policy.presets import FAST_SAC
 from gaitway_agents.presets import PPOConfig, has_bfloat16
-from gaitway_agents.rsl_rl_config import RslRlConfig
-from gaitway_agents.tabular.dp_trainer import PolicyIterationConfig, ValueIterationConfig
-from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
-from gaitway_isaaclab.launch import IsaacLabOptions
+from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
-from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.mdp import events
-from gaitway_tasks.registry import UnknownNameError, learner_of
+from gaitway_tasks.registry import learner_of
 from gaitway_tasks.spec import Task
 
-from ..catalogue import AGENTS
-from ..errors import ConfigError
-from .agents import AgentConfig
-from .gym_presets import gym_settings
-from .texts.settings import Choices, language_settings
-from .worlds import AnyTask, learning_device
+from .domain import Request
 
 CPU: dict[str, Any] = {
     "num_envs": 256,
@@ -61,56 +50,21 @@ SPRINT: dict[str, Any] = CPU | {
 MUJOCO_ALONE = (events.randomize_ground_impedance,)
 """Events of presets that have no counterpart in Isaac Lab: a preset does without them there."""
 
-AGENT_DEFAULTS: dict[str, AgentConfig] = {
-    "ppo": PPOConfig(),
-    "a2c": agents.A2C,
-    "vpg": agents.VPG,
-    "reinforce": agents.REINFORCE,
-    "trpo": agents.TRPO,
-    "impala": agents.IMPALA,
-    "ppo-dreamer": agents.PPO_DREAMER,
-    "rsl_rl": RslRlConfig(),
-    "dqn": DQNConfig(),
-    "sac": SACConfig(),
-    "fast-sac": FAST_SAC,
-    "q-learning": QLearningConfig(),
-    "sarsa": SarsaConfig(),
-    "expected-sarsa": SarsaConfig(expected=True),
-    "value-iteration": ValueIterationConfig(),
-    "policy-iteration": PolicyIterationConfig(),
-}
-"""Every agent's settings where a task has none of its own."""
 
-
-def training_settings(
-    task: AnyTask,
-    agent: str,
-    preset: str | None,
-    world: str,
-    choices: Choices | None = None,
-    *,
-    device: str = "auto",
-) -> dict[str, Any]:
-    """Fields of ``TrainConfig`` for a task, agent, preset and world, learnt on ``device``."""
-    if agent not in AGENTS:
-        raise UnknownNameError("agent", agent, AGENTS)
-    if isinstance(task, LanguageTask):
-        return language_settings(task, agent, choices or Choices(), learning_device(world, device))
-    if agent not in AGENT_DEFAULTS:
-        raise ConfigError(
-            f"agent {agent!r} learns from texts, and {task.name} is an environment: use one of "
-            f"{', '.join(AGENT_DEFAULTS)}"
-        )
-    if not isinstance(task, Task):
-        return gym_settings(task, agent, AGENT_DEFAULTS[agent])
+def robot_settings(task: Task, learner: Any, request: Request, device: torch.device) -> dict[str, Any]:
+    """Fields of ``TrainConfig``; ``learner`` are the agent's own settings, which PPO's are replaced by."""
+    preset = request.preset
     settings = isaac_lab_settings(task) if preset is None else {"cpu": CPU, "sprint": SPRINT}[preset]
-    learner = settings["agent"] if agent == "ppo" else AGENT_DEFAULTS[agent]
-    where = learning_device(world, device)
-    if preset is not None and agent == "ppo" and where.type == "cpu" and has_bfloat16(where):
-        learner = _in_bfloat16(learner)
-    if world == "isaaclab":
+    if request.agent == "ppo":
+        learner = settings["agent"]
+        if preset is not None and device.type == "cpu" and has_bfloat16(device):
+            learner = _in_bfloat16(learner)
+    if request.world == "isaaclab":
         settings = settings | {"isaaclab": IsaacLabOptions(), "tf32": True}
         learner = _in_one_go(learner)
+        if preset is not None:
+            there = {name: event for name, event in task.events.items() if event.func not in MUJOCO_ALONE}
+            settings["task"] = task.replace(events=there)
     return settings | {"agent": learner}
 
 
@@ -128,14 +82,14 @@ def isaac_lab_settings(task: Task) -> dict[str, Any]:
     }
 
 
-def _in_one_go(agent: AgentConfig) -> AgentConfig:
+def _in_one_go(agent: Any) -> Any:
     """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
     if not (isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)):
         return agent
     return replace(agent, optimizer=replace(agent.optimizer, chunk_size=2**20, workers=1))
 
 
-def _in_bfloat16(agent: AgentConfig) -> AgentConfig:
+def _in_bfloat16(agent: Any) -> Any:
     """The same in the precision that a CPU may be best at. On a GPU small networks lose more by the conversions."""
     assert isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)
     return replace(agent, optimizer=replace(agent.optimizer, precision="bfloat16"))

@@ -14,7 +14,7 @@ from gaitway_language.data import TextDemonstrations, TextPreferences
 from torch import Tensor
 
 from ...runs.files import make_folder
-from .build import Studio, world_for_answers
+from .build import TextTraining, world_for_answers
 from .evaluate import examine
 from .pages import shown, write_page
 from .ranking import rank
@@ -35,12 +35,12 @@ SEED = 10_000
 BATCH = 32
 
 
-class LanguageJudge:
-    """Examines what the agent is to learn; see :class:`gaitway.training.loop.Examiner`."""
+class TextEvaluator:
+    """Examines what the agent is to learn; see :class:`gaitway.training.evaluator.Examiner`."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, studio: Studio):
-        self.config, self.run, self.studio = config, run, studio
-        self.trainer = studio.trainer
+    def __init__(self, config: TrainConfig, run: RunFolder, training: TextTraining):
+        self.config, self.run, self.training = config, run, training
+        self.trainer = training.trainer
         self.examined = 0
 
     def begin(self) -> None:
@@ -59,19 +59,19 @@ class LanguageJudge:
 
     def _examine(self, wall: float) -> dict[str, str]:
         """Record an evaluation; returns the numbers that tell most, by name, as people read them."""
-        rows = self.studio.task.source.rows("test")[: self.config.evaluation_episodes]
+        rows = self.training.task.source.rows("test")[: self.config.evaluation_episodes]
         measures: dict[str, Measure] = {}
         with torch.no_grad():
             if isinstance(self.trainer, RewardModelTrainer | PreferenceTrainer) and "chosen" in rows[0]:
-                pairs = TextPreferences(rows, self.studio.task, self.studio.conversation)
-                measures["pair accuracy"] = rank(pairs, self._scores, self.studio.device)
+                pairs = TextPreferences(rows, self.training.task, self.training.conversation)
+                measures["pair accuracy"] = rank(pairs, self._scores, self.training.device)
             if isinstance(self.trainer, SFTTrainer) and "completion" in rows[0]:
                 measures["demonstration loss"] = self._foresee(rows)
         told = {name: shown(name, measure) for name, measure in measures.items()}
         row: dict[str, Any] = {"returns": [], "lengths": []}
         if not isinstance(self.trainer, RewardModelTrainer):
             evaluation = examine(
-                world_for_answers(self.config, self.studio),
+                world_for_answers(self.config, self.training),
                 rows,
                 model=str(self.run.path),
                 steps=self.trainer.steps,
@@ -98,13 +98,15 @@ class LanguageJudge:
 
     def _foresee(self, rows: Sequence[Row]) -> Measure:
         """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
-        studio, agent = self.studio, self.config.agent
+        training, agent = self.training, self.config.agent
         assert isinstance(self.trainer, SFTTrainer) and isinstance(agent, SFTConfig)
-        demonstrations = TextDemonstrations(rows, studio.task, studio.conversation, last_only=agent.last_answer_only)
+        demonstrations = TextDemonstrations(
+            rows, training.task, training.conversation, last_only=agent.last_answer_only
+        )
         losses: list[float] = []
         for first in range(0, len(rows), BATCH):
             part = [demonstrations.tokens(i) for i in range(first, min(first + BATCH, len(rows)))]
-            batch = batch_of_examples(part, self.studio.device)
+            batch = batch_of_examples(part, self.training.device)
             assert batch.mask is not None
             losses += (-self.trainer.evaluate(batch).log_probs.sum(1) / batch.mask.sum(1)).tolist()
         return bootstrap_mean(losses)

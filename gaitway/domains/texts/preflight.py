@@ -20,9 +20,10 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
-from ..agents import TEXT_KINDS
+from .agents import TEXT_KINDS
 from .data import Fitting, check_fields, check_lengths, converse, fitting
-from .models import START, find_device, language_run, language_task, options_of, tokenizer_of
+from .devices import find_device
+from .models import START, language_run, language_task, options_of, tokenizer_of
 
 if TYPE_CHECKING:
     from ...config.train_config import TrainConfig
@@ -33,7 +34,7 @@ FEW = 4
 """Answers that rewards are asked about."""
 
 
-def rehearse(config: TrainConfig) -> None:
+def preflight(config: TrainConfig) -> None:
     """Read all rows, put them into tokens, ask for a reward, and look for model, device and engine.
 
     Says how many rows there are. Raises a ``ValueError`` that names what is wrong, with its row or setting.
@@ -69,7 +70,7 @@ def _computing(config: TrainConfig) -> str:
     """What weights, forward passes and the engine are in, for people."""
     options, agent = options_of(config), config.agent
     learning = "weights in float32" if options.lora is None else f"adapters in float32 on weights in {options.dtype}"
-    passes = agent.optimizer.precision  # type: ignore[union-attr]
+    passes = agent.optimizer.precision
     return f"{options.model}: {learning}, forward passes in {passes}, engine in {options.dtype}"
 
 
@@ -77,8 +78,8 @@ def _check_run(path: Path, config: TrainConfig) -> None:
     run = language_run(path)
     if not run.checkpoints():
         raise RunError(f"--model {path}: this run has no checkpoint yet; train it first")
-    of_judge = isinstance(run.config().agent, RewardModelConfig)
-    if of_judge and not isinstance(config.agent, RewardModelConfig):
+    judges = isinstance(run.config().agent, RewardModelConfig)
+    if judges and not isinstance(config.agent, RewardModelConfig):
         raise RunError(f"--model {path}: this run made a reward model, which writes nothing; pass it to --reward-model")
 
 
@@ -109,8 +110,8 @@ def _check_memory(config: TrainConfig, sequence: int) -> None:
     needed = estimate_memory(
         options,
         sequence=sequence,
-        chunk_size=agent.optimizer.chunk_size,  # type: ignore[union-attr]
-        precision=agent.optimizer.precision,  # type: ignore[union-attr]
+        chunk_size=agent.optimizer.chunk_size,
+        precision=agent.optimizer.precision,
         reference=getattr(agent, "needs_reference", False),
         critic=getattr(agent, "advantage", "") == "gae",
         on_gpu=device.type == "cuda",

@@ -1,0 +1,169 @@
+"""Layers of settings: YAML files and ``key=value``, read within limits and merged into a tree of plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from gaitway_files.reading import MIB, FileError, MissingFile, one_line, read_text
+from gaitway_files.trust import trust
+from gaitway_files.yaml_files import parse_yaml
+
+from ..errors import ConfigError
+from .tree import KIND, join, unknown_key
+
+CONFIG_FILE = "config.yaml"
+CONFIG_BYTES = 2 * MIB
+"""Most of a config.yaml; the largest of ours has 20 kB."""
+INTERPOLATION = "${"
+
+
+def read_layers(config_file: Path | None, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """What a YAML file and ``key=value`` settings change, in rising order."""
+    return ([read_settings(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
+
+
+def asked(layers: Sequence[Mapping[str, Any]], key: str) -> Any:
+    """What the highest layer that has the dotted ``key`` says of it; None where none has."""
+    for layer in reversed(layers):
+        value: Any = layer
+        for part in key.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                break
+            value = value[part]
+        else:
+            return value
+    return None
+
+
+def apply_layers(tree: Any, layers: Sequence[Any]) -> Any:
+    """``tree`` with every layer merged in; unknown keys and wrong kinds of values raise :class:`ConfigError`."""
+    for layer in layers:
+        tree = _apply(tree, layer, "", _keys(tree))
+    return tree
+
+
+def trust_settings(overrides: Sequence[str]) -> None:
+    """Let configurations use the modules that ``key=value`` settings of the command line name: the user said so."""
+    trust(*_modules_of([_dotlist(text) for text in overrides]))
+
+
+def read_tree(path: Path) -> dict[str, Any]:
+    """What a ``config.yaml`` says, without the defaults that a later version would add, as JSON gives it back."""
+    tree = json.loads(json.dumps(read_settings(path), default=str))
+    assert isinstance(tree, dict)
+    return tree
+
+
+def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
+    """Dotted keys in which two trees of plain data differ, with both values; None where a key is missing."""
+    left, right = _flat(before), _flat(after)
+    keys = [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
+    return {key: (left.get(key), right.get(key)) for key in keys}
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The mapping of settings that a YAML file holds."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        text = read_text(path, CONFIG_BYTES)
+        plain = parse_yaml(text, path)  # first: OmegaConf's reader knows no limits
+        if not isinstance(plain, dict | None):
+            raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
+        _check_plain(plain, str(path))
+        # OmegaConf's reader, unlike plain YAML 1.1, takes 1e-3 for a number.
+        data = OmegaConf.to_container(OmegaConf.create(text))
+    except MissingFile:
+        raise ConfigError(f"cannot read {path}: No such file or directory") from None
+    except ConfigError:
+        raise
+    except (FileError, yaml.YAMLError, ValueError, RecursionError, OmegaConfBaseException) as error:
+        reason = error.reason if isinstance(error, FileError) else one_line(error)
+        raise ConfigError(f"{path} is not a valid configuration file: {reason}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
+    return {str(key): value for key, value in data.items()}
+
+
+def _dotlist(text: str) -> Any:
+    from omegaconf import OmegaConf
+
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"setting {text!r}: write key=value, for example num_envs=512")
+    _check_plain({key: value})
+    try:
+        return OmegaConf.to_container(OmegaConf.from_dotlist([text]))
+    except (yaml.YAMLError, ValueError):
+        raise ConfigError(f"{key}={value[:120]!r}: the value is not valid YAML; quote it") from None
+
+
+def _check_plain(tree: Any, file: str = "", path: str = "") -> None:
+    """Refuse what OmegaConf would fill in, from the environment for instance, and what is written back resolved."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        where = join(path, key)
+        if any(isinstance(part, str) and INTERPOLATION in part for part in (key, value)):
+            raise ConfigError(
+                (f"{file}: " if file else "")
+                + f"{where}={value!r}: {INTERPOLATION}...}} is not filled in; write the value"
+            )
+        _check_plain(value, file, where)
+
+
+def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
+    """``base`` with ``changes`` merged in. New names need a ``func`` of their own; null removes a named entry."""
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
+        _check_kind_of_value(base, changes, path)
+        return changes
+    if KIND in changes and changes[KIND] != base.get(KIND):
+        return changes
+    merged = dict(base)
+    for key, value in changes.items():
+        where = join(path, key)
+        if key not in base:
+            complete = isinstance(value, dict) and "func" in value
+            if not complete and not path.endswith((".params", ".fields")):
+                raise unknown_key(where, known)
+            merged[key] = value
+        elif value is None and isinstance(base[key], dict) and "func" in base[key]:
+            del merged[key]
+        else:
+            merged[key] = _apply(base[key], value, where, known)
+    return merged
+
+
+def _check_kind_of_value(base: Any, value: Any, path: str) -> None:
+    """Term parameters have no declared type; their present value says what they are."""
+    if ".params." not in path or base is None:
+        return
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    expected, found = kinds.get(type(base)), kinds.get(type(value))
+    if expected != found:
+        raise ConfigError(f"{path}={value!r}: expected {expected}, such as {base!r}")
+
+
+def _keys(tree: Any, path: str = "") -> list[str]:
+    if not isinstance(tree, dict):
+        return []
+    return [k for key, item in tree.items() for k in (join(path, key), *_keys(item, join(path, key)))]
+
+
+def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict) or not tree:
+        return {path: tree}
+    return {k: v for key, item in tree.items() for k, v in _flat(item, join(path, key)).items()}
+
+
+def _modules_of(tree: Any) -> Iterator[str]:
+    """Modules of the functions and environments that settings name."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        if key in ("func", "env_id") and isinstance(value, str) and ":" in value:
+            yield value.rpartition(":")[0]
+        yield from _modules_of(value)

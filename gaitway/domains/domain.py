@@ -1,0 +1,155 @@
+"""What a kind of task offers to the command line, which asks a domain and never the type of a task.
+
+A domain imports what it needs when it is used: listing tasks loads no simulator, and a robot's task no language model.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..config.overrides import asked
+from ..errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import torch
+    from gaitway_agents.trainer import Learner, Trainer
+    from gymnasium.vector import VectorEnv
+
+    from ..config.train_config import TrainConfig
+    from ..runs.folder import RunFolder
+    from ..training.evaluator import Examiner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for beside the task itself."""
+
+    agent: str
+    world: str
+    preset: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the command line that belong to the domain, by name; only those that were given."""
+    layers: Sequence[Mapping[str, Any]] = ()
+    """Settings of a file and of ``key=value``, in rising order, which are merged over the defaults."""
+
+    def asked(self, key: str) -> Any:
+        """What the settings say of the dotted ``key``; None where they say nothing."""
+        return asked(self.layers, key)
+
+
+class Domain(ABC):
+    """One kind of task."""
+
+    kind: ClassVar[str]
+    """What its tasks are called in messages: "an environment", "a language task"."""
+    unfit: ClassVar[str]
+    """What is said of an agent that cannot learn such tasks."""
+    has_presets: ClassVar[bool] = False
+    usual_agent: ClassVar[str] = "ppo"
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need and most others must not have."""
+    formats: ClassVar[tuple[str, ...]] = ("bundle", "leapp", "rsl-rl")
+    """What ``gaitway export`` can write of its runs, the usual form first."""
+    watched: ClassVar[str] = "film"
+    """How its runs are looked at: "walk" in a viewer, "film" only, or "chat"."""
+    distributed: ClassVar[bool] = True
+    """Whether several processes can learn as one."""
+    reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
+    """Where metrics have the parts of the reward, and what they are."""
+    shows_parts: ClassVar[bool] = False
+    """Whether the parts of the reward say more than the numbers of the learner."""
+
+    # ---- tasks -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def names(self) -> Iterable[str]:
+        """Names of its tasks, for messages about a name that is unknown."""
+
+    @abstractmethod
+    def find(self, name: str, preset: str | None = None) -> Any | None:
+        """The task called ``name``; None if the domain has none. Raises ValueError for a task that cannot be built."""
+
+    @abstractmethod
+    def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
+        """Name, presets and summary of each task, for ``gaitway list tasks``."""
+
+    def load_code(self, task: Any) -> None:  # noqa: B027
+        """Import the modules that a task names, if the user trusts them."""
+
+    # ---- configuration ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def agents(self) -> Mapping[str, Any]:
+        """The agents that learn such tasks, each with its settings where a task has none of its own."""
+
+    @abstractmethod
+    def defaults(self, task: Any, request: Request) -> dict[str, Any]:
+        """Fields of ``TrainConfig`` unless settings say otherwise; may have a changed ``task``."""
+
+    def check(self, config: TrainConfig) -> None:
+        """Raise :class:`ConfigError` for settings that make no sense for such a task."""
+        if type(config.agent) not in {type(agent) for agent in self.agents().values()}:
+            raise self.wrong_agent(config.algorithm, config.task)
+
+    def wrong_agent(self, agent: str, task: Any) -> ConfigError:
+        able = ", ".join(self.agents())
+        return ConfigError(f"agent {agent!r} {self.unfit}, and {task.name} is {self.kind}: use one of {able}")
+
+    def needs(self, world: str) -> Collection[str]:
+        """Those of :attr:`settings` that a task needs in ``world``."""
+        return self.settings
+
+    def learns_on_gpu(self, world: str) -> bool:
+        """Whether a GPU is used in ``world`` where there is one."""
+        return False
+
+    def device(self, world: str, device: str) -> torch.device:
+        """The kind of device that an agent learns on if the configuration says ``device``."""
+        import torch
+
+        gpu = self.learns_on_gpu(world) and device != "cpu" and torch.cuda.is_available()
+        return torch.device("cuda" if gpu else "cpu")
+
+    # ---- training --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def preflight(self, config: TrainConfig) -> None:
+        """Find what cannot work before the training starts; raises a ValueError that says what it is."""
+
+    @abstractmethod
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+        """What learns, and who examines it."""
+
+    def start(self, config: TrainConfig) -> None:  # noqa: B027
+        """Start a simulator that has to be the first thing that runs."""
+
+    def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
+        """What a user should know when a training begins or goes on."""
+        return ()
+
+    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:  # noqa: B027
+        """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with."""
+
+    def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
+        """``config`` with what a run's record says was chosen when it began."""
+        return config
+
+    def trainer(self, config: TrainConfig, num_envs: int | None = None) -> Trainer:
+        """The learner in its environments; ``num_envs`` asks for one small group instead of all."""
+        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
+
+    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+        """``num_envs`` environments of the configuration's task, in the shape that agents know."""
+        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
+
+    def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
+        """The learner of a configuration in environments that are there."""
+        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
+
+    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
+        """The learner in a few environments that this machine has, for the policy of the run in ``path``."""
+        raise RunError(f"{path} is a run of {config.task.name}, {self.kind}, which cannot be played")

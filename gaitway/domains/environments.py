@@ -1,0 +1,138 @@
+"""What robots, Gymnasium's environments and games have in common: an agent learns in vector environments."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from .domain import Domain
+
+if TYPE_CHECKING:
+    from gaitway_agents.symmetry import Symmetry
+    from gaitway_agents.trainer import Learner, Trainer
+    from gymnasium.vector import VectorEnv
+
+    from ..config.train_config import TrainConfig
+    from ..runs.folder import RunFolder
+    from ..training.evaluator import Examiner
+
+PROCESS_SEEDS = 1_000
+"""Every process of a training is seeded this much above the one before."""
+
+
+class Environments(Domain):
+    """A domain whose tasks are environments."""
+
+    kind = "an environment"
+    unfit = "learns from texts"
+
+    @abstractmethod
+    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+        """``num_envs`` environments of the configuration's task, in the shape that agents know."""
+
+    def make_envs(self, config: TrainConfig, num_envs: int, groups: int, seed: int) -> Sequence[VectorEnv]:
+        """``groups`` vector environments of ``num_envs`` in all."""
+        return [self.make_env(config, num_envs // groups, seed * groups + g) for g in range(groups)]
+
+    def symmetry(self, config: TrainConfig) -> Symmetry | None:
+        """The mirror group that the agent uses; None if it uses none."""
+        return None
+
+    def agents(self) -> Mapping[str, Any]:
+        from .agents import AGENT_DEFAULTS
+
+        return AGENT_DEFAULTS
+
+    def check(self, config: TrainConfig) -> None:
+        super().check(config)
+        from gaitway_agents.presets import PPOConfig
+        from gaitway_agents.rsl_rl_config import RslRlConfig
+
+        agent = config.agent
+        if isinstance(agent, PPOConfig):
+            _check_rollout(config, agent)
+            if agent.symmetry != "none" and not self.has_mirrors(config.task):
+                raise ConfigError(
+                    f"agent.symmetry={agent.symmetry!r} needs a robot with mirrors, and {config.task.name} has none: "
+                    "use agent.symmetry=none"
+                )
+        if isinstance(agent, RslRlConfig):
+            agent.check_rows(config.num_envs)
+
+    def has_mirrors(self, task: Any) -> bool:
+        """Whether the task's robot looks like itself in a mirror."""
+        return False
+
+    def preflight(self, config: TrainConfig) -> None:
+        """Build one environment and the learner, and use them once."""
+        from ..training import memory
+
+        memory.check(config)
+        try:
+            trainer = self.trainer(config, num_envs=1)
+            env = trainer.envs[0]
+            memory.check(config, memory.bytes_of(env.single_observation_space))
+            self.try_out(env)
+            env.close()
+        except ConfigError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and type(error) is not RuntimeError:
+                raise  # one of ours says more than that it cannot run
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
+
+    def try_out(self, env: Any) -> None:
+        """Use an environment as a training will."""
+
+    def trainer(self, config: TrainConfig, num_envs: int | None = None) -> Trainer:
+        from gaitway_agents.core import distributed
+
+        total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
+        seed = config.seed + PROCESS_SEEDS * distributed.rank()
+        return self.trainer_in(self.make_envs(config, total, groups, seed), config, seed)
+
+    def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
+        """The learner of a configuration in environments that are there."""
+        from .agents import make_trainer
+
+        return make_trainer(
+            config.algorithm,
+            config.agent,
+            envs,
+            seed=seed,
+            total_steps=config.total_steps,
+            symmetry=self.symmetry(config),
+        )
+
+    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
+        return self.trainer(config, num_envs)
+
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+        import torch
+
+        from ..training.evaluator import EpisodeEvaluator
+
+        torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+        trainer = self.trainer(config)
+        return trainer, EpisodeEvaluator(config, run, trainer, self.make_env)
+
+
+def _check_rollout(config: TrainConfig, agent: Any) -> None:
+    rollout = config.num_envs * agent.num_steps
+    if config.total_steps < rollout:
+        raise ConfigError(
+            f"total_steps={config.total_steps} is less than one rollout, num_envs={config.num_envs} x "
+            f"agent.num_steps={agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
+        )
+    rows, unit, remedy = rollout, "steps", "num_envs or agent.num_steps"
+    if agent.model.recurrent != "none":
+        rows, unit, remedy = config.num_envs, "sequences", "num_envs"
+    if rows < agent.optimizer.minibatches:
+        raise ConfigError(
+            f"a rollout of {rows} {unit} cannot be split into "
+            f"agent.optimizer.minibatches={agent.optimizer.minibatches}: raise {remedy}"
+        )

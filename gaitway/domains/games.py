@@ -1,0 +1,56 @@
+"""Atari games, by the names of their ROMs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gaitway_tasks.registry import UnknownNameError
+
+from ..catalogue import WORLDS, install_line
+from .domain import Request
+from .environments import Environments
+
+if TYPE_CHECKING:
+    from gaitway_ale import AtariTask
+    from gymnasium.vector import VectorEnv
+
+    from ..config.train_config import TrainConfig
+
+
+class Games(Environments):
+    """Tasks of :mod:`gaitway_ale`; none where ale-py is not installed."""
+
+    def names(self) -> Iterable[str]:
+        from gaitway_ale import games
+
+        with contextlib.suppress(ImportError):
+            return [game.replace("_", "-") for game in games()]
+        return []
+
+    def find(self, name: str, preset: str | None = None) -> AtariTask | None:
+        from gaitway_ale import task_named
+
+        with contextlib.suppress(ImportError, UnknownNameError):
+            return task_named(name)
+        return None
+
+    def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
+        if WORLDS["ale"].missing():
+            return [("Atari games", (), install_line(WORLDS["ale"].extras))]
+        names = list(self.names())
+        return [("Atari games", (), f"{len(names)} of them, each also as NAME-ram: {', '.join(names)}")]
+
+    def defaults(self, task: AtariTask, request: Request) -> dict[str, Any]:
+        from .gym_presets import game_settings
+
+        if request.agent not in self.agents():
+            raise self.wrong_agent(request.agent, task)
+        return game_settings(task, request.agent, self.agents()[request.agent])
+
+    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+        import gaitway_ale
+        from gaitway_agents.vector import adapt
+
+        return adapt(gaitway_ale.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))

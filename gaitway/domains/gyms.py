@@ -1,0 +1,78 @@
+"""Gymnasium's environments, by short names or as ``gym:<id>``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.trust import import_trusted, trust
+from gaitway_tasks.registry import UnknownNameError
+
+from ..errors import ConfigError
+from .domain import Request
+from .environments import Environments
+
+if TYPE_CHECKING:
+    from gaitway_gymnasium import GymTask
+    from gymnasium.vector import VectorEnv
+
+    from ..config.train_config import TrainConfig
+
+
+class Gyms(Environments):
+    """Tasks of :mod:`gaitway_gymnasium`."""
+
+    def names(self) -> Iterable[str]:
+        from gaitway_gymnasium import task_names
+
+        return [*task_names(), "gym:<id>"]
+
+    def find(self, name: str, preset: str | None = None) -> GymTask | None:
+        from gaitway_gymnasium import task_named
+
+        if not name.startswith("gym:"):
+            with contextlib.suppress(UnknownNameError):
+                return task_named(name)
+            return None
+        trust(*_modules(name.removeprefix("gym:")))  # the user has named it: it may lie in the current folder
+        _import(name.removeprefix("gym:"), name, name)
+        try:
+            return task_named(name)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
+        from gaitway_gymnasium.tasks import IDS
+
+        rows = [(name, (), f"{env_id} of Gymnasium") for name, env_id in IDS.items()]
+        return [*rows, ("gym:ID", (), "any other id of Gymnasium or EnvPool")]
+
+    def defaults(self, task: GymTask, request: Request) -> dict[str, Any]:
+        from .gym_presets import gym_settings
+
+        if request.agent not in self.agents():
+            raise self.wrong_agent(request.agent, task)
+        return gym_settings(task, request.agent, self.agents()[request.agent])
+
+    def load_code(self, task: GymTask) -> None:
+        _import(task.env_id, "task.env_id", f"task.env_id={task.env_id!r}")
+
+    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+        import gaitway_gymnasium
+        from gaitway_agents.vector import adapt
+
+        return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
+
+
+def _modules(env_id: str) -> list[str]:
+    """The module of ``module:Id``, which registers the environment."""
+    return [module] if (module := env_id.rpartition(":")[0]) else []
+
+
+def _import(env_id: str, where: str, shown: str) -> None:
+    for module in _modules(env_id):
+        try:
+            import_trusted(module, where)
+        except ImportError as error:
+            raise ConfigError(f"{shown}: cannot import {module!r}: {error}") from None

@@ -1,0 +1,102 @@
+"""The domains there are, one row each; a domain is imported when one of its tasks is used."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gaitway_tasks.registry import UnknownNameError
+
+from ..config.tree import Kinds, named
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from .domain import Domain
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a domain is, and the class of its tasks, both as ``module:Class``; where such tasks can happen."""
+
+    domain: str
+    task: str
+    worlds: tuple[str, ...]
+    name: str
+    """What one of its tasks is called in messages."""
+    options: tuple[str, ...] = ()
+    """Options of ``gaitway train`` that only its tasks have, as the command line's parser names them."""
+
+
+DOMAINS = (
+    Row(
+        "gaitway.domains.robots:Robots",
+        "gaitway_tasks.spec:Task",
+        ("mujoco", "isaaclab"),
+        "robot's task",
+        ("parameters",),
+    ),
+    Row("gaitway.domains.gyms:Gyms", "gaitway_gymnasium.tasks:GymTask", ("gymnasium",), "Gymnasium environment"),
+    Row("gaitway.domains.games:Games", "gaitway_ale.tasks:AtariTask", ("ale",), "Atari game"),
+    Row(
+        "gaitway.domains.texts.domain:Texts",
+        "gaitway_tasks.language.spec:LanguageTask",
+        ("language",),
+        "language task",
+        ("model", "rollout", "server", "lora", "reward_model"),
+    ),
+)
+"""In the order in which they are asked for a name."""
+TASKS = Kinds(*(row.task for row in DOMAINS))
+
+
+@functools.cache
+def _domain(path: str) -> Domain:
+    domain: Domain = named(path)()
+    return domain
+
+
+def domains() -> Iterable[Domain]:
+    return (_domain(row.domain) for row in DOMAINS)
+
+
+def _row_of(task: Any) -> Row:
+    path = f"{type(task).__module__}:{type(task).__name__}"
+    return next(row for row in DOMAINS if row.task == path)
+
+
+def domain_of(task: Any) -> Domain:
+    """The domain of a task."""
+    return _domain(_row_of(task).domain)
+
+
+def worlds_of(task: Any) -> tuple[str, ...]:
+    """Where a task can happen, the usual place first."""
+    return _row_of(task).worlds
+
+
+def domain_in(world: str) -> Domain:
+    """The domain whose tasks happen in ``world``."""
+    for row in DOMAINS:
+        if world in row.worlds:
+            return _domain(row.domain)
+    raise UnknownNameError("world", world, [world for row in DOMAINS for world in row.worlds])
+
+
+def find_task(name: str, preset: str | None = None) -> Any:
+    """A robot's task, a language task or file, an Atari game, or a Gymnasium environment by name or as ``gym:<id>``."""
+    for domain in domains():
+        if (task := domain.find(name, preset)) is not None:
+            if preset is not None and not domain.has_presets:
+                raise UnknownNameError(f"preset of {name}", preset, ())
+            return task
+    raise UnknownNameError("task", name, [known for domain in domains() for known in domain.names()])
+
+
+def check_options(task: Any, options: Mapping[str, Any]) -> None:
+    """Raise :class:`ConfigError` for options of the command line that tasks of another kind have."""
+    own = _row_of(task).options
+    for row in DOMAINS:
+        if foreign := [f"--{name.replace('_', '-')}" for name in row.options if name in options and name not in own]:
+            raise ConfigError(f"{', '.join(foreign)}: {task.name} is no {row.name}; leave it out")

@@ -1,0 +1,22 @@
+"""Where a language model is, and in what precision."""
+
+from __future__ import annotations
+
+import torch
+from gaitway_agents.presets import has_bfloat16
+
+from ...errors import ConfigError
+
+
+def find_device(name: str) -> torch.device:
+    """The device that ``name`` asks for; "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise ConfigError(f"device={name}: this machine has no GPU that torch can use; use device=cpu")
+    return torch.device(name)
+
+
+def usual_dtype(device: torch.device) -> str:
+    """What the frozen weights and the engine of a model of real size are in: bfloat16 on a GPU that computes in it."""
+    return "bfloat16" if device.type == "cuda" and has_bfloat16(device) else "float32"

@@ -1,0 +1,114 @@
+"""Language models: what they answer, and what they learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError, RunError
+from ..domain import Domain, Request
+
+if TYPE_CHECKING:
+    from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_tasks.language.spec import LanguageTask
+
+    from ...config.train_config import TrainConfig
+    from ...runs.folder import RunFolder
+    from ...training.evaluator import Examiner
+
+
+class Texts(Domain):
+    """Tasks of :mod:`gaitway_tasks.language`, and files of texts."""
+
+    kind = "a language task"
+    unfit = "does not learn from texts"
+    usual_agent = "grpo"
+    settings = ("language",)
+    formats = ("huggingface",)
+    watched = "chat"
+    distributed = False
+    reward_parts = ("rollout/reward/", "reward parts")
+    shows_parts = True
+
+    def names(self) -> Iterable[str]:
+        from gaitway_tasks.language.tasks import language_task_names
+
+        return language_task_names()
+
+    def find(self, name: str, preset: str | None = None) -> LanguageTask | None:
+        from gaitway_tasks.language.files import is_file_name
+        from gaitway_tasks.language.tasks import get_language_task
+
+        return get_language_task(name) if name in self.names() or is_file_name(name) else None
+
+    def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
+        from gaitway_tasks.language.tasks import summary
+
+        rows = [(name, (), summary(name)) for name in self.names()]
+        files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
+        return [*rows, ("FILE.jsonl", (), files)]
+
+    def agents(self) -> Mapping[str, Any]:
+        from .agents import TEXT_AGENTS
+
+        return TEXT_AGENTS
+
+    def learns_on_gpu(self, world: str) -> bool:
+        return True
+
+    def defaults(self, task: LanguageTask, request: Request) -> dict[str, Any]:
+        from .settings import language_settings
+
+        if request.agent not in self.agents():
+            raise self.wrong_agent(request.agent, task)
+        device = self.device(request.world, str(request.asked("device") or "auto"))
+        return language_settings(task, request, device)
+
+    def check(self, config: TrainConfig) -> None:
+        super().check(config)
+        if config.language.attention == "flash_attention_2":
+            precision = config.agent.optimizer.precision
+            if precision != "bfloat16":
+                raise ConfigError(
+                    f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
+                    "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
+                )
+        if (config.num_envs, config.env_groups) != (1, 1):
+            raise ConfigError(
+                f"num_envs={config.num_envs}, env_groups={config.env_groups}: a language task has no environments; "
+                "agent.prompts_per_step, agent.group_size and agent.batch_size say how much is done at once"
+            )
+
+    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:
+        from .settings import chosen_options
+
+        for name, asked in chosen_options(options, lora=False).items():
+            if asked != (had := getattr(config.language, name)):
+                raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
+        if "lora" in options and config.language.lora is None:
+            raise RunError(f"{path} was started without --lora: choose another --out")
+
+    def preflight(self, config: TrainConfig) -> None:
+        from ...training import memory
+        from .preflight import preflight
+
+        memory.check(config)
+        preflight(config)
+
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+        import torch
+
+        from ...runs.provenance import available_cores
+        from .build import build_training
+        from .evaluator import TextEvaluator
+
+        torch.set_num_threads(config.num_threads or available_cores())
+        training = build_training(config, run)
+        return training.trainer, TextEvaluator(config, run, training)
+
+    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
+        raise RunError(
+            f"{path} is a run of a language model: gaitway evaluate examines it, gaitway chat talks with it and "
+            "gaitway export writes it as a Hugging Face folder"
+        )

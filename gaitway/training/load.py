@@ -1,0 +1,38 @@
+"""What a run has learnt, from its newest checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import RunError
+from ..runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from gaitway_agents.trainer import Trainer
+    from torch import nn
+
+    from ..config.train_config import TrainConfig
+
+
+def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Trainer, Path]:
+    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint.
+
+    The environments are MuJoCo's where the run learnt in Isaac Lab, which need not be there.
+    """
+    config = run.config()
+    found = run.load_checkpoint()
+    if found is None:
+        raise RunError(f"{run.path} has no checkpoint yet: train it first")
+    state, path = found
+    trainer = config.domain.player(config, run.path, num_envs)
+    trainer.load_policy(state["trainer"])
+    return config, trainer, path
+
+
+def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
+    """The deterministic policy (N, D) -> (N, A) of a robot's run, from its newest checkpoint, and the checkpoint."""
+    config, trainer, path = load_trainer(run)
+    trainer.envs[0].close()
+    config.robot_task  # noqa: B018  refuses what is no robot's
+    return config, trainer.actor(), path  # type: ignore[attr-defined]
