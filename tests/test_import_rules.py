@@ -189,3 +189,82 @@ def test_the_checker_sees_relative_and_nested_imports(tmp_path, monkeypatch):
         (4, "gaitway_sim2real.bundle"),
         (2, "torch.nn"),
     ]
+
+
+def imported_within(package: str) -> dict[str, set[str]]:
+    """Every module of a package and those of it that it imports, also inside functions; not under TYPE_CHECKING."""
+    modules = {}
+    for path in files(OURS[package]):
+        parts = path.relative_to(OURS[package]).with_suffix("").parts
+        modules[".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])] = path
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        names = set()
+        for node in statements(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = _absolute(path, node)
+                names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        # A package is loaded before what lies in it: that its own modules need it is no circle.
+        graph[module] = {name for name in names & modules.keys() if not f"{module}.".startswith(f"{name}.")}
+    return graph
+
+
+def statements(tree: ast.AST):
+    """All nodes but those that only a type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        hidden = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        yield from () if hidden else (node, *statements(node))
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules of which each leads to every other."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen, ahead = set(), [*graph[start]]
+        while ahead:
+            if (module := ahead.pop()) not in seen:
+                seen.add(module)
+                ahead += graph[module]
+        reached[start] = seen
+    found = {frozenset(b for b in reached[a] if a in reached[b]) for a in graph if a in reached[a]}
+    return sorted(sorted(group) for group in found)
+
+
+@pytest.mark.parametrize("package", sorted(OURS))
+def test_no_modules_import_each_other_in_a_circle(package):
+    assert circles(imported_within(package)) == []
+
+
+def test_circles_are_seen():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
+    assert circles(graph) == [["b", "c"], ["e"]]
+
+
+def modules_after(statement: str) -> set[str]:
+    """Modules in ``sys.modules`` after ``statement`` ran in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint('loaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("loaded ")[2].split())
+
+
+def of_language(modules: set[str]) -> set[str]:
+    return {name for name in modules if top(name).startswith("gaitway") and ("language" in name or ".texts" in name)}
+
+
+LIST = "from gaitway.cli import main; assert main(['list', '{}']) == 0"
+TRAIN = "from gaitway.config.train_config import resolve; resolve('{}')"
+
+
+@pytest.mark.parametrize(
+    "statement", [LIST.format(kind) for kind in ("robots", "worlds", "agents")] + ["import gaitway.config.train_config"]
+)
+def test_listing_loads_no_learner(statement):
+    loaded = modules_after(statement)
+    assert of_language(loaded) == set() and "torch" not in loaded
+
+
+@pytest.mark.parametrize("task", ["velocity-flat-anymal-c-blind", "cartpole", "pong"])
+def test_tasks_without_texts_load_no_language_module(task):
+    assert of_language(modules_after(TRAIN.format(task))) == set()
