@@ -117,13 +117,13 @@ class TrainConfig:
         """Each part stands where it is used, and nowhere else."""
         needed = self.domain.needs(self.world)
         for name, where in (
-            ("physics", "a robot's task"),
-            ("isaaclab", "--world isaaclab"),
-            ("language", "a language task"),
+            ("physics", "for a robot's task"),
+            ("isaaclab", "with --world isaaclab"),
+            ("language", "for a language task"),
         ):
             if (getattr(self, name) is not None) != (name in needed):
                 raise ConfigError(
-                    f"{name}: needed for {where} and for no other; {self.task.name} is one of {self.world}"
+                    f"{name}: needed {where} and nowhere else; {self.task.name} is one of {self.world}"
                 )
 
     def _check_device(self) -> None:
