@@ -122,9 +122,7 @@ class TrainConfig:
             ("language", "for a language task"),
         ):
             if (getattr(self, name) is not None) != (name in needed):
-                raise ConfigError(
-                    f"{name}: needed {where} and nowhere else; {self.task.name} is one of {self.world}"
-                )
+                raise ConfigError(f"{name}: needed {where} and nowhere else; {self.task.name} is one of {self.world}")
 
     def _check_device(self) -> None:
         if self.device in ("auto", "cpu"):
