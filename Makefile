@@ -22,10 +22,10 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup walk reason test lint format bench clean FORCE
+.PHONY: help setup walk reason test test-slow suite-slow environments lint format bench clean FORCE
 
 help:  ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY)  ## make the virtual environment and install everything
 
@@ -104,10 +104,21 @@ FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
 
-test:  ## lint, types and all tests, those against Isaac Lab's own code included
-	@$(MAKE) --no-print-directory -j2 ASKED=test setup isaaclab3-environment
+# A worker takes a row of neighbouring tests, so that what a module makes is made once, and helps the other at the end.
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+test: environments  ## what to run before a change: lint, types, tests, those against Isaac Lab's code included
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=test lint test-isaaclab test-isaaclab3-quick
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(PYTEST) -m "not slow"
+
+test-slow: environments  ## the rest of .ci/run: long trainings, every page typed line by line, Isaac Lab 3.0 in motion
+	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=test-slow suite-slow test-isaaclab3-slow
+
+suite-slow:
+	$(PYTEST) -m slow
+
+environments:
+	@$(MAKE) --no-print-directory -j2 ASKED=$(ASKED) setup isaaclab3-environment
 
 include tests/peers/dds/dds.mk
 include tests/peers/isaaclab/isaaclab.mk

@@ -22,6 +22,28 @@ echo "Successfully installed gaitway numpy torch"
 """
 
 
+def test_help_names_every_target_that_has_a_line():
+    shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert {"help", "setup", "walk", "reason", "test", "test-slow", "test-dds", "test-vllm"} <= set(lines)
+    assert "what to run before a change" in lines["test"] and "the rest of .ci/run" in lines["test-slow"]
+
+
+def test_what_make_test_leaves_out_is_what_make_test_slow_runs():
+    """Markers are complements, so that .ci/run, which calls both, runs every test."""
+
+    def commands(target: str) -> str:
+        asked = ["make", "-C", ROOT, "-n", target, "JOBS=2", "VENV=.venv", "READY=Makefile", "ISAACLAB3_PYTHON=sh"]
+        done = subprocess.run([*asked, "ISAACLAB3_VENV=tests"], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    quick, slow = (commands(target) for target in ("test", "test-slow"))
+    assert '--dist worksteal -m "not slow"' in quick and "--dist worksteal -m slow" in slow
+    assert '-m "quick and not newton and not slow"' in quick and '-m "quick and not newton and slow"' in slow
+    run = (ROOT / ".ci/run").read_text()
+    assert run.index("make test\n") < run.index("make test-slow\n")
+
+
 @pytest.mark.parametrize("fail", ["", "yes"])
 def test_an_installation_says_what_it_does(tmp_path, fail):
     python = tmp_path / "venv/bin/python"

@@ -76,6 +76,7 @@ def steps(page: str) -> list[Command | Snippet]:
     return sorted([*block_commands(page), *snippets], key=lambda step: step.line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if any(True for _ in steps(page))])
 def test_a_page_can_be_followed(page, workshop, capsys):
     names: dict[str, object] | None = None

@@ -57,6 +57,7 @@ def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
     jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
     assert run_matrix(jobs[:1], 1) == 0
@@ -72,6 +73,7 @@ def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
         assert sum(row["length"] for row in read_rows(job.folder / "episodes.jsonl")) <= 2048
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, capsys):
     jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
     jobs[0].folder.mkdir(parents=True)
@@ -83,6 +85,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, capsys):
     assert jobs[1].is_finished()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_continued(tmp_path, capsys, monkeypatch):
     """The process dies by SIGKILL as soon as it has a checkpoint; the run is finished all the same."""
     settings = ("total_steps=8192", "evaluation_episodes=0", "agent.optimizer.epochs=1", "checkpoint_interval=2")
@@ -105,6 +108,7 @@ def test_a_killed_worker_is_continued(tmp_path, capsys, monkeypatch):
     assert steps == list(range(256, 8193, 256))
 
 
+@pytest.mark.slow
 def test_a_stop_request_reaches_the_runs(tmp_path):
     """SIGTERM to the bench: its runs write checkpoints, nothing goes on, and the same command finishes them."""
     out = tmp_path / "b"

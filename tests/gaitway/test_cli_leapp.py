@@ -34,6 +34,7 @@ def package(run_path, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_twin_walks_with_a_package_as_with_the_bundle(run_path, package, tmp_path, capsys):
     assert ours(["export", run_path, "--out", tmp_path / "bundle"], capsys)[0] == 0
     targets = []

@@ -37,6 +37,7 @@ def train(*arguments: object) -> int:
     return main(["train", TASK, "--quiet", *SMALL, *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_run_knows_its_robot_and_its_bundle_commands_the_kind(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert train("--parameters", file, "--out", out) == 0

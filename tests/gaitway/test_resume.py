@@ -103,6 +103,7 @@ def test_another_seed_is_another_run(uninterrupted, tmp_path):
     assert differences(final_state(uninterrupted), final_state(run)) != []
 
 
+@pytest.mark.slow
 @pytest.mark.hostile("durability")
 def test_killed_run_continues_from_its_newest_checkpoint(uninterrupted, tmp_path):
     folder = tmp_path / "run"

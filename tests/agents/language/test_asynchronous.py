@@ -150,6 +150,7 @@ class Late(WantedToken):
         return super().follow((late or self.next).items())
 
 
+@pytest.mark.slow
 def test_a_training_is_that_of_one_process_with_old_weights_and_goes_on_bit_for_bit(start):
     plain = PolicyGradientTrainer(model := tiny_lm(vocab_size=12), Late(model), CONFIG, seed=0)
     whole = PolicyGradientTrainer(tiny_lm(vocab_size=12), start(wanted_token, staleness=1), CONFIG, seed=0)

@@ -57,6 +57,7 @@ def soft(model: TabularModel, epsilon: float) -> TabularModel:
     )
 
 
+@pytest.mark.slow
 def test_the_cliff_q_learning_walks_along_the_edge_and_sarsa_keeps_away(gym_envs):
     """Sutton & Barto 2018, example 6.6; what is best for a hand that slips is known exactly."""
     epsilon, env = 0.1, gym_envs("CliffWalking-v1", 32)
@@ -76,6 +77,7 @@ def test_the_cliff_q_learning_walks_along_the_edge_and_sarsa_keeps_away(gym_envs
     assert q.value_start() == pytest.approx(-13.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_slippery_lake_with_the_default_configuration(gym_envs):
     env = gym_envs("FrozenLake-v1", 32)
     trainer = trained_for(env, QLearningConfig(), 60_000)
@@ -89,6 +91,7 @@ def test_slippery_lake_with_the_default_configuration(gym_envs):
     assert [e.steps for e in episodes] == sorted(e.steps for e in episodes) and trainer.pop_episodes() == []
 
 
+@pytest.mark.slow
 def test_taxi_obeys_its_action_mask(gym_envs):
     env = gym_envs("Taxi-v4", 32)
     config = QLearningConfig(learning_rate=0.5, num_steps=50)

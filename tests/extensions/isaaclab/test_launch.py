@@ -93,6 +93,7 @@ def train(environment, *arguments):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Isaac Lab 2.3 is for Python 3.11")
 def test_isaac_sim_starts_before_numpy_and_torch_once_the_settings_are_good(isaac_lab_23, tmp_path):
     wrong = train(isaac_lab_23, "agent.gama=1")
@@ -121,6 +122,7 @@ def test_the_process_ends_with_the_code_of_the_command_whatever_isaac_sim_does()
         assert (done.returncode, done.stdout.splitlines()) == (wanted, shown), done.stderr
 
 
+@pytest.mark.slow
 def test_openblas_gets_one_thread_before_numpy_is_loaded():
     code = (
         "import os, sys; from gaitway.cli import main\n"

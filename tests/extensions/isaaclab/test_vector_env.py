@@ -222,6 +222,7 @@ class Alive(IsaacLike):
         return observation, torch.ones_like(reward), terminated, time_outs, extras
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [5, 50])
 def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(limit):
     env = IsaacLabVectorEnv(Alive(32, episode_length=limit, edge=float("inf")))

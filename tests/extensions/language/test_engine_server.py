@@ -158,6 +158,7 @@ def test_what_answers_is_no_engine_server(served, tmp_path):
             process.terminate()
 
 
+@pytest.mark.slow
 def test_the_command_serves_a_folder(tmp_path):
     model = make()
     model.save_pretrained(tmp_path)

@@ -61,6 +61,7 @@ def test_interrupted_and_resumed_is_bit_identical(sft, tmp_path, monkeypatch, ca
     assert [row["returns"] for row in left] == [row["returns"] for row in right]
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_run_that_goes_on(sft, tmp_path):
     command = ["arithmetic", "--agent", "grpo", "--model", str(sft), *RL]
     whole = train(*command, out=tmp_path / "whole")

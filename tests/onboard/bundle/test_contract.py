@@ -157,6 +157,7 @@ def mutations(data: Any) -> st.SearchStrategy[Any]:
     return st.composite(lambda draw: change(draw, data))()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_our_checker_agrees_with_a_complete_schema_validator(exported: Path, data: st.DataObject) -> None:

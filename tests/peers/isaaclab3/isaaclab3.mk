@@ -1,7 +1,8 @@
 # Run Gaitway's tasks in real Isaac Lab 3.0 on a CPU, without Isaac Sim, from its wheel, in an environment of its own:
 #
 #     make test-isaaclab3                               # all, on PhysX and on Newton: about half an hour
-#     make test-isaaclab3-quick                         # what make test runs: PhysX, a few minutes
+#     make test-isaaclab3-quick                         # what make test runs: half a minute, on PhysX
+#     make test-isaaclab3-slow                          # what make test-slow adds: two minutes, on PhysX
 #     make test-isaaclab3 GAITWAY_RUN=runs/walk         # and that run's policy has to walk there
 #
 # NVIDIA supports Python 3.12 with torch 2.11, of which PyPI has a build with CUDA only. The wheel runs on 3.11 as well,
@@ -16,11 +17,11 @@ ISAACLAB3_RUN = WARP_CACHE_PATH=$(CURDIR)/$(ISAACLAB3_VENV)/kernels OMP_NUM_THRE
 ISAACLAB3_PIP = $(ISAACLAB3_VENV)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 GAITWAY_RUN ?=
 
-.PHONY: test-isaaclab3 test-isaaclab3-quick isaaclab3-environment
+.PHONY: test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow isaaclab3-environment
 ifeq ($(shell command -v $(ISAACLAB3_PYTHON) 2>/dev/null),)
 isaaclab3-environment:
 
-test-isaaclab3 test-isaaclab3-quick:
+test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow:
 	@echo "NOT RUN: the comparison with Isaac Lab 3.0 needs $(ISAACLAB3_PYTHON), which is not installed"
 else
 isaaclab3-environment: $(ISAACLAB3_VENV)/.stamp
@@ -29,7 +30,10 @@ test-isaaclab3: $(ISAACLAB3_VENV)/.stamp
 	$(ISAACLAB3_RUN)
 
 test-isaaclab3-quick: $(ISAACLAB3_VENV)/.stamp
-	$(ISAACLAB3_RUN) -m "quick and not newton"
+	$(ISAACLAB3_RUN) -m "quick and not newton and not slow"
+
+test-isaaclab3-slow: $(ISAACLAB3_VENV)/.stamp
+	$(ISAACLAB3_RUN) -m "quick and not newton and slow"
 endif
 
 # Isaac Lab and PhysX without their dependencies, which name viewers, importers and a torch of their own.

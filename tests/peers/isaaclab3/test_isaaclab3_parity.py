@@ -83,6 +83,7 @@ def rollout(env, steps=40):
     return [torch.stack(values) for values in zip(*found, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 def test_from_one_seed_both_go_the_same_way(lab, make, physics):
     """Noise, commands, resets, friction and the times of pushes included: nothing is drawn in another order.

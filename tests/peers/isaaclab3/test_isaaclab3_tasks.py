@@ -60,6 +60,7 @@ def isaaclab(*arguments, folder):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 def test_isaac_labs_own_command_trains_our_task(lab, physics, tmp_path):
     common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C-v0", "--num_envs", "16"]
@@ -85,6 +86,7 @@ def test_isaac_labs_play_shows_a_task_without_noise_and_pushes(lab, monkeypatch,
         assert cfg.scene.terrain.max_init_terrain_level is None and not cfg.scene.terrain.terrain_generator.curriculum
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 def test_configurations_import_nothing_that_a_simulator_must_load_first(lab):
     """NVIDIA's own test of its tasks, over ours: USD, Isaac Sim and SciPy stay out until the simulator is chosen."""

@@ -103,6 +103,7 @@ def test_asking_for_them_leaves_no_trace(isaac):
     assert work.waits == []
 
 
+@pytest.mark.slow
 @pytest.mark.quick
 def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
     from gaitway.cli import main

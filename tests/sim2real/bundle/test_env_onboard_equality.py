@@ -18,7 +18,7 @@ from torch import nn
 ENVS = 2
 
 
-@pytest.mark.parametrize("seconds", [20.0, 0.5])
+@pytest.mark.parametrize("seconds", [pytest.param(20.0, marks=pytest.mark.slow), 0.5])
 def test_observations_and_actions_agree_over_whole_episodes(task: Task, tmp_path: Path, seconds: float) -> None:
     """One full-length life, and many short ones. An untrained policy may fall, so only time ends an episode here."""
     task = task.replace(

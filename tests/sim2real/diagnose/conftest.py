@@ -15,7 +15,7 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", params=sorted(ROBOTS))
+@pytest.fixture(scope="session", params=[pytest.param("anymal-c", marks=pytest.mark.slow), "go2"])
 def walker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, Trample, Path]:
     """The right task, its actor and the bundle of both."""
     task = make_task(ROBOTS[request.param])

@@ -22,6 +22,7 @@ def ear(dds_domain):
     bus.close()
 
 
+@pytest.mark.slow
 def test_a_second_deployment_is_refused_and_killed_with_9_the_robot_is_damped(go2_bundle, ear, dds_domain):
     ending = next(each for each in ENDINGS if each.signal == signal.SIGKILL)
     ending = dataclasses.replace(ending, newcomer=True)

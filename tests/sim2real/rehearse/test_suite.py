@@ -121,6 +121,7 @@ def test_a_bundle_for_another_robot_is_refused(go2_bundle):
     assert ANYMAL_C.hardware is None
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(go2_bundle, monkeypatch):
     monkeypatch.setattr(suite, "QUICK_TROUBLES", ("imu-nan",))
     monkeypatch.setattr(suite, "MODES", (Mode.RAMP,))

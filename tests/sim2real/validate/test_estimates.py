@@ -170,6 +170,7 @@ def test_a_contract_whose_scan_and_input_disagree_is_refused(bundle: Path, tmp_p
         double.save(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_bundle_names_who_estimates(actor: nn.Module, bundle: Path, tmp_path: Path) -> None:
     assert Contract.load(bundle).estimators is None and open_estimator(bundle, ANYMAL_C.joint_names) is None
     named = export_bundle(
