@@ -175,7 +175,7 @@ def check_transitions(
         if done.any():
             assert torch.equal(info["_final_obs"], done)
             assert follows(before, action, info["final_obs"])[done].all()
-            assert torch.equal(info["_episode"], done)
+            assert torch.equal(info["_episode"], done) and info["ended"].tolist() == done.nonzero().flatten().tolist()
             assert torch.equal(info["episode"]["l"][done], lengths[done])
             torch.testing.assert_close(info["episode"]["r"][done], returns[done])
             returns, lengths = returns * ~done, lengths * ~done

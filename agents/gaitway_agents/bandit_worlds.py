@@ -56,6 +56,7 @@ class _Bandit(VectorEnv):
         if bool(truncated.any()):
             info |= {"final_obs": self._observe(), "_final_obs": truncated}
             info |= {"episode": {"r": self.returns, "l": self.age}, "_episode": truncated}
+            info["ended"] = truncated.nonzero().flatten()
             self.age, self.returns = self.age * ~truncated, self.returns * ~truncated
         return self._observe(), reward, torch.zeros_like(truncated), truncated, info
 

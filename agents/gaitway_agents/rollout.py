@@ -34,9 +34,9 @@ class Lane:
     ) -> None:
         """``steps`` counts those of the whole training, this one included.
 
-        Where the environment says in ``info["ended"]`` which episodes are over, nothing here waits for its device.
+        Where the environment gives ``info["final_rows"]``, nothing here waits for its device.
         """
-        rows = info["ended"] if "ended" in info else truncated.nonzero().flatten()
+        rows = info["final_rows"] if "final_rows" in info else truncated.nonzero().flatten()
         if len(rows):
             final = info["final_obs"] | self.memory
             self.finals.append((len(self.outcomes), rows, {k: v[rows] for k, v in final.items()}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,25 +88,35 @@ def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
     return episodes_of(ended_in(info, steps))
 
 
+Watch = Callable[[Tensor, Tensor, Tensor], None]
+"""Is shown each step of an evaluation: which environments (N,) play an episode that counts, ``terminated`` and
+``truncated`` (N,)."""
+
+
 @torch.no_grad()
-def evaluate(trainer: Trainer, env: VectorEnv, episodes: int, seed: int) -> list[Episode]:
+def evaluate(trainer: Trainer, env: VectorEnv, episodes: int, seed: int, watch: Watch | None = None) -> list[Episode]:
     """Play ``episodes`` deterministic episodes in ``env``; every environment plays an equal share of them.
 
     Shares are fixed beforehand, because taking the first to finish would favour short episodes.
     """
-    share = -(-episodes // env.num_envs)
-    finished: list[list[Episode]] = [[] for _ in range(env.num_envs)]
+    shares = [episodes // env.num_envs + (row < episodes % env.num_envs) for row in range(env.num_envs)]
+    finished: list[list[Episode]] = [[] for _ in shares]
     observation, _ = env.reset(seed=seed)
     memory = trainer.initial_memory(env.num_envs)
     steps = 0
-    while min(len(played) for played in finished) < share:
+    counted = torch.tensor(shares) > 0
+    while counted.any():
         action, memory = trainer.predict(observation | memory)
         observation, _, terminated, truncated, info = env.step(action)
         steps += env.num_envs
+        if watch is not None:
+            watch(counted, terminated, truncated)
         if "episode" in info:
             for row in info["_episode"].nonzero().flatten().tolist():
                 finished[row].append(Episode(steps, float(info["episode"]["r"][row]), int(info["episode"]["l"][row])))
+                counted[row] = len(finished[row]) < shares[row]
         if memory:
             goes_on = info.get("valid", True) & ~(terminated | truncated)
             memory = {name: value * goes_on[:, None] for name, value in memory.items()}
-    return [played[i] for i in range(share) for played in finished][:episodes]
+    rounds = range(max(shares))
+    return [played[i] for i in rounds for played, share in zip(finished, shares, strict=True) if i < share]

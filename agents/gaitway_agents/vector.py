@@ -46,8 +46,9 @@ class TorchVectorEnv(VectorWrapper):
       False in ``info["valid"]``, and until then ``obs`` repeats the final observation.
 
     ``info`` holds ``final_obs`` (dictionary of full (N, ...) tensors) and ``_final_obs`` (N,) where an episode ended,
-    ``episode`` (``r`` float32, ``l`` int64, both (N,)) and ``_episode`` (N,) where one is over: the environment's own
-    account if it gives one, else sums counted here. Where it gives ``info["action_mask"]``, that is an observation.
+    ``episode`` (``r`` float32, ``l`` int64, both (N,)), ``_episode`` (N,) and the indices ``ended`` (K,) where one is
+    over: the environment's own account if it gives one, else sums counted here. Where it gives
+    ``info["action_mask"]``, that is an observation.
     Box actions are clipped to their bounds on the way in.
 
     The first step that returns anything not finite, of a wrong shape or type, or an end without a final observation
@@ -171,6 +172,7 @@ class TorchVectorEnv(VectorWrapper):
             returns, lengths = (np.asarray(own["episode"][name]) for name in ("r", "l"))
         if over is not None and np.count_nonzero(over):
             out["_episode"] = torch.from_numpy(over.copy())
+            out["ended"] = out["_episode"].nonzero().flatten()
             out["episode"] = {
                 "r": torch.from_numpy(returns.astype(np.float32)),
                 "l": torch.from_numpy(lengths.astype(np.int64)),

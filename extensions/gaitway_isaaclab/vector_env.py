@@ -39,9 +39,9 @@ class IsaacLabVectorEnv(VectorEnv):
     histories, so the environment goes on as if they had not been asked for. A time-out that is also a failure counts
     as terminated only.
 
-    ``info["ended"]`` are the indices (K,) of the environments that ended, ``info["episode"]`` has the return ``r`` and
-    the length ``l`` of their episodes, ``info["log"]`` what Isaac Lab logs of them, as tensors or numbers. Nothing here
-    waits for the device or copies from it.
+    ``info["ended"]`` and ``info["final_rows"]`` are the indices (K,) of the environments that ended.
+    ``info["episode"]`` has the return ``r`` and the length ``l`` of their episodes, ``info["log"]`` what Isaac Lab logs
+    of them, as tensors or numbers. Nothing here waits for the device or copies from it.
 
     **State.** The simulator's cannot be saved. ``state_dict`` has what curricula depend on, and after
     ``load_state_dict`` the environments must be reset: every episode starts anew.
@@ -132,9 +132,11 @@ class IsaacLabVectorEnv(VectorEnv):
     def _info(self, done: Tensor, extras: dict[str, Any]) -> dict[str, Any]:
         rows = self._ended
         if rows is None:
-            return {"ended": torch.zeros(0, dtype=torch.int64, device=self.device)}
+            nothing = torch.zeros(0, dtype=torch.int64, device=self.device)
+            return {"ended": nothing, "final_rows": nothing}
         info = {
             "ended": rows,
+            "final_rows": rows,
             "final_obs": self._final,
             "_final_obs": done,
             "episode": {"r": self._returns.clone(), "l": self._lengths.clone()},

@@ -23,7 +23,10 @@ class MujocoVectorEnv(VectorEnv):
 
     Observations are a dictionary of the task's groups, each float32 (N, D). Finished episodes restart within the
     step that ends them (``AutoresetMode.SAME_STEP``): ``info["final_obs"]`` then holds what the ended episodes last
-    saw, valid in the rows of ``info["_final_obs"]``. ``info["log"]`` holds scalars worth plotting.
+    saw, valid in the rows of ``info["_final_obs"]``, and ``info["log"]`` scalars worth plotting.
+
+    ``info["ended"]`` are the indices (K,) of the environments that ended. Where any did, ``info["episode"]`` has the
+    return ``r`` and the length ``l`` of their episodes, (N,), valid in the rows of ``info["_episode"]``.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
@@ -48,6 +51,7 @@ class MujocoVectorEnv(VectorEnv):
         self.world.commands = self.managers.commands
         self.managers.build_observations()
         self._all = torch.arange(num_envs)
+        self._returns, self._lengths = torch.zeros(num_envs), torch.zeros(num_envs, dtype=torch.int64)
         self._started = False
 
         self.single_observation_space = gym.spaces.Dict(
@@ -75,6 +79,8 @@ class MujocoVectorEnv(VectorEnv):
             self._started = True
         self.managers.rewards.reset(self._all, 1.0)  # what was summed for the log belongs to abandoned episodes
         self._reset_envs(self._all)
+        self._returns.zero_()
+        self._lengths.zero_()
         if (options or {}).get("random_episode_step"):
             ages = torch.randint(0, self.world.max_episode_length, (self.num_envs,), generator=self.generator)
             self.world.episode_step = ages
@@ -112,16 +118,20 @@ class MujocoVectorEnv(VectorEnv):
             terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
         world.terminated = terminated
         reward = managers.rewards.compute()
+        self._returns += reward
+        self._lengths += 1
 
         done = terminated | truncated
-        info: dict[str, Any] = {}
         env_ids = done.nonzero().flatten()
+        info: dict[str, Any] = {"ended": env_ids}
         if len(env_ids):
             for command in managers.commands.values():
                 command.follow()
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}
+            info["episode"], info["_episode"] = {"r": self._returns.clone(), "l": self._lengths.clone()}, done
+            self._returns[env_ids], self._lengths[env_ids] = 0.0, 0
             self._reset_envs(env_ids)
         for command in managers.commands.values():
             command.step(world.step_dt)
@@ -158,6 +168,8 @@ class MujocoVectorEnv(VectorEnv):
             "managers": self.managers.state_dict(),
             "generator": self.generator.get_state(),
             "started": self._started,
+            "returns": self._returns.clone(),
+            "lengths": self._lengths.clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -165,6 +177,10 @@ class MujocoVectorEnv(VectorEnv):
         self.managers.load_state_dict(state["managers"])
         self.generator.set_state(state["generator"])
         self._started = state["started"]
+        for name, counted in (("returns", self._returns), ("lengths", self._lengths)):
+            counted.zero_()  # checkpoints of earlier versions do not have them
+            if name in state:
+                counted.copy_(state[name])
 
 
 def _box(dim: int) -> gym.spaces.Box:

@@ -12,7 +12,7 @@ from gaitway_files.yaml_files import parse_yaml, read_yaml
 
 from ..errors import RunError, UserError, nearest
 from ..runs.folder import RECORD, RunFolder, is_run
-from .series import ROBOT_RETURN, Evaluation, NothingToCompare, Series, read_evaluations, read_series
+from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
 CONFIG = "config.yaml"
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
@@ -160,7 +160,7 @@ def read_runs(headers: Iterable[Header], metric: str) -> tuple[list[Run], list[L
             left_out.append(LeftOut(header.path, str(error), header))
         else:
             runs.append(Run(header=header, series=series, evaluations=evaluations))
-    return _same_measure(runs, left_out)
+    return runs, left_out
 
 
 def flatten(tree: Any, path: str = "") -> dict[str, Any]:
@@ -177,19 +177,6 @@ def _unfinished(header: Header, status: str) -> LeftOut:
     done, total = header.record.get("steps", 0), header.record.get("total_steps", 0)
     state = "is unfinished (running, or killed)" if status == "running" else f"was {status}"
     return LeftOut(header.path, f"it {state} at {done:,} of {total:,} steps", header)
-
-
-def _same_measure(runs: list[Run], left_out: list[LeftOut]) -> tuple[list[Run], list[LeftOut]]:
-    """On one task, returns of episodes and rewards of steps must not stand side by side."""
-    kept = []
-    for run in runs:
-        others = {other.series.name for other in runs if other.task == run.task} - {run.series.name}
-        if others and run.series.name == ROBOT_RETURN:
-            reason = f"it records no episodes, as other runs of {run.task} do; --metric {run.series.name} compares all"
-            left_out.append(LeftOut(run.header.path, reason, run.header))
-        else:
-            kept.append(run)
-    return kept, left_out
 
 
 def _read_config(run: Path) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from .statistics import Array
 
 LAST_EPISODES = 100
 LAST_SHARE = 0.1
-ROBOT_RETURN = "rollout/reward"
 EVALUATION, EVALUATION_MAX = "evaluation", "evaluation-max"
 Axis = Literal["steps", "wall_s"]
 
@@ -74,20 +73,17 @@ class Evaluation:
 
 
 def read_series(run: Path, metric: str, evaluations: tuple[Evaluation, ...]) -> Series:
-    """The rows of ``metric``; ``return`` falls back on the mean reward of a step for runs that record no episodes."""
+    """The rows of ``metric``."""
     if metric in (EVALUATION, EVALUATION_MAX):
         return _evaluation_series(evaluations, best=metric == EVALUATION_MAX)
     if metric not in ("return", "length"):
-        return _metric_series(run, metric, "")
-    if metric == "return" and not (run / EPISODES).exists():
-        try:
-            return _metric_series(run, ROBOT_RETURN, ", mean reward of a step: these runs record no episodes")
-        except NothingToCompare:
-            what = f"neither training episodes nor {ROBOT_RETURN}"
-            raise NothingToCompare(f"it records {what}; --metric evaluation compares evaluations") from None
-    rows = read_rows(run / EPISODES)
+        return _metric_series(run, metric)
+    rows = read_rows(run / EPISODES) if (run / EPISODES).exists() else []
     if not rows:
-        raise NothingToCompare("no training episode was finished")
+        raise NothingToCompare(
+            "no training episode was finished; --metric rollout/reward compares the mean rewards of steps, and "
+            "--metric evaluation compares evaluations"
+        )
     return _series(
         run / EPISODES,
         rows,
@@ -149,7 +145,7 @@ def evaluation_kind(evaluations: Sequence[Evaluation]) -> str:
     return f"{' and '.join(kinds)}, {span} episode{'s' if counts[-1] > 1 else ''}"
 
 
-def _metric_series(run: Path, key: str, about: str) -> Series:
+def _metric_series(run: Path, key: str) -> Series:
     rows = [row for row in read_rows(run / METRICS) if key in row]
     if not rows:
         raise NothingToCompare(f"{METRICS} has no {key}")
@@ -159,7 +155,7 @@ def _metric_series(run: Path, key: str, about: str) -> Series:
         key,
         window=max(1, round(LAST_SHARE * len(rows))),
         name=key,
-        protocol=f"mean of {key} over the last {LAST_SHARE:.0%} of the iterations{about}",
+        protocol=f"mean of {key} over the last {LAST_SHARE:.0%} of the iterations",
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from ..runs.folder import EPISODES, RunFolder
 from ..runs.rows import read_rows
+from .tracking import RobotMeasures, tracking_errors
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
@@ -24,6 +25,8 @@ RECENT = 100
 """Episodes whose mean return is shown while training."""
 EVALUATION_SEED = 10_000
 """Evaluations play in environments seeded this much above the run's own seed."""
+EVALUATION_ENVS, EVALUATION_ROBOTS = 16, 64
+"""Most environments that an evaluation plays in."""
 
 
 class Examiner(Protocol):
@@ -79,46 +82,40 @@ class EpisodeEvaluator:
 
     def final_exam(self, wall: float) -> None:
         if self.config.evaluation_episodes:
-            returns = torch.tensor(self._examine(self.config.evaluation_episodes, wall), dtype=torch.float64)
+            row = self._examine(self.config.evaluation_episodes, wall)
+            returns = torch.tensor(row["returns"], dtype=torch.float64)
             print(
                 f"evaluation: return {returns.mean():.2f} +- {returns.std(unbiased=False):.2f} "
-                f"over {len(returns)} deterministic episodes"
+                f"over {len(returns)} deterministic episodes{_robot_words(row)}"
             )
 
-    def _examine(self, episodes: int, wall: float) -> list[float]:
+    def _examine(self, episodes: int, wall: float) -> dict[str, Any]:
+        """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got."""
         from gaitway_agents.trainer import evaluate
 
         seed = self.config.seed + EVALUATION_SEED
-        size = min(episodes, 16)
+        of_robot = self.config.physics is not None
+        size = min(episodes, EVALUATION_ROBOTS if of_robot else EVALUATION_ENVS)
         if size not in self.envs:
             self.envs[size] = self.make_env(self.config, size, seed)
-        played = evaluate(self.trainer, self.envs[size], episodes, seed)
-        returns, lengths = [e.ret for e in played], [e.length for e in played]
-        self.run.append_evaluation(
-            {
-                "steps": self.trainer.steps,
-                "wall_s": wall,
-                "deterministic": True,
-                "seed": seed,
-                "returns": returns,
-                "lengths": lengths,
-            }
-        )
-        return returns
+        measures = RobotMeasures(self.envs[size]) if of_robot else None
+        played = evaluate(self.trainer, self.envs[size], episodes, seed, measures)
+        row = {
+            "steps": self.trainer.steps,
+            "wall_s": wall,
+            "deterministic": True,
+            "seed": seed,
+            "returns": [e.ret for e in played],
+            "lengths": [e.length for e in played],
+        }
+        row |= {} if measures is None else measures.summary()
+        self.run.append_evaluation(row)
+        return row
 
 
-def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
-    """A robot's mean distance from the commanded velocity now, over all environments, [m/s] and [rad/s]."""
-    errors: dict[str, float] = {}
-    task = getattr(envs[0], "task", None)
-    for name in task.commands if task is not None else ():
-        planar, yaw = (torch.cat(parts) for parts in zip(*(off_command(env, name) for env in envs), strict=True))
-        errors |= {f"tracking/{name}/linear": float(planar.mean()), f"tracking/{name}/yaw": float(yaw.mean())}
-    return errors
-
-
-def off_command(env: Any, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distance of each robot's velocity from what command ``name`` says, (N,) [m/s] and (N,) [rad/s]."""
-    command, robot = env.world.command(name), env.world.robot
-    planar = (command[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
-    return planar, (command[:, 2] - robot.root_ang_vel_b[:, 2]).abs()
+def _robot_words(row: dict[str, Any]) -> str:
+    """What the row of a robot's evaluation says beyond returns."""
+    if "falls" not in row:
+        return ""
+    errors = [f"{e['linear']:.3f} m/s and {e['yaw']:.3f} rad/s off {name}" for name, e in row["tracking"].items()]
+    return ", ".join(["", f"{row['falls']} falls", *errors])

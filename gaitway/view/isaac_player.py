@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ..errors import RunError
 from ..runs.folder import RunFolder
-from ..training.evaluator import EVALUATION_SEED, off_command
+from ..training.evaluator import EVALUATION_SEED
 from ..training.progress import Counter
+from ..training.tracking import off_command
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer

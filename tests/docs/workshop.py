@@ -22,7 +22,14 @@ from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 
-ROBOT = ["num_envs=16", "agent.num_steps=8", "total_steps=256", "num_threads=1", "agent.optimizer.epochs=1"]
+ROBOT = [
+    "num_envs=16",
+    "agent.num_steps=8",
+    "total_steps=256",
+    "num_threads=1",
+    "agent.optimizer.epochs=1",
+    "evaluation_episodes=0",
+]
 """A normaliser of observations needs some before numbers are of the size that they will have."""
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 BLIND = "velocity-flat-anymal-c-blind"

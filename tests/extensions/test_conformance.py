@@ -83,6 +83,21 @@ def test_endings(make):
     conformance.check_endings(make, violent=make.violence, steps=100, episode_length=QUIET)
 
 
+def test_final_observations_and_accounts_are_true(make):
+    env = make(8, episode_length=QUIET)
+    group = env.managers.observations["policy"]
+    names = list(group.dims)
+    end = sum(group.dims[name] for name in names[: names.index("actions") + 1]) * group.group.history_length
+    newest = slice(end - group.dims["actions"], end)
+
+    def follows(before, action, after):
+        """The last action is observed, and none before the first."""
+        return (after["policy"][:, newest] == action).all(1)
+
+    script = conformance.actions(env, 3 * QUIET, scale=make.violence)
+    assert conformance.check_transitions(env, follows, script) >= 16
+
+
 def test_seeds(make):
     conformance.check_seeds(make)
 

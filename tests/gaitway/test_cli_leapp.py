@@ -12,7 +12,14 @@ from gaitway.cli import main
 pytest.importorskip("leapp")
 
 BLIND = "velocity-flat-anymal-c-blind"
-SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]
+SMALL = [
+    "evaluation_episodes=0",
+    "num_envs=4",
+    "agent.num_steps=4",
+    "total_steps=32",
+    "num_threads=1",
+    "agent.optimizer.epochs=1",
+]
 
 
 def ours(argv, capsys):

@@ -18,7 +18,14 @@ from gaitway.commands.common import export_run
 from gaitway.runs.folder import RunFolder
 
 TASK = "velocity-flat-go2-blind"
-SMALL = ["num_envs=8", "agent.num_steps=8", "total_steps=128", "num_threads=1", "agent.optimizer.minibatches=2"]
+SMALL = [
+    "evaluation_episodes=0",
+    "num_envs=8",
+    "agent.num_steps=8",
+    "total_steps=128",
+    "num_threads=1",
+    "agent.optimizer.minibatches=2",
+]
 FOUND = RobotParameters(
     robot="go2",
     joints={name: JointParameters(stiffness_scale=0.9, strength=0.95, armature=0.02) for name in GO2.joint_names},

@@ -4,7 +4,14 @@ from gaitway_tasks.recording import Recording
 
 from gaitway.cli import main
 
-SMALL = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "agent.optimizer.epochs=1"]
+SMALL = [
+    "evaluation_episodes=0",
+    "num_envs=4",
+    "agent.num_steps=4",
+    "total_steps=32",
+    "num_threads=1",
+    "agent.optimizer.epochs=1",
+]
 
 
 def test_a_run_is_recorded_and_matches_its_bundle(tmp_path, capsys):

@@ -25,6 +25,7 @@ SMALL = [
     "agent.num_steps=8",
     "total_steps=768",
     "num_threads=1",
+    "evaluation_episodes=0",
     "agent.optimizer.epochs=2",
 ]
 

@@ -25,7 +25,14 @@ from gaitway.training.progress import Lines, Progress
 
 @pytest.fixture(scope="module")
 def config() -> TrainConfig:
-    small = ["num_envs=4", "agent.num_steps=4", "total_steps=64", "num_threads=1", "agent.optimizer.epochs=1"]
+    small = [
+        "evaluation_episodes=0",
+        "num_envs=4",
+        "agent.num_steps=4",
+        "total_steps=64",
+        "num_threads=1",
+        "agent.optimizer.epochs=1",
+    ]
     return resolve("velocity-flat-anymal-c-blind", overrides=[*small, "checkpoint_interval=1", "keep_checkpoints=2"])
 
 

@@ -27,7 +27,14 @@ def bouncing(world, limit=1.0):
     return world.robot.joint_vel.square().sum(1)
 twice = dict
 """
-SMALL = ["num_envs=2", "agent.num_steps=4", "total_steps=8", "agent.optimizer.minibatches=1", "num_threads=1"]
+SMALL = [
+    "evaluation_episodes=0",
+    "num_envs=2",
+    "agent.num_steps=4",
+    "total_steps=8",
+    "agent.optimizer.minibatches=1",
+    "num_threads=1",
+]
 OWN = "{func: 'my_rewards:bouncing', weight: -1.0}"
 
 

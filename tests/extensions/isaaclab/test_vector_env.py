@@ -46,6 +46,16 @@ def test_it_keeps_the_contract(check: Callable[..., None]):
     check(lambda num_envs, **settings: make(num_envs, **{"noise": 0.1} | settings))
 
 
+def test_final_observations_and_accounts_are_true():
+    """Of three positions observed, two were seen before."""
+    env = make(8, episode_length=7)
+
+    def follows(before: dict[str, Tensor], action: Tensor, after: dict[str, Tensor]) -> Tensor:
+        return (after["policy"][:, :4] == before["policy"][:, 2:6]).all(1)
+
+    assert conformance.check_transitions(env, follows, conformance.actions(env, 40)) >= 40
+
+
 def same_start(noise: float = 0.0, seed: int = 0) -> tuple[Any, Any]:
     """An environment whose episodes end, and its twin whose do not: alike until a first episode ends."""
     pair = make(16, episode_length=25, noise=noise), make(16, endless=True, noise=noise)

@@ -150,12 +150,14 @@ def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, ours):
     assert err.count("gaitway: warning: ") == 2
 
 
-def test_robots_are_compared_by_reward_and_it_is_said(make_run, tmp_path, ours):
+def test_runs_without_episodes_are_compared_by_reward_if_asked(make_run, tmp_path, ours):
     for seed in range(2):
         make_run(tmp_path / str(seed), task="velocity-flat-anymal-c", seed=seed, episodes=False)
-    code, out, _ = ours([tmp_path, "--reps", "50"])
+    code, _, err = ours([tmp_path, "--reps", "50"])
+    assert code == 2 and "--metric rollout/reward" in err
+    code, out, _ = ours([tmp_path, "--reps", "50", "--metric", "rollout/reward"])
     assert code == 0
-    assert "Scores: rollout/reward" in out and "these runs record no episodes" in out
+    assert "Scores: rollout/reward" in out
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------
