@@ -58,12 +58,17 @@ def _kinds_of(hint: Any) -> Kinds | None:
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
 
 
+def _bare(hint: Any) -> Any:
+    """``hint`` without its annotations."""
+    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
+
+
 def to_tree(value: Any, hint: Any = Any) -> Any:
     """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = typing.get_type_hints(type(value), include_extras=True)
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
-        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(hint)
+        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(_bare(hint))
         return {KIND: type(value).__name__, **tree} if len(allowed) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
@@ -86,6 +91,7 @@ def from_tree(hint: Any, data: Any, path: str = "") -> Any:
         return _freeze(data, path)
     if kinds := _kinds_of(hint):
         return kinds.read(data, path)
+    hint = _bare(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)

@@ -65,14 +65,11 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
     if request.world == "isaaclab":
         settings = settings | {"isaaclab": IsaacLabOptions(), "tf32": True}
         learner = _in_one_go(learner)
-<<<<<<< HEAD:gaitway/domains/robot_presets.py
         if preset is not None:
             there = {name: event for name, event in task.events.items() if event.func not in MUJOCO_ALONE}
             settings["task"] = task.replace(events=there)
-    return settings | {"agent": learner}
-=======
-    return settings | {"agent": learner, "evaluation_episodes": 0 if world == "isaaclab" else EVALUATION_EPISODES}
->>>>>>> a33d881 (Every world accounts for its episodes, and a robot's training ends with an examination):gaitway/domains/presets.py
+    episodes = 0 if request.world == "isaaclab" else EVALUATION_EPISODES
+    return settings | {"agent": learner, "evaluation_episodes": episodes}
 
 
 def isaac_lab_settings(task: Task) -> dict[str, Any]:
