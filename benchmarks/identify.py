@@ -23,6 +23,7 @@ from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.digital_twin.twin import Twin
+from gaitway_sim2real.hardware import hardware_of
 from gaitway_sim2real.identify.drive_log import read_drive_logs
 from gaitway_sim2real.identify.excitation import Excitation
 from gaitway_sim2real.identify.hung_model import KINDS
@@ -69,12 +70,12 @@ def fly(truth: RobotParameters, seed: int, seconds: float, path: Path) -> None:
         GO2, bus.join("robot"), quirks=Quirks(parameters=truth, **WIRE), seed=seed, hung=True, timestep=TIMESTEP
     )
     bus.attach(twin.advance)
-    robot = UnitreeRobot(GO2.hardware, bus)
+    robot = UnitreeRobot(hardware_of("unitree-go2"), bus)
     robot.connect()
     robot.take_over()
     flight = open_flight(path, robot.joint_names, {"robot": GO2.name, "hardware": GO2.hardware.name}, realtime=False)
     motion = Excitation(GO2, robot.joint_names, seconds=seconds, seed=seed)
-    report = run_loop(robot, motion, lambda now: (0.0, 0.0, 0.0), seconds, hardware=GO2.hardware, flight=flight)
+    report = run_loop(robot, motion, lambda now: (0.0, 0.0, 0.0), seconds, hardware=robot.hardware, flight=flight)
     flight.close()
     if not report.ok:
         raise RuntimeError(f"the excitation tripped: {report.reason}")

@@ -42,6 +42,12 @@ class Health:
     remote: Remote | None = None
 
 
+BUTTONS = (
+    "R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left",
+)  # fmt: skip
+"""Of a transmitter, from the lowest bit of its message on."""
+
+
 @dataclass(slots=True)
 class Remote:
     """The operator's hand-held transmitter: sticks in [-1, 1], and the names of the buttons that are down."""
@@ -50,7 +56,17 @@ class Remote:
     """Right and up are positive."""
     right: tuple[float, float] = (0.0, 0.0)
     buttons: frozenset[str] = frozenset()
-    """Of R1 L1 start select R2 L2 F1 F2 A B X Y up right down left."""
+    """Of :data:`BUTTONS`."""
+
+
+def pressed(bits: int) -> frozenset[str]:
+    """Names of the buttons whose bits are set."""
+    return frozenset(name for bit, name in enumerate(BUTTONS) if bits >> bit & 1)
+
+
+def button_bits(buttons: frozenset[str]) -> int:
+    """The inverse of :func:`pressed`."""
+    return sum(1 << bit for bit, name in enumerate(BUTTONS) if name in buttons)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -102,6 +103,21 @@ class ControllerConfig:
                 raise ConfigError(f"{name} = {getattr(self, name)}: a time of at least zero is needed")
 
 
+class Options(TypedDict, total=False):
+    """What a :class:`Controller` may be given beside what it drives; whoever runs one passes them on."""
+
+    config: ControllerConfig | None
+    """Durations and limits."""
+    hardware: Hardware | None
+    """Tightens the limits."""
+    estimator: Estimator | None
+    """Fills in what the policy reads and no sensor gives."""
+    flight: FlightLog | None
+    """Is told what happens, and stays open."""
+    say: Callable[[str], None] | None
+    """Hears what an operator should know, such as why a start is refused."""
+
+
 class Controller:
     """``step(signals, now)`` says what to send. One instance drives one robot, once."""
 
@@ -114,21 +130,14 @@ class Controller:
         seconds: float,
         *,
         period: float,
-        config: ControllerConfig | None = None,
-        hardware: Hardware | None = None,
-        estimator: Estimator | None = None,
-        log: FlightLog | None = None,
-        say: Callable[[str], None] | None = None,
+        **options: Unpack[Options],
     ):
-        """``seconds`` of policy, which may be ``inf``; ``period`` between two calls of :meth:`step` [s].
-
-        ``hardware`` tightens the limits. ``say`` hears what an operator should know, such as why a start is refused.
-        """
-        self.config = config or ControllerConfig()
+        """``seconds`` of policy, which may be ``inf``; ``period`` between two calls of :meth:`step` [s]."""
+        self.config, hardware = options.get("config") or ControllerConfig(), options.get("hardware")
         self.contract, self.joint_names, self.executor = contract, joint_names, executor
         self.source, self.seconds, self.period = command, seconds, period
-        self.estimator, self.log = estimator, log or NoLog()
-        self._say = say or (lambda text: None)
+        self.estimator, self.log = options.get("estimator"), options.get("flight") or NoLog()
+        self._say = options.get("say") or (lambda text: None)
         self.safety = SafetyFilter(contract, joint_names, self.config.limits, hardware)
         self.standing = standing_gains(contract, joint_names, hardware)
         self.walking = walking_gains(contract, joint_names)

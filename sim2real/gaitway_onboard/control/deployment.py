@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
-from ..estimation.estimator import Estimator
-from ..flight.log import FlightLog
-from ..hardware import Hardware
 from ..interface import HardwareInterface, Signals
 from ..safety.guardian import Guardian
 from ..safety.limits import Fault, SafetyFilter
 from .commands import CommandSource
-from .controller import Controller, ControllerConfig
+from .controller import Controller, ControllerConfig, Options
 from .executor import Policy
 from .loop import LoopReport
 from .runner import Operator, run_realtime
@@ -77,13 +75,9 @@ def drive(
     command: CommandSource,
     seconds: float,
     *,
-    config: ControllerConfig,
-    hardware: Hardware,
-    estimator: Estimator | None = None,
-    flight: FlightLog | None = None,
     operators: Sequence[Operator] = (),
-    say: Callable[[str], None] = lambda text: None,
     on_start: Callable[[Controller], None] | None = None,
+    **options: Unpack[Options],
 ) -> LoopReport:
     """Take over a connected robot and drive it, with a guardian beside; see :func:`run_realtime`.
 
@@ -91,19 +85,20 @@ def drive(
     :class:`DeployError` if the robot cannot be taken over, and
     :class:`gaitway_onboard.safety.guardian.GuardianError` if the guardian does not start.
     """
+    limits, say = (options.get("config") or ControllerConfig()).limits, options.get("say")
     stop = robot.safe_stop()
     robot.check_alone()  # before the guardian is there to be seen
     guardian = None
-    if stop is None:
+    if stop is not None:
+        guardian = Guardian(stop, silence=limits.max_silence)
+    elif say is not None:
         say("no guardian: no message damps this robot, so nothing does if this process is killed")
-    else:
-        guardian = Guardian(stop, silence=config.limits.max_silence)
     try:
         if guardian is not None:
             robot.ignore(guardian.identity)
         return run_realtime(
-            robot, policy, command, seconds, config=config, hardware=hardware, estimator=estimator, flight=flight,
-            guardian=guardian, operators=operators, say=say, on_start=on_start, take_over=robot.take_over,
+            robot, policy, command, seconds, guardian=guardian, operators=operators, on_start=on_start,
+            take_over=robot.take_over, **options,
         )  # fmt: skip
     finally:
         if guardian is not None:

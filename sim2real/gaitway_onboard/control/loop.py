@@ -13,17 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from ..estimation.estimator import Estimator
-from ..flight.log import FlightLog
-from ..hardware import Hardware
 from ..interface import RobotInterface, Signals
 from ..safety.clamp import Command
 from .commands import CommandSource
-from .controller import Controller, ControllerConfig, Mode
+from .controller import Controller, Mode, Options
 from .executor import Executor, InlineExecutor, Policy
 from .realtime import Timing
 
@@ -71,60 +68,63 @@ def run_loop(
     command: CommandSource,
     seconds: float,
     *,
-    config: ControllerConfig | None = None,
-    hardware: Hardware | None = None,
-    estimator: Estimator | None = None,
-    flight: FlightLog | None = None,
     on_period: Callable[[Period], None] | None = None,
     on_start: Callable[[Controller], None] | None = None,
     executor: Executor | None = None,
+    **options: Unpack[Options],
 ) -> LoopReport:
     """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
 
     ``policy`` must have been made for ``robot.joint_names``. Commands are sent every ``robot.period`` if the robot has
     one, else at the policy's rate. Damping frames are sent whatever ends the loop: the end of the time, a trip, SIGINT,
-    SIGTERM, SIGHUP or an exception, which is raised afterwards. What happens is told to ``flight``, which stays open.
+    SIGTERM, SIGHUP or an exception, which is raised afterwards.
     ``on_start`` is given the controller before anything else, so that an operator can ask it for something.
     ``executor`` computes the policy otherwise than at once.
     """
-    config = config or ControllerConfig()
     period: float = getattr(robot, "period", policy.contract.control_dt)
-    controller = Controller(
-        policy.contract, robot.joint_names, executor or InlineExecutor(policy), command, seconds,
-        period=period, config=config, hardware=hardware, estimator=estimator, log=flight,
-    )  # fmt: skip
+    executor = executor or InlineExecutor(policy)
+    controller = Controller(policy.contract, robot.joint_names, executor, command, seconds, period=period, **options)
     if on_start is not None:
         on_start(controller)
-    driver = _Driver(robot, controller, period)
+    loop = Loop(robot, controller, on_period)
     with stop_signals(controller):
+        loop.run()
+    return report(controller, loop.schedule.overruns)
+
+
+class Loop:
+    """Read, step, send, sleep; damping at the end, whatever it is."""
+
+    def __init__(
+        self, robot: RobotInterface, controller: Controller, on_period: Callable[[Period], None] | None = None
+    ):
+        self.robot, self.controller, self.on_period = robot, controller, on_period
+        self.schedule = Schedule(controller, robot.clock())
+
+    def run(self) -> None:
+        """Until the controller has ended; what is raised meanwhile is raised again once the robot is damped."""
+        robot, controller = self.robot, self.controller
         try:
             while not controller.ended:
-                found = driver.turn()
-                if on_period is not None:
-                    on_period(found)
-                driver.sleep()
+                self.turn()
+                robot.sleep_until(self.schedule.next(robot.clock()))
         except BaseException as error:
             controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
             raise
         finally:
-            damp(robot, controller, config.damp)
-    return report(controller, driver.schedule.overruns)
+            self.damp()
 
-
-class _Driver:
-    def __init__(self, robot: RobotInterface, controller: Controller, period: float):
-        self.robot, self.controller = robot, controller
-        self.schedule = Schedule(controller, period, robot.clock())
-
-    def turn(self) -> Period:
-        started = time.perf_counter()
-        controller = self.controller
+    def turn(self) -> None:
+        """One period."""
+        started, controller = time.perf_counter(), self.controller
         signals, now = self.robot.read(), self.robot.clock()
         command = controller.step(signals, now)
-        send(self.robot, command)
+        self.send(command)
+        if self.on_period is None:
+            return
         compute = 1e6 * (time.perf_counter() - started)
         nothing = np.full(len(controller.joint_names), np.nan)
-        return Period(
+        found = Period(
             time=now,
             mode=controller.mode,
             signals=signals,
@@ -134,16 +134,43 @@ class _Driver:
             damping=controller.loose[1] if command is None else command.damping,
             compute_us=compute,
         )
+        self.on_period(found)
 
-    def sleep(self) -> None:
-        self.robot.sleep_until(self.schedule.next(self.robot.clock()))
+    def send(self, command: Command | None) -> None:
+        """None is the robot's own damping."""
+        if command is None:
+            self.robot.damp()
+        else:
+            self.robot.write(command.targets, command.stiffness, command.damping)
+
+    def beat(self) -> None:
+        """Called with every command of :meth:`damp`."""
+
+    def damp(self) -> None:
+        """Damp for a while, going on through failures: this is the last thing the robot hears."""
+        robot, controller = self.robot, self.controller
+        controller.end("stopped", "stopped", math.nan, failed=False)
+        failure = None
+        for _ in range(max(1, round(controller.config.damp / controller.period))):
+            command = None
+            with contextlib.suppress(Exception):  # without signals, the robot's own damping is as good
+                command = controller.step(robot.read(), robot.clock())
+            try:
+                self.send(command)
+                self.beat()
+                robot.sleep_until(robot.clock() + controller.period)
+            except Exception as error:
+                failure = error
+        if failure is not None and not controller.failed:
+            controller.cause, controller.failed = "damping", True
+            controller.reason = f"damping failed: {failure}"
 
 
 class Schedule:
-    """Absolute deadlines, one ``period`` apart; what comes too late is counted, and tripped over if it goes on."""
+    """Absolute deadlines, one period apart; what comes too late is counted, and tripped over if it goes on."""
 
-    def __init__(self, controller: Controller, period: float, now: float):
-        self.controller, self.period, self.deadline = controller, period, now
+    def __init__(self, controller: Controller, now: float):
+        self.controller, self.period, self.deadline = controller, controller.period, now
         self.overruns = self.late_in_a_row = 0
 
     def next(self, now: float) -> float:
@@ -165,35 +192,6 @@ class Schedule:
 
     def _trip(self, text: str, now: float) -> None:
         self.controller.end("loop_overrun", text, now, failed=True)
-
-
-def send(robot: RobotInterface, command: Command | None) -> None:
-    """None is the robot's own damping."""
-    if command is None:
-        robot.damp()
-    else:
-        robot.write(command.targets, command.stiffness, command.damping)
-
-
-def damp(
-    robot: RobotInterface, controller: Controller, seconds: float, beat: Callable[[], None] = lambda: None
-) -> None:
-    """Damp for a while, going on through failures: this is the last thing the robot hears. ``beat`` every period."""
-    controller.end("stopped", "stopped", math.nan, failed=False)
-    failure = None
-    for _ in range(max(1, round(seconds / controller.period))):
-        command = None
-        with contextlib.suppress(Exception):  # without signals, the robot's own damping is as good
-            command = controller.step(robot.read(), robot.clock())
-        try:
-            send(robot, command)
-            beat()
-            robot.sleep_until(robot.clock() + controller.period)
-        except Exception as error:
-            failure = error
-    if failure is not None and not controller.failed:
-        controller.cause, controller.failed = "damping", True
-        controller.reason = f"damping failed: {failure}"
 
 
 def report(controller: Controller, overruns: int, timing: Timing | None = None) -> LoopReport:

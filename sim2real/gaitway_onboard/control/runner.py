@@ -12,19 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 
-from ..estimation.estimator import Estimator
-from ..flight.log import FlightLog
-from ..hardware import Hardware
 from ..interface import HardwareInterface, Signals
 from ..safety.guardian import Guardian
 from .commands import CommandSource
-from .controller import Controller, ControllerConfig, Request
+from .controller import Controller, Options, Request
 from .executor import Decision, Policy, decide
-from .loop import LoopReport, Schedule, damp, report, send, stop_signals
+from .loop import Loop, LoopReport, report, stop_signals
 from .realtime import PRIORITY, Stopwatch, prioritise, realtime
 
 
@@ -42,15 +39,11 @@ def run_realtime(
     command: CommandSource,
     seconds: float,
     *,
-    config: ControllerConfig | None = None,
-    hardware: Hardware | None = None,
-    estimator: Estimator | None = None,
-    flight: FlightLog | None = None,
     guardian: Guardian | None = None,
     operators: Sequence[Operator] = (),
-    say: Callable[[str], None] | None = None,
     on_start: Callable[[Controller], None] | None = None,
     take_over: Callable[[], None] = lambda: None,
+    **options: Unpack[Options],
 ) -> LoopReport:
     """Drive ``robot`` for ``seconds`` of policy, lower it, then damp it.
 
@@ -58,33 +51,22 @@ def run_realtime(
     SIGTERM are not heard. ``take_over`` is called once all is prepared, so that its first command is not the last one
     for half a second; without it the robot must have been taken over. ``guardian`` is armed while it runs.
     """
-    config = config or ControllerConfig()
-    executor = ThreadExecutor(policy)
-    controller = Controller(
-        policy.contract, robot.joint_names, executor, command, seconds, period=robot.period, config=config,
-        hardware=hardware, estimator=estimator, log=flight, say=say,
-    )  # fmt: skip
+    executor, period = ThreadExecutor(policy), robot.period
+    controller = Controller(policy.contract, robot.joint_names, executor, command, seconds, period=period, **options)
     if on_start is not None:
         on_start(controller)
     with contextlib.closing(executor), realtime() as notes:
         take_over()
+        loop = _WatchedLoop(robot, controller, guardian, operators)
         with stop_signals(controller):
-            loop = _Loop(robot, controller, guardian, operators)
-            try:
-                loop.run()
-            except BaseException as error:
-                controller.end("exception", f"{type(error).__name__}: {error}", robot.clock(), failed=True)
-                raise
-            finally:
-                damp(robot, controller, config.damp, guardian.beat if guardian is not None else lambda: None)
-                if guardian is not None:
-                    loop.watched(guardian, robot.clock())
-                    guardian.disarm()
-                timing = loop.watch.timing(notes)
+            loop.run()
+        timing = loop.watch.timing(notes)
     return report(controller, loop.schedule.overruns, timing)
 
 
-class _Loop:
+class _WatchedLoop(Loop):
+    """Beside a guardian, with operators, and timed."""
+
     def __init__(
         self,
         robot: HardwareInterface,
@@ -92,32 +74,43 @@ class _Loop:
         guardian: Guardian | None,
         operators: Sequence[Operator],
     ):
-        self.robot, self.controller, self.guardian, self.operators = robot, controller, guardian, operators
+        super().__init__(robot, controller)
+        self.guardian, self.operators = guardian, operators
         self.watch = Stopwatch(robot.period)
-        self.schedule = Schedule(controller, robot.period, robot.clock())
         self.recorded = True
 
     def run(self) -> None:
-        robot, controller, watch = self.robot, self.controller, self.watch
         if self.guardian is not None:
             self.guardian.arm()
-        while not controller.ended:
-            watch.begin()
-            signals, now = robot.read(), robot.clock()
-            for operator in self.operators:
-                if (request := operator.poll(signals, now)) is not None:
-                    controller.request(request)
-            self.taken(now)  # before this process's own lateness is judged, which is what follows from it
-            command = controller.step(signals, now)
-            if self.guardian is not None and not self.guarded(self.guardian, now):
-                command = None
-            send(robot, command)
-            if self.recorded and (missing := controller.log.incomplete) is not None:
-                self.recorded = False
-                controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
-            watch.end()
-            self.taken(now)
-            robot.sleep_until(self.schedule.next(robot.clock()))
+        super().run()
+
+    def turn(self) -> None:
+        robot, controller = self.robot, self.controller
+        self.watch.begin()
+        signals, now = robot.read(), robot.clock()
+        for operator in self.operators:
+            if (request := operator.poll(signals, now)) is not None:
+                controller.request(request)
+        self.taken(now)  # before this process's own lateness is judged, which is what follows from it
+        command = controller.step(signals, now)
+        if self.guardian is not None and not self.guarded(self.guardian, now):
+            command = None
+        self.send(command)
+        if self.recorded and (missing := controller.log.incomplete) is not None:
+            self.recorded = False
+            controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
+        self.watch.end()
+        self.taken(now)
+
+    def beat(self) -> None:
+        if self.guardian is not None:
+            self.guardian.beat()
+
+    def damp(self) -> None:
+        super().damp()
+        if self.guardian is not None:
+            self.watched(self.guardian, self.robot.clock())
+            self.guardian.disarm()
 
     def guarded(self, guardian: Guardian, now: float) -> bool:
         """Show a sign of life; False if the guardian has taken the robot away, as late as it can be asked."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..interface import Array, Signals
+from ..interface import Array, Signals, button_bits
 from .messages import (
     CDR_HEADER,
     EVENT_SCHEMA,
@@ -20,7 +20,6 @@ from .messages import (
     Field,
     FlightError,
     Layout,
-    buttons_mask,
     field_of,
     pack_event,
     pack_string,
@@ -124,7 +123,7 @@ class Encoder:
         buttons = frozenset() if remote is None else remote.buttons
         mask = self._masks.get(buttons)
         if mask is None:
-            mask = self._masks.setdefault(buttons, buttons_mask(buttons))
+            mask = self._masks.setdefault(buttons, button_bits(buttons))
         left, right = ((0.0, 0.0), (0.0, 0.0)) if remote is None else (remote.left, remote.right)
         scalars = (
             stamp, 0.0 if battery is None else battery, *left, *right, 0 if tick is None else tick, present, corrupt,

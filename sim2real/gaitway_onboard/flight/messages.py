@@ -21,7 +21,6 @@ ROS_TYPES = {
     "int64": "<i8", "uint64": "<u8", "float32": "<f4", "float64": "<f8",
 }  # fmt: skip
 NAMES = {np.dtype(code): name for name, code in ROS_TYPES.items()}
-BUTTONS = ("R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left")
 LEVELS = {"trip": 4, "drop": 4, "stop": 3, "clamp": 3}
 """Levels of events in the log panel: error, warning; 2, information, for all others."""
 
@@ -156,7 +155,3 @@ def unpack_string(payload: bytes, offset: int) -> tuple[str, int]:
     start = len(CDR_HEADER) + offset + -offset % 4
     length = int.from_bytes(payload[start : start + 4], "little")
     return payload[start + 4 : start + 3 + length].decode("utf-8", "replace"), start + length
-
-
-def buttons_mask(buttons: frozenset[str]) -> int:
-    return sum(1 << bit for bit, name in enumerate(BUTTONS) if name in buttons)

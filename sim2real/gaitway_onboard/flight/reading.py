@@ -23,10 +23,10 @@ from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 
 from ..bundle.contract import CONTRACT_FILE, Contract
-from ..interface import Health, Remote, Signals
+from ..interface import Health, Remote, Signals, pressed
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
-from .messages import BUTTONS, CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
+from .messages import CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
 
 FLIGHT_BYTES = 16 * GIB
 """Most of a file; the recorder keeps a flight within 2 GB."""
@@ -153,7 +153,6 @@ class Flight:
 
         health = None
         if row["has_health"]:
-            buttons = int(row["buttons"])
             health = Health(
                 tick=int(row["tick"]) if row["has_tick"] else None,
                 corrupt=int(row["corrupt"]),
@@ -164,7 +163,7 @@ class Flight:
                 remote=Remote(
                     left=(float(row["left_x"]), float(row["left_y"])),
                     right=(float(row["right_x"]), float(row["right_y"])),
-                    buttons=frozenset(name for bit, name in enumerate(BUTTONS) if buttons >> bit & 1),
+                    buttons=pressed(int(row["buttons"])),
                 )
                 if row["has_remote"]
                 else None,

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 import struct
 
-from ..interface import Remote
+from ..interface import Remote, pressed
 
-BUTTONS = (
-    "R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left",
-)  # fmt: skip
-"""From the lowest bit."""
 DEADZONE = 0.01
 """Sticks do not return to exactly zero; Unitree's own value."""
 _REMOTE = struct.Struct("<2xH5f")
@@ -27,8 +23,7 @@ def parse_remote(data: bytes) -> Remote | None:
 
 def make_remote(left_x: float, left_y: float, right_x: float, right_y: float, keys: int) -> Remote:
     """Sticks as sent, within [-1, 1]; a number that is not finite is a stick at rest."""
-    down = frozenset(name for bit, name in enumerate(BUTTONS) if keys >> bit & 1)
-    return Remote((_stick(left_x), _stick(left_y)), (_stick(right_x), _stick(right_y)), down)
+    return Remote((_stick(left_x), _stick(left_y)), (_stick(right_x), _stick(right_y)), pressed(keys))
 
 
 def _stick(value: float) -> float:

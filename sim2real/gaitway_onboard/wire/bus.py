@@ -44,6 +44,9 @@ class Endpoint:
     """Whether the program says of itself that it drives robots, as deployments and their guardians do."""
 
 
+CLOSED = "this bus is closed"
+
+
 class BusError(RuntimeError):
     """A message that the bus cannot carry, or a bus that carries none any more."""
 
@@ -55,17 +58,21 @@ class Publisher(Protocol):
 
 
 class Subscriber(Protocol):
-    def take(self) -> tuple[float, bytes] | None:
-        """The newest message not taken before, and when it came [s]; older ones are skipped. Does not block."""
+    """Nothing here blocks."""
+
+    def take_from(self) -> list[tuple[float, bytes, int]]:
+        """Every message that was not taken before, oldest first, as far as ``depth`` kept them: when it came [s], its
+        payload, and the :attr:`Endpoint.handle` of its writer."""
         ...
 
     def take_all(self) -> list[tuple[float, bytes]]:
-        """Every message that was not taken before, oldest first, as far as ``depth`` kept them."""
-        ...
+        """As :meth:`take_from`, without the writers."""
+        return [(stamp, payload) for stamp, payload, _ in self.take_from()]
 
-    def take_from(self) -> list[tuple[float, bytes, int]]:
-        """As :meth:`take_all`, and who wrote each: the :attr:`Endpoint.handle` of its writer."""
-        ...
+    def take(self) -> tuple[float, bytes] | None:
+        """The newest message not taken before; older ones are skipped."""
+        messages = self.take_all()
+        return messages[-1] if messages else None
 
 
 class Bus(Protocol):
@@ -101,11 +108,11 @@ class Bus(Protocol):
 
     def other_writers(self, topic: Topic) -> tuple[str, ...]:
         """Everyone else who writes this topic, in words: host, process or id. Publishers made by this bus are not."""
-        ...
+        return tuple(sorted({each.who for each in self.writers(topic)}))
 
     def other_types(self, topic: Topic) -> tuple[str, ...]:
         """Types but ``topic.type`` that someone else writes under its name: of another robot, or another firmware."""
-        ...
+        return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
 
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
         """How another process sends ``payload`` on ``topic`` of this bus."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 from ..interface import DeployError, SafeStop
-from .bus import Endpoint, Topic
+from .bus import CLOSED, Bus, Endpoint, Topic
 from .claim import claim
 
 if TYPE_CHECKING:
     from .presence import Presence
+    from .raw import Reader, Writer
 
 LOOPBACK = "lo"
 MAX_DOMAIN = 232
@@ -25,7 +26,7 @@ MAX_PROCESSES = 60
 """Buses on one loopback interface and domain that find each other."""
 
 
-class DdsBus:
+class DdsBus(Bus):
     """One participant of a DDS domain. Implements :class:`gaitway_onboard.wire.bus.Bus`.
 
     ``interface`` is the network interface to use, such as "eth0", or "lo" for other processes of this computer;
@@ -59,7 +60,7 @@ class DdsBus:
         self._ignored = {self.guid}
         self._presence: Presence | None = Presence(self._participant)
         self._topics: dict[str, Any] = {}
-        self._endpoints: list[_Publisher | _Subscriber] = []
+        self._endpoints: list[Writer | Reader] = []
 
     def clock(self) -> float:
         return time.monotonic()
@@ -68,14 +69,14 @@ class DdsBus:
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(left)
 
-    def publisher(self, topic: Topic) -> _Publisher:
-        publisher = _Publisher(self._make_writer(self._participant, self._topic(topic), topic))
+    def publisher(self, topic: Topic) -> Writer:
+        publisher = self._make_writer(self._participant, self._topic(topic), topic)
         self._endpoints.append(publisher)
         return publisher
 
-    def subscriber(self, topic: Topic) -> _Subscriber:
+    def subscriber(self, topic: Topic) -> Reader:
         """As :meth:`Bus.subscriber`. Only a topic with ``reliable=False`` hears writers of either kind."""
-        subscriber = _Subscriber(self._make_reader(self._participant, self._topic(topic), topic), self._sender_times)
+        subscriber = self._make_reader(self._participant, self._topic(topic), topic, self._sender_times)
         self._endpoints.append(subscriber)
         return subscriber
 
@@ -94,15 +95,9 @@ class DdsBus:
             claim(f"{self._interface} {self._number} {topic.name}", f"the robot on {topic.name}")
         )
 
-    def other_writers(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(sorted({each.who for each in self.writers(topic)}))
-
-    def other_types(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
-
     def _others(self) -> Presence:
         if self._presence is None:
-            raise _closed()
+            raise DeployError(CLOSED)
         return self._presence
 
     def ignore(self, identity: str) -> None:
@@ -128,7 +123,7 @@ class DdsBus:
 
     def _topic(self, topic: Topic) -> Any:
         if self._participant is None:
-            raise _closed()
+            raise DeployError(CLOSED)
         from cyclonedds.topic import Topic as DdsTopic
 
         from .messages import TYPES
@@ -159,50 +154,6 @@ class StopOnTopic:
 
     def close(self) -> None:
         self._bus.close()
-
-
-class _Publisher:
-    def __init__(self, writer: Any):
-        self._writer = writer
-
-    def acknowledged(self) -> bool:
-        """Whether there is a reader, and each that asks for reliable delivery has everything."""
-        return self._writer is not None and self._writer.acknowledged()
-
-    def send(self, payload: bytes | bytearray | memoryview) -> None:
-        if self._writer is None:
-            raise _closed()
-        self._writer.send(payload)
-
-    def close(self) -> None:
-        self._writer = None
-
-
-class _Subscriber:
-    def __init__(self, reader: Any, sender_times: bool):
-        self._reader, self._sender_times = reader, sender_times
-
-    def take(self) -> tuple[float, bytes] | None:
-        messages = self.take_all()
-        return messages[-1] if messages else None
-
-    def take_all(self) -> list[tuple[float, bytes]]:
-        """As :meth:`Subscriber.take_all`. DDS keeps no time of arrival, so a message came when it was first seen; with
-        ``sender_times``, when it was sent."""
-        return [(stamp, payload) for stamp, payload, _ in self.take_from()]
-
-    def take_from(self) -> list[tuple[float, bytes, int]]:
-        if self._reader is None:
-            raise _closed()
-        messages = self._reader.take()
-        if self._sender_times:
-            behind = time.time_ns() - time.monotonic_ns()
-            return [(1e-9 * (sent - behind), payload, writer) for payload, sent, writer in messages]
-        now = time.monotonic()
-        return [(now, payload, writer) for payload, _, writer in messages]
-
-    def close(self) -> None:
-        self._reader = None
 
 
 class _Domain:
@@ -260,7 +211,3 @@ def configuration(interface: str) -> str:
 
 def _unusable(interface: str, domain: int, error: Exception) -> DeployError:
     return DeployError(f"no DDS on {interface}, domain {domain} ({error}): is the interface up, with an IPv4 address?")
-
-
-def _closed() -> DeployError:
-    return DeployError("this bus is closed")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from .idl import Array, Sequence, Struct, struct_of
+from .idl import Array, Kind, Sequence, Struct, struct_of
+
+_FLOATS = dict.fromkeys(("q", "dq", "tau", "kp", "kd"), "float32")
+_DRIVE: dict[str, Kind] = {"mode": "octet", **_FLOATS}
+_IMU: dict[str, Kind] = {
+    "quaternion": Array("float32", 4),
+    **dict.fromkeys(("gyroscope", "accelerometer", "rpy"), Array("float32", 3)),
+}
+_START: dict[str, Kind] = {
+    "head": Array("octet", 2), "level_flag": "octet", "frame_reserve": "octet", "sn": Array("uint32", 2),
+    "version": Array("uint32", 2), "bandwidth": "uint16",
+}  # fmt: skip
 
 # ---- unitree_go: Go2, B2, H1 ---------------------------------------------------------------------------------------
 
-_GO_MOTOR_CMD = struct_of(
-    "unitree_go::msg::dds_::MotorCmd_",
-    mode="octet", q="float32", dq="float32", tau="float32", kp="float32", kd="float32", reserve=Array("uint32", 3),
-)  # fmt: skip
+_GO_MOTOR_CMD = struct_of("unitree_go::msg::dds_::MotorCmd_", **_DRIVE, reserve=Array("uint32", 3))
 _GO_BMS_CMD = struct_of("unitree_go::msg::dds_::BmsCmd_", off="octet", reserve=Array("octet", 3))
 GO_LOW_CMD = struct_of(
     "unitree_go::msg::dds_::LowCmd_",
-    head=Array("octet", 2),
-    level_flag="octet",
-    frame_reserve="octet",
-    sn=Array("uint32", 2),
-    version=Array("uint32", 2),
-    bandwidth="uint16",
+    **_START,
     motor_cmd=Array(_GO_MOTOR_CMD, 20),
     bms_cmd=_GO_BMS_CMD,
     wireless_remote=Array("octet", 40),
@@ -28,14 +31,7 @@ GO_LOW_CMD = struct_of(
     reserve="uint32",
     crc="uint32",
 )
-_GO_IMU_STATE = struct_of(
-    "unitree_go::msg::dds_::IMUState_",
-    quaternion=Array("float32", 4),
-    gyroscope=Array("float32", 3),
-    accelerometer=Array("float32", 3),
-    rpy=Array("float32", 3),
-    temperature="octet",
-)
+_GO_IMU_STATE = struct_of("unitree_go::msg::dds_::IMUState_", **_IMU, temperature="octet")
 _GO_MOTOR_STATE = struct_of(
     "unitree_go::msg::dds_::MotorState_",
     mode="octet", q="float32", dq="float32", ddq="float32", tau_est="float32", q_raw="float32", dq_raw="float32",
@@ -48,12 +44,7 @@ _GO_BMS_STATE = struct_of(
 )  # fmt: skip
 GO_LOW_STATE = struct_of(
     "unitree_go::msg::dds_::LowState_",
-    head=Array("octet", 2),
-    level_flag="octet",
-    frame_reserve="octet",
-    sn=Array("uint32", 2),
-    version=Array("uint32", 2),
-    bandwidth="uint16",
+    **_START,
     imu_state=_GO_IMU_STATE,
     motor_state=Array(_GO_MOTOR_STATE, 20),
     bms_state=_GO_BMS_STATE,
@@ -102,10 +93,7 @@ WIRELESS_CONTROLLER = struct_of(
 
 # ---- unitree_hg: G1, H1-2 ------------------------------------------------------------------------------------------
 
-_HG_MOTOR_CMD = struct_of(
-    "unitree_hg::msg::dds_::MotorCmd_",
-    mode="octet", q="float32", dq="float32", tau="float32", kp="float32", kd="float32", reserve="uint32",
-)  # fmt: skip
+_HG_MOTOR_CMD = struct_of("unitree_hg::msg::dds_::MotorCmd_", **_DRIVE, reserve="uint32")
 HG_LOW_CMD = struct_of(
     "unitree_hg::msg::dds_::LowCmd_",
     mode_pr="octet",
@@ -114,14 +102,7 @@ HG_LOW_CMD = struct_of(
     reserve=Array("uint32", 4),
     crc="uint32",
 )
-HG_IMU_STATE = struct_of(
-    "unitree_hg::msg::dds_::IMUState_",
-    quaternion=Array("float32", 4),
-    gyroscope=Array("float32", 3),
-    accelerometer=Array("float32", 3),
-    rpy=Array("float32", 3),
-    temperature="int16",
-)
+HG_IMU_STATE = struct_of("unitree_hg::msg::dds_::IMUState_", **_IMU, temperature="int16")
 _HG_MOTOR_STATE = struct_of(
     "unitree_hg::msg::dds_::MotorState_",
     mode="octet", q="float32", dq="float32", ddq="float32", tau_est="float32", temperature=Array("int16", 2),

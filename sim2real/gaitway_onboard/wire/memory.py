@@ -7,10 +7,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 
 from ..interface import DeployError, SafeStop
-from .bus import Endpoint, Topic
+from .bus import Bus, Endpoint, Subscriber, Topic
 
 
-class MemoryBus:
+class MemoryBus(Bus):
     """Implements :class:`gaitway_onboard.wire.bus.Bus`; perfect, since loss and delay belong to the twin.
 
     Both sides of a conversation are views of one bus: ``robot_side = bus.join("robot")``. Whoever sleeps lets
@@ -76,12 +76,6 @@ class MemoryBus:
         if holder != self.name:
             raise DeployError(f"{holder} drives the robot on {topic.name} already: end it first")
 
-    def other_writers(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(each.who for each in self.writers(topic))
-
-    def other_types(self, topic: Topic) -> tuple[str, ...]:
-        return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
-
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
         """For its message alone: no other process is on this bus."""
         return SafeStop(sender="", settings={"topic": topic.name, "payload": payload.hex()})
@@ -117,17 +111,9 @@ class _Publisher:
             queue.append(message)
 
 
-class _Subscriber:
+class _Subscriber(Subscriber):
     def __init__(self, queue: deque[tuple[float, bytes, int]]):
         self._queue = queue
-
-    def take(self) -> tuple[float, bytes] | None:
-        newest = self._queue[-1][:2] if self._queue else None
-        self._queue.clear()
-        return newest
-
-    def take_all(self) -> list[tuple[float, bytes]]:
-        return [(stamp, payload) for stamp, payload, _ in self.take_from()]
 
     def take_from(self) -> list[tuple[float, bytes, int]]:
         messages = list(self._queue)

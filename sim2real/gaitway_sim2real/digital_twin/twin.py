@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 from gaitway_onboard.hardware import Hardware
-from gaitway_onboard.interface import Remote
-from gaitway_onboard.transports.remote import BUTTONS
+from gaitway_onboard.interface import BUTTONS, Remote
 from gaitway_onboard.transports.ros2_config import Ros2Config
 from gaitway_onboard.wire.bus import Bus
 from gaitway_onboard.wire.memory import MemoryBus

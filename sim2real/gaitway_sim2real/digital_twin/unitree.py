@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 from gaitway_onboard.hardware import Hardware
-from gaitway_onboard.interface import Array, Remote
-from gaitway_onboard.transports.remote import BUTTONS
+from gaitway_onboard.interface import Array, Remote, button_bits
 from gaitway_onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
 from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
 from gaitway_onboard.wire import crc
@@ -151,14 +150,16 @@ class UnitreeSide:
     def _remote_bytes(self) -> np.ndarray:
         (left_x, left_y), (right_x, right_y) = self.remote.left, self.remote.right
         lever = float("L2" in self.remote.buttons)
-        data = _REMOTE_BYTES.pack(b"\x55\x51", _keys(self.remote.buttons), left_x, right_x, right_y, lever, left_y)
+        data = _REMOTE_BYTES.pack(
+            b"\x55\x51", button_bits(self.remote.buttons), left_x, right_x, right_y, lever, left_y
+        )
         return np.frombuffer(data.ljust(40, b"\0"), np.uint8)
 
     def _send_remote(self) -> None:
         assert self._remote_out is not None
         message = self._remote_message
         (message["lx"], message["ly"]), (message["rx"], message["ry"]) = self.remote.left, self.remote.right
-        message["keys"] = _keys(self.remote.buttons)
+        message["keys"] = button_bits(self.remote.buttons)
         self._remote_out.send(message.payload)
 
     def _sport_state(self, now: float, reading: Reading, truth: Truth) -> bytes:
@@ -208,10 +209,6 @@ class UnitreeSide:
     def serve(self, now: float) -> None:
         for service in self._services:
             service.serve(now)
-
-
-def _keys(buttons: Iterable[str]) -> int:
-    return sum(1 << BUTTONS.index(name) for name in buttons)
 
 
 def _rpy(quat: Array) -> tuple[float, float, float]:

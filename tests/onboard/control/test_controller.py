@@ -319,7 +319,7 @@ class Ledger:
 
 def test_the_log_hears_of_every_state_command_decision_and_change(contract: Contract) -> None:
     log = Ledger()
-    play = Play(contract, log=log)
+    play = Play(contract, flight=log)
     play.until(Mode.DAMP)
     count = {name: sum(row[0] == name for row in log.rows) for name in ("state", "frame", "policy", "event")}
     assert count["state"] == count["frame"] == len(play.rows) and count["policy"] == 25
