@@ -123,10 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parse(argv)
-        if modules := getattr(args, "trusted_modules", ()):
-            from gaitway_files.trust import trust
-
-            trust(*modules)
+        trust_named(args)
         if getattr(args, "world", None) == "isaaclab" or "GAITWAY_ISAAC_SIM" in os.environ:
             _make_way_for_isaac_lab()
         return int(args.run(args))
@@ -143,6 +140,16 @@ def _run(argv: Sequence[str] | None) -> int:
             traceback.print_exc()
         print(f"gaitway: {message}", file=sys.stderr)
         return code
+
+
+def trust_named(args: argparse.Namespace) -> None:
+    """Trust the modules of --trust, and of a task or robot that the user calls ``module:object``."""
+    words = [word for key in ("task", "tasks", "robot") for word in (getattr(args, key, None) or "").split(",")]
+    modules = [word for word in words if ":" in word and not word.startswith("gym:")]
+    if modules := [*getattr(args, "trusted_modules", ()), *modules]:
+        from gaitway_files.trust import trust
+
+        trust(*modules)
 
 
 def _make_way_for_isaac_lab() -> None:

@@ -22,11 +22,11 @@ def make_vector_env(task_name: str, num_envs: int = 1, preset: str | None = None
 
 
 def register() -> None:
-    """Register every task of :mod:`gaitway_tasks.registry` on flat ground."""
+    """Register the flat tasks of Gaitway's own robots. Those of other packages would be imported with Gymnasium."""
     import gymnasium
     from gaitway_tasks.registry import task_names
 
-    for name in task_names(rough=False):
+    for name in task_names(rough=False, installed=False):
         env_id = f"Gaitway/{name.title()}-v0"
         if env_id not in gymnasium.registry:
             gymnasium.register(

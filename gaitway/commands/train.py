@@ -65,8 +65,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "train", "train an agent on a task", DESCRIPTION)
     parser.add_argument(
         "task",
-        help="robot task, language task or file of texts, Gymnasium environment (also gym:ID) or Atari game; "
-        "'gaitway list tasks' shows them",
+        help="robot task (also MODULE:OBJECT), language task or file of texts, Gymnasium environment (also gym:ID) or "
+        "Atari game; 'gaitway list tasks' shows them",
     )
     parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
     parser.add_argument(

@@ -1,8 +1,9 @@
 """Frozen dataclasses to plain data and back: what is written to ``config.yaml`` reads back to an equal tree.
 
-Dataclasses become mappings, tuples become lists, functions become ``module:function``, and a robot's model file that
-ships with Gaitway becomes ``robot:<name>``, so that a run folder can move between machines. Where a field allows
-several dataclasses, ``kind`` names the one meant; with :class:`Kinds` only that one is imported.
+Dataclasses become mappings, tuples become lists and functions ``module:function``. A robot's model file becomes
+``robot:<name>`` if it is Gaitway's and ``package:<package>/<file>`` if it lies in another package, so that a run folder
+can move between machines. Where a field allows several dataclasses, ``kind`` names the one meant; with :class:`Kinds`
+only that one is imported.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gaitway_files.trust import function_named
+from gaitway_files.trust import PACKAGE, function_named, packaged, packaged_file
 
 from ..errors import ConfigError, nearest
 
@@ -260,19 +261,25 @@ def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str
 
 
 def _path_to_text(path: Path) -> str:
-    from gaitway_tasks.robots import ROBOTS
+    from gaitway_tasks.robots.known import own
 
-    return next((f"robot:{name}" for name, robot in ROBOTS.items() if robot.mjcf == path), str(path))
+    ours = next((f"robot:{name}" for name, described in own().items() if described.robot.mjcf == path), None)
+    return ours or packaged(path) or str(path)
 
 
 def _path_from(data: Any, path: str) -> Path:
     from gaitway_tasks.registry import UnknownNameError
-    from gaitway_tasks.robots import ROBOTS
+    from gaitway_tasks.robots.known import own
 
-    _expect(isinstance(data, str), path, data, "a file name, or robot:<name>")
+    _expect(isinstance(data, str), path, data, "a file name, robot:<name> or package:<package>/<file>")
     if data.startswith("robot:"):
         name = data.removeprefix("robot:")
-        if name not in ROBOTS:
-            raise UnknownNameError("robot", name, ROBOTS)
-        return ROBOTS[name].mjcf
+        if name not in own():
+            raise UnknownNameError("robot", name, own())
+        return own()[name].robot.mjcf
+    if data.startswith(PACKAGE):
+        try:
+            return packaged_file(data)
+        except LookupError as error:
+            raise ConfigError(f"{path}={data!r}: {error.args[0]}") from None
     return Path(data)

@@ -39,14 +39,15 @@ class Robots(Environments):
         return task_names()
 
     def find(self, name: str, preset: str | None = None) -> Task | None:
-        from gaitway_tasks.registry import get_task
+        from gaitway_tasks.registry import find_task
 
-        return get_task(name, preset) if name in self.names() else None
+        return find_task(name, preset)
 
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
         from gaitway_tasks.registry import entries
 
-        return [(name, entry.presets, entry.summary) for name, entry in entries().items()]
+        tasks = [(name, entry.presets, entry.summary) for name, entry in entries().items()]
+        return [*tasks, ("MODULE:OBJECT", (), "a robot's task of a module of your own")]
 
     # ---- configuration ---------------------------------------------------------------------------------------------
 

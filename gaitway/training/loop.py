@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from gaitway_agents.core import distributed
+from gaitway_tasks.registry import called
 
 from ..errors import RunError
 from ..runs.files import write_tensors_atomically
@@ -227,7 +228,7 @@ def _print_ending(run: RunFolder, config: TrainConfig, checkpoint: Path | None, 
     else:
         print(
             f"{ending} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "
-            f"continue with: gaitway train {config.task.name}{_agent_option(config)} --out {run.path} --resume"
+            f"continue with: gaitway train {called(config.task.name)}{_agent_option(config)} --out {run.path} --resume"
         )
 
 

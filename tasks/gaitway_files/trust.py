@@ -8,6 +8,7 @@ setting or with ``--trust``, or by :func:`trust`. None is ever taken from a fold
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -97,6 +98,54 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
         raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
                          "(prompts, completions, ...)")  # fmt: skip
     return found
+
+
+def object_named(name: str) -> Any:
+    """What the user called ``module:object``: a task or a robot of another package.
+
+    Raises :class:`TrustError` unless the user named the module, and ValueError if there is no such object.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = import_trusted(module_name, name)
+    except ImportError as error:
+        raise ValueError(f"{name}: cannot import {module_name!r}: {error}") from None
+    if not hasattr(module, attribute):
+        known = [key for key in vars(module) if not key.startswith("_")]
+        near = difflib.get_close_matches(attribute, known, 1)
+        raise ValueError(
+            f"{name}: {module_name} has no {attribute!r}" + (f": did you mean {near[0]!r}?" if near else "")
+        )
+    return getattr(module, attribute)
+
+
+PACKAGE = "package:"
+
+
+def packaged(path: Path) -> str | None:
+    """``package:name/file`` for a file in a package that Python finds; None for others. Nothing is imported."""
+    top = None
+    for folder in path.parents:
+        if not (folder / "__init__.py").is_file():
+            break
+        top = folder
+    if top is None:
+        return None
+    with _here_too():
+        return f"{PACKAGE}{path.relative_to(top.parent).as_posix()}" if top.resolve() in _places(top.name) else None
+
+
+def packaged_file(name: str) -> Path:
+    """The file that :func:`packaged` named so. Raises :class:`LookupError`. Nothing is imported."""
+    top, _, file = name.removeprefix(PACKAGE).partition("/")
+    with _here_too():
+        folders = [place for place in _places(top) if place.is_dir()] if top.isidentifier() else []
+    if not folders:
+        raise LookupError(f"Python finds no package {top!r}: install it, or run in the folder that has it")
+    path = folders[0] / file
+    if not path.resolve().is_relative_to(folders[0]) or not path.is_file():
+        raise LookupError(f"the package {top!r} in {folders[0]} has no file {file!r}")
+    return path
 
 
 def _is_term(found: Any, module: ModuleType) -> bool:

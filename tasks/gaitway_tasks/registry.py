@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import difflib
 import functools
-import sys
+import inspect
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .robots import DESCRIPTIONS, Learner, Robot, RobotDescription, RobotError
+from gaitway_files.trust import object_named
+
+from .robots import DESCRIPTIONS, Learner, Robot, RobotDescription
 from .robots.description import FLAT, ROUGH
+from .robots.known import own
 
 if TYPE_CHECKING:
     from .spec import Task
@@ -80,20 +84,22 @@ def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
 
 
 @functools.cache
-def entries() -> dict[str, Entry]:
-    """The tasks of all robots, by name. A robot of a broken package is left out, with a line on the error stream."""
+def entries(*, installed: bool = True) -> dict[str, Entry]:
+    """The tasks of all robots, by name; without ``installed`` those of Gaitway's own robots only."""
     found: dict[str, Entry] = {}
-    for name in DESCRIPTIONS:
-        try:
-            found |= _tasks_of(DESCRIPTIONS[name])
-        except RobotError as error:
-            print(error, file=sys.stderr)
+    for described in (DESCRIPTIONS if installed else own()).values():
+        found |= _tasks_of(described)
     return found
 
 
-def task_names(*, rough: bool = True) -> list[str]:
+def task_names(*, rough: bool = True, installed: bool = True) -> list[str]:
     """Names of all tasks; with ``rough=False`` only of those that every world has the ground for."""
-    return [name for name, entry in entries().items() if rough or not entry.rough]
+    return [name for name, entry in entries(installed=installed).items() if rough or not entry.rough]
+
+
+def find_task(name: str, preset: str | None = None) -> Task | None:
+    """As :func:`get_task`, but None for a name that nothing is registered under."""
+    return get_task(name, preset) if name in entries() or is_outside(name) else None
 
 
 def presets(name: str) -> list[str]:
@@ -121,7 +127,55 @@ def learner_of(task: Task) -> Learner:
     return rough if task.terrain.kind == "generator" else flat
 
 
+def is_outside(name: str) -> bool:
+    """Whether ``name`` is a ``module:object``, a task of another package."""
+    return OUTSIDE.fullmatch(name) is not None
+
+
+OUTSIDE = re.compile(r"(?!gym:)[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+_called: dict[str, str] = {}
+
+
+def called(task: str) -> str:
+    """What the user called the task named ``task``: ``module:object``, or its name."""
+    return _called.get(task, task)
+
+
+def _outside(name: str) -> Entry:
+    """The task that the user called ``module:object``: a :class:`Task`, or a function that returns one."""
+    from .spec import Task
+
+    found = object_named(name)
+    if inspect.isfunction(found) and not inspect.signature(found).parameters:
+        found = found()
+    if not isinstance(found, Task):
+        raise ValueError(
+            f"{name} is a {type(found).__name__}: a task is a gaitway_tasks.spec.Task, or a function without "
+            "parameters that returns one"
+        )
+    if found.name in entries(installed=False):
+        raise ValueError(f"{name} is a task named {found.name!r}, which Gaitway has: give it a name of its own")
+    ours = own().get(found.robot.name)
+    if ours is not None and _joints(ours.robot) != _joints(found.robot):
+        raise ValueError(
+            f"{name}: its robot is named {found.robot.name!r} and has other joints than Gaitway's: give it a name of "
+            "its own"
+        )
+    task = found
+    _called[task.name] = name
+    presets = ("cpu", "sprint") if "base_velocity" in task.commands and task.terrain.kind == "plane" else ()
+    return Entry(make=lambda: task, summary=name, presets=presets)
+
+
+def _joints(robot: Robot) -> dict[str, tuple[float, float]]:
+    return dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+
+
 def _entry(name: str) -> Entry:
+    if is_outside(name):
+        return _outside(name)
     if name not in entries():
         raise UnknownNameError("task", name, entries())
     return entries()[name]

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+from gaitway_files.trust import object_named
+
 from .description import RobotDescription
 from .robot import Robot
 
@@ -41,38 +43,54 @@ def _installed() -> dict[str, EntryPoint]:
 
 
 _named: dict[str, RobotDescription] = {}
-"""Robots of modules that the user named."""
+"""Robots of modules that the user named, by their own names."""
 
 
-def add(description: RobotDescription, source: str) -> Robot:
-    """Make a robot known to this process; ``source`` is what the user called it, for messages.
-
-    Raises :class:`RobotError` if a robot of Gaitway's has its name.
-    """
-    robot = description.robot
-    if robot.name in own():
-        raise RobotError(f"{source} is a robot named {robot.name!r}, which Gaitway has: give it a name of its own")
-    _named[robot.name] = description
-    return robot
+def _outside(name: str) -> RobotDescription:
+    """The robot that the user called ``module:object``; from then on it is known by its own name too."""
+    found = object_named(name)
+    if isinstance(found, Robot):
+        found = RobotDescription(robot=found, title=found.name)
+    if not isinstance(found, RobotDescription):
+        raise RobotError(f"{name} is a {type(found).__name__}: a robot is a Robot or a RobotDescription")
+    if found.robot.name in own():
+        raise RobotError(f"{name} is a robot named {found.robot.name!r}, which Gaitway has: give it a name of its own")
+    _named[found.robot.name] = found
+    return found
 
 
 class Descriptions(Mapping[str, RobotDescription]):
-    """Every robot's :class:`RobotDescription` by the robot's name; packages are imported when theirs is asked for."""
+    """Every robot's :class:`RobotDescription` by the robot's name; packages are imported when theirs is asked for.
+
+    ``module:object`` is a robot of a module that the user named; :class:`gaitway_files.trust.TrustError` for others.
+    """
 
     def __getitem__(self, name: str) -> RobotDescription:
-        if name in _named:
-            return _named[name]
-        if name in own():
-            return own()[name]
+        if ":" in name:
+            return _outside(name)
+        for known in (_named, own()):
+            if name in known:
+                return known[name]
         return _load(_installed()[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**own(), **_installed(), **_named})
+        """Robots of broken packages are left out, with a line on the error stream."""
+        yield from own()
+        for name, point in _installed().items():
+            try:
+                _load(point)
+            except RobotError as error:
+                print(f"left out: {error}", file=sys.stderr)
+            else:
+                yield name
+        yield from _named
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
+        if isinstance(name, str) and ":" in name:
+            return _outside(name) is not None
         return name in own() or name in _installed() or name in _named
 
 

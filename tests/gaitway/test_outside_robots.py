@@ -1,0 +1,155 @@
+"""Robots and tasks of other packages: the example of docs/your_robot.md, and what can be wrong with one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gaitway_files import trust as trusting
+from gaitway_tasks import registry
+from gaitway_tasks.robots import ROBOTS, RobotError, known
+
+from gaitway.cli import main
+from gaitway.config.train_config import load
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/pony"
+SMALL = ["num_envs=2", "agent.num_steps=4", "total_steps=8", "agent.optimizer.minibatches=1", "num_threads=1"]
+BLIND = "pony.tasks:BLIND"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder that the user is in, with the package beside it; nothing is trusted or known yet."""
+    shutil.copytree(EXAMPLE / "pony", tmp_path / "pony")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trusting, "_trusted", set())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(known, "_named", {})
+    monkeypatch.setattr(registry, "_called", {})
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("pony", "wrong")]:
+        del sys.modules[name]
+
+
+def fresh(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "gaitway", *words], cwd=cwd, capture_output=True, text=True)
+
+
+def test_from_training_to_a_bundle_that_runs(here, capsys):
+    assert main(["train", BLIND, "--preset", "cpu", "--out", "run", *SMALL]) == 0
+    assert "training velocity-flat-pony-blind with ppo" in capsys.readouterr().out
+    assert "mjcf: package:pony/pony.xml" in Path("run/config.yaml").read_text()
+    assert main(["train", BLIND, "--preset", "cpu", "--out", "run", "--resume", *SMALL]) == 0
+    assert "is finished" in capsys.readouterr().out
+    done = fresh("export", "run", "--out", "bundle", cwd=here)  # by somebody who names no module
+    assert done.returncode == 0 and "importing" not in done.stderr, done.stderr
+    assert Path("bundle/robot.xml").read_text() == (EXAMPLE / "pony/pony.xml").read_text()
+    shutil.rmtree("pony")  # a bundle needs nothing else
+    assert main(["run", "bundle", "--seconds", "0.1"]) in (0, 1)
+    done = fresh("export", "run", "--out", "again", cwd=here)
+    assert done.returncode == 2
+    assert "task.robot.mjcf='package:pony/pony.xml': Python finds no package 'pony': install it" in done.stderr
+
+
+def test_a_packaged_file_is_one_of_that_package(here):
+    main(["train", BLIND, "--out", "run", *SMALL])
+    config = Path("run/config.yaml")
+    for wrong in ("package:pony/../secret.xml", "package:pony/none.xml", "package:pony"):
+        config.write_text(config.read_text().replace("package:pony/pony.xml", wrong))
+        with pytest.raises(ValueError, match="has no file"):
+            load(config)
+        config.write_text(config.read_text().replace(wrong, "package:pony/pony.xml"))
+
+
+WRONG = """
+from gaitway_tasks.registry import get_task
+from gaitway_tasks.robots import GO2, RobotDescription
+from pony import PONY
+from pony.tasks import WALK
+SAME_TASK = WALK.replace(name="velocity-flat-go2")
+SAME_ROBOT = WALK.replace(robot=PONY.replace(name="go2"))
+OWN_REWARDS = get_task("velocity-flat-go2").replace(name="go2-of-mine")
+FAKE = PONY.replace(name="go2")
+def walk():
+    return WALK
+def asks(robot):
+    return WALK
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere:WALK", "nowhere:WALK: cannot import 'nowhere': No module named 'nowhere'"),
+        ("pony.tasks:WALKS", "pony.tasks:WALKS: pony.tasks has no 'WALKS': did you mean 'WALK'?"),
+        ("pony:PONY", "pony:PONY is a Robot: a task is a gaitway_tasks.spec.Task, or a function"),
+        ("wrong:asks", "wrong:asks is a function: a task is a gaitway_tasks.spec.Task, or a function"),
+        ("wrong:SAME_TASK", "a task named 'velocity-flat-go2', which Gaitway has: give it a name of its own"),
+        ("wrong:SAME_ROBOT", "its robot is named 'go2' and has other joints than Gaitway's"),
+        ("os:path", "os is Python's or Gaitway's own"),
+    ],
+)
+def test_what_is_wrong_with_a_task_is_said(name, told, here, capsys):
+    Path("wrong.py").write_text(WRONG)
+    assert main(["train", name, "--out", "run", *SMALL]) == 2
+    assert told in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_a_task_may_be_a_function_or_another_one_for_a_robot_of_ours(here):
+    Path("wrong.py").write_text(WRONG)
+    trusting.trust("wrong")
+    assert registry.get_task("wrong:walk", "sprint").robot.name == "pony"
+    assert registry.get_task("wrong:OWN_REWARDS").robot is ROBOTS["go2"]
+    assert registry.presets("wrong:walk") == ["cpu", "sprint"]
+    with pytest.raises(registry.UnknownNameError, match="unknown preset of wrong:walk 'gpu'"):
+        registry.get_task("wrong:walk", "gpu")
+
+
+def test_a_robot_of_a_named_module_is_known_and_of_others_refused(here):
+    Path("wrong.py").write_text(WRONG)
+    with pytest.raises(trusting.TrustError, match="add --trust pony"):
+        assert "pony:PONY" in ROBOTS
+    assert "pony" not in ROBOTS
+    trusting.trust("pony", "wrong")
+    assert ROBOTS["pony:PONY"].name == "pony" and ROBOTS["pony"] is ROBOTS["pony:DESCRIPTION"]
+    with pytest.raises(RobotError, match="wrong:FAKE is a robot named 'go2', which Gaitway has"):
+        ROBOTS["wrong:FAKE"]
+    with pytest.raises(RobotError, match="wrong:walk is a function: a robot is a Robot or a RobotDescription"):
+        ROBOTS["wrong:walk"]
+
+
+def install(folder: Path, **points: str) -> None:
+    """What pip leaves of a package with entry points."""
+    info = folder / "pony-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pony\nVersion: 0.1\n")
+    lines = [f"{name} = {value}" for name, value in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[gaitway.robots]", *lines, ""]))
+
+
+def test_installed_robots_are_listed_and_broken_ones_left_out(tmp_path):
+    shutil.copytree(EXAMPLE / "pony", tmp_path / "pony")
+    robot = "pony:DESCRIPTION"
+    install(tmp_path, pony=robot, foal=robot, mare="pony:PONY", colt="colt:X", go2="pony:PONY")
+    code = (
+        "from gaitway_tasks.registry import *; from gaitway_tasks.robots import ROBOTS\n"
+        "print([n for n in task_names() if 'pony' in n], *ROBOTS)\n"
+        "print(get_task('velocity-flat-pony-blind', 'cpu').robot.mjcf, len(task_names(installed=False)))"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "['velocity-flat-pony', 'velocity-flat-pony-blind'] anymal-c" in done.stdout
+    assert f"{tmp_path}/pony/pony.xml {len(registry.task_names(installed=False))}" in done.stdout
+    for told in (
+        "ignoring the robot 'go2' of pony:PONY: Gaitway has one of that name",
+        "left out: the entry point foal = pony:DESCRIPTION of gaitway.robots is a robot named 'pony'",
+        "left out: the entry point mare = pony:PONY of gaitway.robots is a Robot: it must be a RobotDescription",
+        "left out: the entry point colt = colt:X of gaitway.robots cannot be imported: ModuleNotFoundError",
+    ):
+        assert told in done.stderr
