@@ -68,7 +68,7 @@ $(RUN)/validation/.passed: $(RUN)/bundle/contract.yaml
 	@touch $@
 
 $(RUN)/videos/walk.mp4: $(RUN)/validation/.passed
-	$(BIN)/gaitway run $(RUN)/bundle --world twin --seconds 20 --video $(RUN)/videos/walk.mp4
+	$(BIN)/gaitway run $(RUN)/bundle --sim --seconds 20 --video $(RUN)/videos/walk.mp4
 
 # ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
 

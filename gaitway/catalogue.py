@@ -115,7 +115,7 @@ LEAPP = Entry(
     modules=(*EXPORT.modules, "leapp", "safetensors"),
     extras=(*EXPORT.extras, "leapp"),
 )
-VALIDATE = Entry(summary="the validation suite", modules=("mujoco", "matplotlib"), extras=("mujoco",))
+VALIDATE = Entry(summary="the validation suite", modules=("mujoco",), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
 DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
@@ -146,7 +146,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "validate --sign": (SIGNING,),
     "record": (TWIN,),
     "diagnose": (TWIN,),
-    "run --world twin": (TWIN,),
+    "run --sim": (TWIN,),
     "deploy": (DEPLOY,),
     "deploy --trust": (SIGNING,),
     "twin": (WIRE_TWIN,),

@@ -51,7 +51,7 @@ The usual path:
   gaitway play runs/walk
   gaitway export runs/walk --out runs/walk/bundle
   gaitway validate runs/walk/bundle
-  gaitway run runs/walk/bundle --world twin --seconds 20
+  gaitway run runs/walk/bundle --sim --seconds 20
 
 Language models, on the same optimiser:
   gaitway train arithmetic --agent sft --out runs/sft

@@ -122,7 +122,7 @@ def _is_filmed(run: Path) -> bool:
 
 
 def _film_game(args: argparse.Namespace) -> int:
-    from gaitway_sim2real.lockstep.film import check_video_path
+    from gaitway_sim2real.mujoco.film import check_video_path
 
     from ..view.film import film_game
 
@@ -137,15 +137,15 @@ def _film_game(args: argparse.Namespace) -> int:
 
 
 def _walker(args: argparse.Namespace, kind: str) -> Walker:
-    from ..view.walkers import TwinWalker, WorldWalker
+    from ..view.walkers import BundleWalker, WorldWalker
 
-    return TwinWalker(args.source, args.model) if kind == "bundle" else WorldWalker(args.source)
+    return BundleWalker(args.source, args.model) if kind == "bundle" else WorldWalker(args.source)
 
 
 def _film(walker: Walker, out: Path, seconds: float) -> int:
     import numpy as np
     from gaitway_onboard.control.commands import follow, tour
-    from gaitway_sim2real.lockstep.film import check_video_path, film
+    from gaitway_sim2real.mujoco.film import check_video_path, film
 
     from ..runs.files import make_folder
     from ..training.progress import Counter

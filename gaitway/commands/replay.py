@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"recovered: {args.recover}")
     if not (args.against or args.report or args.video or args.viewer):
         return 0
-    from gaitway_sim2real.replay.compare import compare, look
+    from gaitway_sim2real.replay.compare import compare, motion_of
     from gaitway_sim2real.replay.film import film
     from gaitway_sim2real.replay.report import render_page
     from gaitway_tasks.robots import ROBOTS
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         print(comparison.text(flight))
     # A robot that Gaitway does not know has plots all the same, but no body to be shown.
     drawn = args.video or args.viewer or flight.robot in ROBOTS
-    motion = look(flight, hung=args.hung) if drawn else None
+    motion = motion_of(flight, hung=args.hung) if drawn else None
     if args.video is not None and motion is not None:
         make_folder(args.video.absolute().parent)
         film(flight, motion, args.video, frames=Counter("film", "frames").each)
@@ -113,7 +113,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.video or args.viewer:
         common.require("films and the viewer", PLAY)
     if args.video is not None:
-        from gaitway_sim2real.lockstep.film import check_video_path
+        from gaitway_sim2real.mujoco.film import check_video_path
 
         check_video_path(args.video)
     if args.seconds is not None and not args.viewer:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from ..catalogue import FLIGHT, TWIN
 from . import common
 
-WORLDS = {"twin": TWIN}
-
 DESCRIPTION = """\
 Run a bundle as it would run on the robot: replay the recorded inputs, then passive, ramp to the default pose,
 hold, policy at the contract's rate, and damping at every ending. Nothing of the training half is imported.
 
---world twin steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands it was
-trained on.
+--sim, the default, steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands
+it was trained on.
 
 A LEAPP package is first written as a bundle, in bundle/ in its folder.
 
 The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle cannot be used.
 
 examples:
-  gaitway run runs/walk/bundle --world twin --seconds 20
+  gaitway run runs/walk/bundle --sim --seconds 20
   gaitway run runs/walk/bundle --command 0.5,0,0 --video walk.mp4
   gaitway run runs/walk/bundle --command '0:0,0,0;2:0.8,0,0;6:0.5,0,0.5' --realtime
 """
@@ -33,7 +32,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "run", "run a bundle as on the robot", DESCRIPTION)
     parser.add_argument("bundle", type=Path, metavar="BUNDLE|LEAPP", help="bundle or LEAPP package")
     parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
-    parser.add_argument("--world", default="twin", choices=sorted(WORLDS), help="what to move (default twin)")
+    parser.add_argument("--sim", action="store_true", help="run in a MuJoCo simulation (the default)")
+    parser.add_argument("--world", choices=("twin",), help=argparse.SUPPRESS)  # how --sim was once written
     parser.add_argument("--seconds", type=common.seconds, default=20.0, help="length of the policy's part (default 20)")
     parser.add_argument(
         "--command", dest="velocity", metavar="VX,VY,YAW", help="command, or a script 't:vx,vy,yaw;...'"
@@ -46,7 +46,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require(f"running in {args.world}", WORLDS[args.world])
+    if args.world is not None:
+        print("gaitway run: --world twin is now --sim", file=sys.stderr)
+    common.require("running in simulation", TWIN)
     from gaitway_onboard.bundle.contract import verify_files
     from gaitway_onboard.control.commands import parse_script
     from gaitway_sim2real.lockstep.run import run_bundle

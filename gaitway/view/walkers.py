@@ -1,10 +1,9 @@
-"""A trained robot that follows commands: from a bundle on its twin, or from a run in the world it learns in."""
+"""A trained robot that follows commands: a bundle in a lockstep simulation, or a run in the world it learns in."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import mujoco
@@ -40,45 +39,45 @@ class Walker(Protocol):
     def push(self, velocity: Array) -> None: ...
 
 
-class TwinWalker:
-    """A bundle on the twin: what would run on the robot."""
+class BundleWalker:
+    """A bundle in a lockstep simulation: what would run on the robot."""
 
     def __init__(self, bundle: Path, model: Path | None = None):
         from gaitway_onboard.bundle.policy import OnboardPolicy
         from gaitway_onboard.safety.limits import walking_gains
-        from gaitway_sim2real.lockstep.run import MujocoTwin
+        from gaitway_sim2real.lockstep.robot import LockstepRobot
 
-        self.twin = MujocoTwin(bundle, model, visual=True)
-        self.policy = OnboardPolicy(bundle, self.twin.joint_names)
+        self.robot = LockstepRobot(bundle, model, visual=True)
+        self.policy = OnboardPolicy(bundle, self.robot.joint_names)
         contract = self.policy.contract
-        self._gains = walking_gains(contract, self.twin.joint_names)
-        self.name, self.caption, self.model = contract.task, "exported policy", self.twin.model
-        self.stage: Any = self.twin.plant
-        self.base_qpos, self.control_dt = self.twin.plant.base_qpos, contract.control_dt
+        self._gains = walking_gains(contract, self.robot.joint_names)
+        self.name, self.caption, self.model = contract.task, "exported policy", self.robot.model
+        self.stage: Any = self.robot.plant
+        self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
         self.reset()
 
     @property
     def qpos(self) -> Array:
-        return self.twin.data.qpos
+        return self.robot.data.qpos
 
     def velocity(self) -> Array:
-        return self.twin.base_velocity()
+        return self.robot.base_velocity()
 
     def step(self, command: Array) -> None:
-        targets = self.policy.step(self.twin.read(), command)
-        self.twin.write(targets, *self._gains)
-        self.twin.sleep_until(self.twin.clock() + self.control_dt)
+        targets = self.policy.step(self.robot.read(), command)
+        self.robot.write(targets, *self._gains)
+        self.robot.sleep_until(self.robot.clock() + self.control_dt)
         if _has_fallen(self.qpos, self.base_qpos, self.stage.frame.quat_wxyz):
             self.reset()
 
     def reset(self) -> None:
-        self.twin.place(self.policy.contract.default_joint_pos)
+        self.robot.place(self.policy.contract.default_joint_pos)
         self.policy.reset()
 
     def push(self, velocity: Array) -> None:
-        dof = self.twin.plant.base_dof
-        self.twin.data.qvel[dof : dof + 2] += velocity
+        dof = self.robot.plant.base_dof
+        self.robot.data.qvel[dof : dof + 2] += velocity
 
 
 class WorldWalker:
@@ -86,6 +85,7 @@ class WorldWalker:
 
     def __init__(self, run: Path):
         import torch
+        from gaitway_sim2real.mujoco.model import RobotModel, addresses
 
         from ..domains.robots import in_mujoco
         from ..runs.folder import RunFolder
@@ -101,9 +101,10 @@ class WorldWalker:
         self.model, self.base_qpos = _visual_model(task), 0
         cfg = next(iter(task.commands.values()))
         self.command_ranges: tuple[tuple[float, float], ...] = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
-        frame = SimpleNamespace(quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0]))
-        self.stage: Any = SimpleNamespace(
-            model=self.model, base_qpos=0, base_body=1, start_height=task.robot.init_height, frame=frame
+        self.stage = RobotModel(
+            **addresses(self.model, task.robot.base_name, task.robot.joint_names),
+            start_height=task.robot.init_height,
+            foot_names=task.robot.foot_names,
         )
         self._qpos = self.env.world.batch.bind("qpos")
         self.observation: Any = None

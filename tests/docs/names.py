@@ -21,10 +21,10 @@ def names_of(page: str) -> dict[str, Any]:
 
 def robot() -> dict[str, Any]:
     """A simulated robot and one of its states."""
-    from gaitway_sim2real.lockstep.run import MujocoTwin
+    from gaitway_sim2real.lockstep.robot import LockstepRobot
     from gaitway_tasks.robots import GO2
 
-    twin = MujocoTwin("bundle")
+    twin = LockstepRobot("bundle")
     signals = twin.read()
     return {
         "robot": twin, "bundle": Path("bundle"), "hardware": GO2.hardware, "signals": signals,

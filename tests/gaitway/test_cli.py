@@ -212,7 +212,10 @@ def test_a_policy_that_no_robot_can_feed_is_not_exported(tmp_path, capsys):
     assert "base_lin_vel" in err and "-blind" in err and "--estimate base_lin_vel" in err
     assert not bundle.exists()
     assert ours(["export", path, "--out", bundle, "--estimate", "base_lin_vel"], capsys)[0] == 0
-    code, out, _ = ours(["run", bundle, "--seconds", "0.1"], capsys)
+    code, out, err = ours(["run", bundle, "--sim", "--seconds", "0.1"], capsys)
+    assert "--sim" not in err
+    code, out, err = ours(["run", bundle, "--world", "twin", "--seconds", "0.1"], capsys)
+    assert "--world twin is now --sim" in err
     assert "stood in for an estimator" in out
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_sim2real.lockstep.film import film
-from gaitway_sim2real.lockstep.run import MujocoTwin
-from gaitway_sim2real.validate.video import RenderingError
+from gaitway_sim2real.lockstep.robot import LockstepRobot
+from gaitway_sim2real.mujoco.camera import RenderingError
+from gaitway_sim2real.mujoco.film import film
 from stand_bundle import make_stand_bundle
 
 from gaitway.config.train_config import TrainConfig, resolve
@@ -89,7 +89,7 @@ def test_a_film_rewrites_its_line_on_a_terminal(clock, capsys, monkeypatch):
 
 
 def test_every_frame_of_a_film_is_counted(tmp_path: Path):
-    plant, seen = MujocoTwin(make_stand_bundle(tmp_path / "bundle"), visual=True).plant, []
+    plant, seen = LockstepRobot(make_stand_bundle(tmp_path / "bundle"), visual=True).plant, []
 
     def each(frames: range) -> Iterator[int]:
         for frame in frames:

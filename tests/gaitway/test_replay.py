@@ -148,7 +148,7 @@ def test_the_viewer_serves_the_flight(flown, capsys):
 
 def test_the_player_goes_through_the_flight_and_around(flown):
     viser = pytest.importorskip("viser")
-    from gaitway_sim2real.replay.compare import look
+    from gaitway_sim2real.replay.compare import motion_of
     from gaitway_sim2real.replay.summary import spans
 
     from gaitway.view.flight import Player
@@ -158,7 +158,7 @@ def test_the_player_goes_through_the_flight_and_around(flown):
         server = viser.ViserServer(host="127.0.0.1", port=probe.getsockname()[1] + 1, verbose=False)
     try:
         flight = read_flight(flown)
-        motion = look(flight)
+        motion = motion_of(flight)
         player = Player(flight, motion, server)
         assert np.array_equal(player.advance(0.0), motion.qpos[0])
         player.go(next(s.start for s in spans(flight) if s.mode == "policy"))

@@ -20,9 +20,9 @@ from .dynamics import check_dynamics
 from .findings import CAUSES, Diagnosis, Finding, merge
 from .history import contract_layout, find_layout
 from .observation import check_term
-from .replay import Replay
+from .one_step import OneStep
 from .terms import expected_terms
-from .view import View, look
+from .view import View, view_of
 
 __all__ = ["CAUSES", "Diagnosis", "Finding", "diagnose_bundle"]
 
@@ -32,7 +32,7 @@ def diagnose_bundle(bundle: str | Path, recording: str | Path) -> Diagnosis:
     bundle, path = Path(bundle), Path(recording)
     verify_files(bundle)
     rollout = Recording.load(path)
-    view = look(rollout, Contract.load(bundle))
+    view = view_of(rollout, Contract.load(bundle))
     checks, findings = _check(view, bundle)
     about = f"{path}: {rollout.steps} steps of {rollout.num_envs} environments in {rollout.simulator}"
     return Diagnosis(
@@ -63,7 +63,7 @@ def _check(view: View, bundle: Path) -> tuple[list[str], list[Finding]]:
     checks.append(note)
     findings += more
     targets = targets_of(view.contract, view.action) if view.target is None else view.target
-    note, more = check_dynamics(view, Replay(view, bundle, targets), names)
+    note, more = check_dynamics(view, OneStep(view, bundle, targets), names)
     return [*checks, note], findings + more
 
 

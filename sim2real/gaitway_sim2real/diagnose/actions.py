@@ -12,7 +12,7 @@ from gaitway_onboard.bundle.contract import Contract
 from ..bundle.batched_policy import BatchedPolicy
 from .findings import Finding
 from .fit import EXACT, affine, is_equal, rms, saturation
-from .history import Layout, contract_layout
+from .history import HistoryLayout, contract_layout
 from .observation import Compared, NoteOrFindings, compare
 from .terms import SCAN_OFFSET, Term, last_action
 from .view import View
@@ -234,7 +234,7 @@ def _reachable(terms: list[Term], frames: np.ndarray) -> np.ndarray:
     return np.full(frames.shape[:2], True)
 
 
-def _past(view: View, dims: list[int], layout: Layout) -> list[np.ndarray]:
+def _past(view: View, dims: list[int], layout: HistoryLayout) -> list[np.ndarray]:
     """The H frames the graph's state holds before a step, oldest first; the first is about to be dropped."""
     ages = [layout.length - 1, *range(layout.length - 1, 0, -1)]
     return [view.observation[..., layout.columns(dims, age)] for age in ages]

@@ -13,7 +13,7 @@ import numpy as np
 from .findings import Finding
 from .fit import assign, correlation
 from .observation import NoteOrFindings
-from .replay import KEEP, MAX_DELAY, Drives, Replay, trimmed
+from .one_step import KEEP, MAX_DELAY, DriveChange, OneStep, trimmed
 from .view import View
 
 MIN_SAMPLES = 60
@@ -37,25 +37,25 @@ LONGEST = 0.9
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
     cause: str
-    drives: Drives
+    drives: DriveChange
     error: float
     """On the steps it was not fitted to."""
 
 
-def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
+def check_dynamics(view: View, steps: OneStep, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
     """Predict the recording step by step; where that fails, look for the drives with which it succeeds."""
     if not view.recording.flat_ground:
         return "dynamics: not checked, the ground is not flat and the bundle knows no other", []
-    if len(replay) < MIN_SAMPLES:
-        return f"dynamics: not checked, {len(replay)} usable steps are too few (at least {MIN_SAMPLES})", []
-    nulls = [_judge(replay, "", Drives(explicit=explicit)) for explicit in _ways_to_integrate(view)]
+    if len(steps) < MIN_SAMPLES:
+        return f"dynamics: not checked, {len(steps)} usable steps are too few (at least {MIN_SAMPLES})", []
+    nulls = [_judge(steps, "", DriveChange(explicit=explicit)) for explicit in _ways_to_integrate(view)]
     null = min(nulls, key=lambda null: null.error)
     held = ", with torques held over each physics step" if null.drives.explicit else ""
-    if null.error < NEGLIGIBLE / (1.0 if replay.in_the_air else ON_THE_GROUND):
+    if null.error < NEGLIGIBLE / (1.0 if steps.in_the_air else ON_THE_GROUND):
         return f"dynamics: one step ahead, MuJoCo predicts the recording to {null.error:.2%} of the change{held}", []
     found: list[Hypothesis] = []
     for start in nulls:
-        tried = explain(replay, start)
+        tried = explain(steps, start)
         if tried and tried[-1].error < min(EXPLAINS * null.error, found[-1].error if found else np.inf):
             found = tried
         if found and found[-1].error < max(NEGLIGIBLE, ENOUGH * null.error):
@@ -65,7 +65,7 @@ def check_dynamics(view: View, replay: Replay, name_order: Callable[[np.ndarray]
         return f"{note}; no other drives explain it clearly better", []
     best = found[-1]
     note += f", {best.error:.1%} with {', '.join(dict.fromkeys(h.cause for h in found)).replace('_', ' ')}"
-    return note, [_finding(h, null, best, replay, name_order) for h in found]
+    return note, [_finding(h, null, best, steps, name_order) for h in found]
 
 
 def _ways_to_integrate(view: View) -> tuple[bool, ...]:
@@ -79,15 +79,15 @@ def _ways_to_integrate(view: View) -> tuple[bool, ...]:
     return (likely, not likely)
 
 
-def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
+def explain(steps: OneStep, null: Hypothesis) -> list[Hypothesis]:
     """The causes that are needed, simplest first; the last one's drives hold them all. Empty if none helps."""
     found: list[Hypothesis] = []
     current = null
     while len(found) < 3:
         done = {h.cause for h in found}
-        tried = [h for causes, fit in FITS if not done & set(causes) and (h := fit(replay, current)) is not None]
-        share = (EXPLAINS if replay.in_the_air else ON_THE_GROUND) * (CLEARLY if found else 1.0)
-        tried = [h for h in tried if h.error < share * current.error and _is_material(h, replay)]
+        tried = [h for causes, fit in FITS if not done & set(causes) and (h := fit(steps, current)) is not None]
+        share = (EXPLAINS if steps.in_the_air else ON_THE_GROUND) * (CLEARLY if found else 1.0)
+        tried = [h for h in tried if h.error < share * current.error and _is_material(h, steps)]
         if not tried:
             break
         current = min(tried, key=lambda h: h.error)
@@ -97,20 +97,20 @@ def explain(replay: Replay, null: Hypothesis) -> list[Hypothesis]:
     return found
 
 
-def _judge(replay: Replay, cause: str, drives: Drives) -> Hypothesis:
-    return Hypothesis(cause=cause, drives=drives, error=trimmed(replay.errors(drives, held_out=True)))
+def _judge(steps: OneStep, cause: str, drives: DriveChange) -> Hypothesis:
+    return Hypothesis(cause=cause, drives=drives, error=trimmed(steps.errors(drives, held_out=True)))
 
 
-def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Drives:
+def fit_continuous(steps: OneStep, start: DriveChange, names: tuple[str, ...]) -> DriveChange:
     """Gauss-Newton on ``names``, on the errors that :func:`trimmed` keeps of the steps to fit."""
     drives = start
-    now = replay.errors(drives)
+    now = steps.errors(drives)
     for iteration in range(ITERATIONS):
         base = now
         columns = []
         for i in range(len(names)):
             nudge = np.where(np.arange(len(names)) == i, STEP, 0.0)
-            columns.append((replay.errors(_moved(drives, names, nudge, replay)) - base) / STEP)
+            columns.append((steps.errors(_moved(drives, names, nudge, steps)) - base) / STEP)
         slope = np.stack(columns, 1)
         kept = np.abs(base) <= np.quantile(np.abs(base), KEEP)
         slope, pull = slope[kept], base[kept]
@@ -120,8 +120,8 @@ def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Dri
         move = -np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(len(names)), slope.T @ pull)
         move *= min(1.0, LONGEST / float(np.abs(move).max()))
         for _ in range(4):
-            after = _moved(drives, names, move, replay)
-            now = replay.errors(after)
+            after = _moved(drives, names, move, steps)
+            now = steps.errors(after)
             if trimmed(now) <= trimmed(base):
                 break
             move *= 0.4
@@ -133,60 +133,60 @@ def fit_continuous(replay: Replay, start: Drives, names: tuple[str, ...]) -> Dri
     return drives
 
 
-def _moved(drives: Drives, names: tuple[str, ...], move: np.ndarray, replay: Replay) -> Drives:
+def _moved(drives: DriveChange, names: tuple[str, ...], move: np.ndarray, steps: OneStep) -> DriveChange:
     """``drives`` after a step in the logarithm of each number; of an armature, in that of the whole inertia."""
     values = {}
     for name, change in zip(names, move, strict=True):
         value, factor = getattr(drives, name), float(np.exp(change))
         if name == "armature":
-            inertia = replay.inertia
-            values[name] = max((value + inertia) * factor - inertia, -float(replay.armature().min()))
+            inertia = steps.inertia
+            values[name] = max((value + inertia) * factor - inertia, -float(steps.armature().min()))
         else:
             values[name] = float(np.clip(value * factor, 0.05, 20.0))
     return replace(drives, **values)
 
 
-def fit_gains(replay: Replay, base: Hypothesis) -> Hypothesis:
+def fit_gains(steps: OneStep, base: Hypothesis) -> Hypothesis:
     """Scanned first: from far away, Gauss-Newton gets lost in the valley of equal damping ratios."""
     tried = [replace(base.drives, stiffness=kp, damping=kd) for kp in STIFFNESSES for kd in DAMPINGS]
-    best = min([base.drives, *tried], key=lambda drives: trimmed(replay.errors(drives)))
-    return _judge(replay, "gains", fit_continuous(replay, best, ("stiffness", "damping")))
+    best = min([base.drives, *tried], key=lambda drives: trimmed(steps.errors(drives)))
+    return _judge(steps, "gains", fit_continuous(steps, best, ("stiffness", "damping")))
 
 
-def fit_armature(replay: Replay, base: Hypothesis) -> Hypothesis:
-    return _judge(replay, "armature", fit_continuous(replay, base.drives, ("armature",)))
+def fit_armature(steps: OneStep, base: Hypothesis) -> Hypothesis:
+    return _judge(steps, "armature", fit_continuous(steps, base.drives, ("armature",)))
 
 
-def fit_limit(replay: Replay, base: Hypothesis) -> Hypothesis:
+def fit_limit(steps: OneStep, base: Hypothesis) -> Hypothesis:
     """Scanned first: the error does not change with a limit that is never met."""
     tried = [replace(base.drives, effort_limit=base.drives.effort_limit * factor) for factor in LIMITS]
-    best = min(tried, key=lambda drives: trimmed(replay.errors(drives)))
-    return _judge(replay, "torque_limit", fit_continuous(replay, best, ("effort_limit",)))
+    best = min(tried, key=lambda drives: trimmed(steps.errors(drives)))
+    return _judge(steps, "torque_limit", fit_continuous(steps, best, ("effort_limit",)))
 
 
-def fit_delay(replay: Replay, base: Hypothesis) -> Hypothesis:
+def fit_delay(steps: OneStep, base: Hypothesis) -> Hypothesis:
     """The error falls up to the true delay and rises after it."""
     best, least = base.drives, np.inf
-    for delay in range(base.drives.delay + 1, MAX_DELAY * replay.plant.decimation + 1):
+    for delay in range(base.drives.delay + 1, MAX_DELAY * steps.plant.decimation + 1):
         drives = replace(base.drives, delay=delay)
-        error = trimmed(replay.errors(drives))
+        error = trimmed(steps.errors(drives))
         if error < least:
             best, least = drives, error
         elif delay > best.delay + 2:
             break
-    return _judge(replay, "delay", best)
+    return _judge(steps, "delay", best)
 
 
-def fit_wiring(replay: Replay, base: Hypothesis) -> Hypothesis | None:
+def fit_wiring(steps: OneStep, base: Hypothesis) -> Hypothesis | None:
     """Order and sign of the targets, from the targets that the recorded motion asks for."""
-    rows = np.flatnonzero(~replay.held_out)
-    t, n = (index[rows] for index in replay.rows)
-    vel, _ = replay.predict(base.drives, rows)
-    response = np.median((replay.predict(base.drives, rows, SHIFT)[0] - vel) / SHIFT, 0)
-    given = replay.targets[t, n] - np.array(replay.view.contract.default_joint_pos)
-    asked = given + (replay.next_vel[rows] - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
+    rows = np.flatnonzero(~steps.held_out)
+    t, n = (index[rows] for index in steps.rows)
+    vel, _ = steps.predict(base.drives, rows)
+    response = np.median((steps.predict(base.drives, rows, SHIFT)[0] - vel) / SHIFT, 0)
+    given = steps.targets[t, n] - np.array(steps.view.contract.default_joint_pos)
+    asked = given + (steps.next_vel[rows] - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
     related = np.zeros((given.shape[1],) * 2)
-    for joint, swing in enumerate(replay.swing[rows].T):
+    for joint, swing in enumerate(steps.swing[rows].T):
         if swing.sum() >= MIN_SAMPLES // 4:
             related[joint] = correlation(asked[swing, joint : joint + 1], given[swing])[0]
     order = assign(np.abs(related) + 1e-3 * np.eye(len(related)))
@@ -195,10 +195,10 @@ def fit_wiring(replay: Replay, base: Hypothesis) -> Hypothesis | None:
     if same and not flipped:
         return None
     source = () if same else tuple(int(i) for i in order)
-    return _judge(replay, "sign" if same else "joint_order", replace(base.drives, source=source, flipped=flipped))
+    return _judge(steps, "sign" if same else "joint_order", replace(base.drives, source=source, flipped=flipped))
 
 
-FITS: tuple[tuple[tuple[str, ...], Callable[[Replay, Hypothesis], Hypothesis | None]], ...] = (
+FITS: tuple[tuple[tuple[str, ...], Callable[[OneStep, Hypothesis], Hypothesis | None]], ...] = (
     (("gains",), fit_gains),
     (("armature",), fit_armature),
     (("torque_limit",), fit_limit),
@@ -207,24 +207,24 @@ FITS: tuple[tuple[tuple[str, ...], Callable[[Replay, Hypothesis], Hypothesis | N
 )
 
 
-def _is_material(hypothesis: Hypothesis, replay: Replay) -> bool:
+def _is_material(hypothesis: Hypothesis, steps: OneStep) -> bool:
     drives = hypothesis.drives
     if hypothesis.cause == "gains":
         return max(abs(drives.stiffness - 1.0), abs(drives.damping - 1.0)) > MATERIAL_GAIN
     if hypothesis.cause == "armature":
-        return abs(drives.armature) > MATERIAL_ARMATURE * replay.inertia
+        return abs(drives.armature) > MATERIAL_ARMATURE * steps.inertia
     if hypothesis.cause == "torque_limit":
         return abs(drives.effort_limit - 1.0) > MATERIAL_GAIN
     return True
 
 
 def _finding(
-    hypothesis: Hypothesis, null: Hypothesis, best: Hypothesis, replay: Replay, name_order: Callable[[np.ndarray], str]
+    hypothesis: Hypothesis, null: Hypothesis, best: Hypothesis, steps: OneStep, name_order: Callable[[np.ndarray], str]
 ) -> Finding:
-    drives, contract = best.drives, replay.view.contract
+    drives, contract = best.drives, steps.view.contract
     evidence = (
         f"one-step error {null.error:.1%} of the recorded change with the bundle's drives, {hypothesis.error:.1%} so, "
-        f"on {int(replay.held_out.sum())} steps that were not fitted"
+        f"on {int(steps.held_out.sum())} steps that were not fitted"
     )
     words = {
         "gains": _gains_words,
@@ -234,7 +234,7 @@ def _finding(
         "joint_order": _wiring_words,
         "sign": _wiring_words,
     }
-    what, fix = words[hypothesis.cause](drives, replay)
+    what, fix = words[hypothesis.cause](drives, steps)
     if hypothesis.cause == "joint_order" and (name := name_order(np.array(drives.source))):
         what += f" ({name} order)"
     return Finding(
@@ -256,8 +256,8 @@ def _span(values: tuple[float, ...], factor: float = 1.0) -> str:
     return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} to {found[-1]:g}"
 
 
-def _gains_words(drives: Drives, replay: Replay) -> tuple[str, str]:
-    contract = replay.view.contract
+def _gains_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    contract = steps.view.contract
     kp, kd = contract.per_joint("stiffness"), contract.per_joint("damping")
     return (
         f"the recorded drives have stiffness {drives.stiffness:.2f} times and damping {drives.damping:.2f} times the "
@@ -267,32 +267,32 @@ def _gains_words(drives: Drives, replay: Replay) -> tuple[str, str]:
     )
 
 
-def _armature_words(drives: Drives, replay: Replay) -> tuple[str, str]:
-    own = float(replay.armature().mean())
+def _armature_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    own = float(steps.armature().mean())
     return (
         f"the recorded joints carry {drives.armature:+.4f} kg m^2 of inertia beside the bundle's",
         f"armature should be about {own + drives.armature:.4f} kg m^2 (bundle: {own:.4f})",
     )
 
 
-def _limit_words(drives: Drives, replay: Replay) -> tuple[str, str]:
-    limit = replay.view.contract.per_joint("effort_limit")
+def _limit_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    limit = steps.view.contract.per_joint("effort_limit")
     return (
         f"the recorded drives give at most {drives.effort_limit:.2f} times the bundle's torque",
         f"effort_limit should be about {_span(limit, drives.effort_limit)} N m (bundle: {_span(limit)})",
     )
 
 
-def _delay_words(drives: Drives, replay: Replay) -> tuple[str, str]:
-    late = drives.delay * replay.physics_dt * 1e3
+def _delay_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    late = drives.delay * steps.physics_dt * 1e3
     return (
         f"joint targets took effect {late:g} ms after the action",
         f"add {late:g} ms of action delay to the simulation that the bundle is compared with, or train without it",
     )
 
 
-def _wiring_words(drives: Drives, replay: Replay) -> tuple[str, str]:
-    names = replay.view.contract.joint_names
+def _wiring_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    names = steps.view.contract.joint_names
     if drives.source:
         order = ", ".join(names[i] for i in drives.source)
         return (

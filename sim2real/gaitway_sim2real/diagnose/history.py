@@ -18,7 +18,7 @@ MATCH = 0.98  # share of the numbers that must be found again where a layout say
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class HistoryLayout:
     length: int
     term_major: bool = True
     oldest_first: bool = True
@@ -40,11 +40,11 @@ class Layout:
         return f"{self.length} frames, {major}, {'oldest' if self.oldest_first else 'newest'} first"
 
 
-def contract_layout(contract: Contract) -> Layout:
-    return Layout(length=max(term.history for term in contract.observation))
+def contract_layout(contract: Contract) -> HistoryLayout:
+    return HistoryLayout(length=max(term.history for term in contract.observation))
 
 
-def find_layout(view: View) -> tuple[Layout | None, list[Finding]]:
+def find_layout(view: View) -> tuple[HistoryLayout | None, list[Finding]]:
     """The layout of the recorded observation, or None, and what is wrong with the bundle's."""
     dims = [term.dim for term in view.contract.observation]
     expected, frame, width = contract_layout(view.contract), sum(dims), view.observation.shape[2]
@@ -52,7 +52,9 @@ def find_layout(view: View) -> tuple[Layout | None, list[Finding]]:
     if width % frame:
         return None, [_wrong_size(view, dims, expected, where)]
     length = width // frame
-    candidates = [Layout(length=length, term_major=t, oldest_first=o) for t in (True, False) for o in (True, False)]
+    candidates = [
+        HistoryLayout(length=length, term_major=t, oldest_first=o) for t in (True, False) for o in (True, False)
+    ]
     scores = [consistency(view, dims, layout) for layout in candidates]
     best = candidates[int(np.argmax(scores))]
     if length == 1 or (length == expected.length and scores[0] >= MATCH):
@@ -71,7 +73,7 @@ def find_layout(view: View) -> tuple[Layout | None, list[Finding]]:
     return best, findings + _reset_fill(view, dims, best, where)
 
 
-def consistency(view: View, dims: list[int], layout: Layout) -> float:
+def consistency(view: View, dims: list[int], layout: HistoryLayout) -> float:
     """Share of the numbers of past frames that are where ``layout`` says, among columns that change."""
     newest = view.observation[..., layout.columns(dims, 0)]
     hits: list[float] = []
@@ -85,7 +87,7 @@ def consistency(view: View, dims: list[int], layout: Layout) -> float:
     return float(np.mean(hits)) if hits else 1.0
 
 
-def _wrong_size(view: View, dims: list[int], expected: Layout, where: tuple[str, ...]) -> Finding:
+def _wrong_size(view: View, dims: list[int], expected: HistoryLayout, where: tuple[str, ...]) -> Finding:
     width, bundle = view.observation.shape[2], sum(dims) * expected.length
     difference = abs(width - bundle) / expected.length
     terms = ", ".join(f"{term.term} ({term.dim})" for term in view.contract.observation)
@@ -102,7 +104,12 @@ def _wrong_size(view: View, dims: list[int], expected: Layout, where: tuple[str,
 
 
 def _wrong_layout(
-    view: View, dims: list[int], found: Layout, expected: Layout, scores: list[float], where: tuple[str, ...]
+    view: View,
+    dims: list[int],
+    found: HistoryLayout,
+    expected: HistoryLayout,
+    scores: list[float],
+    where: tuple[str, ...],
 ) -> Finding:
     length = found.length != expected.length
     own = consistency(view, dims, expected) if not length else float("nan")
@@ -117,7 +124,7 @@ def _wrong_layout(
     )
 
 
-def _reset_fill(view: View, dims: list[int], layout: Layout, where: tuple[str, ...]) -> list[Finding]:
+def _reset_fill(view: View, dims: list[int], layout: HistoryLayout, where: tuple[str, ...]) -> list[Finding]:
     """After a reset, past frames must repeat the first one."""
     rows = view.first & view.start_known & (view.age == 0)
     if layout.length == 1 or not rows.any():

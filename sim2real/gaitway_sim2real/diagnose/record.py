@@ -16,7 +16,7 @@ from ..mujoco.robots import RobotBatch
 from ..validate.scenarios import Scenario, draw
 from .history import contract_layout
 from .terms import build_frames, expected_terms
-from .view import look
+from .view import view_of
 
 
 def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 0) -> Recording:
@@ -75,7 +75,7 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
 
 
 def _observation(recording: Recording, contract: Contract, bundle: Path) -> np.ndarray:
-    view = look(recording, contract)
+    view = view_of(recording, contract)
     terms = expected_terms(view, bundle)
     frames = build_frames(terms)
     if frames is None:

@@ -49,7 +49,7 @@ class View:
         return quat_apply_inverse(self.quat, value)
 
 
-def look(recording: Recording, contract: Contract) -> View:
+def view_of(recording: Recording, contract: Contract) -> View:
     """Map a recording to the contract by name; raises :class:`RecordingError` where that cannot be."""
     names, wanted = recording.joint_names, contract.joint_names
     faults = [f"the recording lacks {n}" for n in wanted if n not in names]

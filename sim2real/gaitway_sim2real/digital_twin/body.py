@@ -98,7 +98,12 @@ class Body:
         self.model = m = compile_robot(spec, path)
         if parameters is not None:
             apply_parameters(m, parameters, base)
-        self.plant = plant = RobotModel(**addresses(m, base, self.joint_names), frame=frame)
+        self.plant = plant = RobotModel(
+            **addresses(m, base, self.joint_names),
+            frame=frame,
+            start_height=robot.init_height,
+            foot_names=self.foot_names,
+        )
         """The model, and where base and joints are in it."""
         self.data = mujoco.MjData(m)
         self.default_pos = _in_order(robot, self.joint_names, robot.default_joint_pos)

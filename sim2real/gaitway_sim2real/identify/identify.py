@@ -16,7 +16,7 @@ from .drive_log import DriveLog, IdentificationError
 from .hung_model import KINDS, HungModel, Values
 from .identifiability import weaknesses
 from .least_squares import Solution, solve
-from .prediction import Judge, PredictionError
+from .prediction import HeldOutWindows, PredictionErrors
 from .rough import guess_delay, rough_fit
 from .unknowns import COMMON, Unknowns, choose
 from .windows import Windows, cut
@@ -45,10 +45,10 @@ class Identification:
     """Sentences on what the data could not tell."""
     nominal: Values
     values: Values
-    before: PredictionError
+    before: PredictionErrors
     """Of the model as it is."""
-    after: PredictionError
-    judge: Judge
+    after: PredictionErrors
+    held_out: HeldOutWindows
     model: HungModel
     seconds: float
     """Of motion that was used."""
@@ -58,7 +58,7 @@ class Identification:
     @property
     def missed(self) -> float:
         """Share of the motion over a second that the parameters do not predict, held-out windows."""
-        return float(np.sqrt((self.after.roll_pos**2).mean() / (self.judge.spread**2).mean()))
+        return float(np.sqrt((self.after.roll_pos**2).mean() / (self.held_out.spread**2).mean()))
 
     def summary(self) -> str:
         """A few lines for a terminal."""
@@ -129,7 +129,7 @@ def identify(
         near = solve(hung, some, unknowns, theta, iterations=iterations, say=lambda text: say(f"part of it, {text}"))
         theta, iterations = near.theta, ITERATIONS
     solution = solve(hung, fit, unknowns, theta, iterations=iterations, say=lambda text: say(f"all of it, {text}"))
-    values, judge = unknowns.values(solution.theta), Judge.of(held_out)
+    values, unseen = unknowns.values(solution.theta), HeldOutWindows.of(held_out)
     return Identification(
         robot=robot,
         parameters=_parameters(robot, unknowns, solution),
@@ -138,9 +138,9 @@ def identify(
         weak=weaknesses(unknowns, solution, has_torque=fit.torque is not None),
         nominal=hung.nominal,
         values=values,
-        before=judge.judge(hung, hung.nominal),
-        after=judge.judge(hung, values),
-        judge=judge,
+        before=unseen.errors(hung, hung.nominal),
+        after=unseen.errors(hung, values),
+        held_out=unseen,
         model=hung,
         seconds=_seconds(windows),
         cpu_seconds=time.process_time() - started,

@@ -15,7 +15,7 @@ STRIDES = (0.1, 0.5)  # [s], between two starts
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionError:
+class PredictionErrors:
     """Root mean squares over starts in the windows held out, (J,) each."""
 
     step_pos: Array
@@ -29,14 +29,14 @@ class PredictionError:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judge:
+class HeldOutWindows:
     """Starts for predictions, within the windows that were not used to fit."""
 
     one_step: Windows
     roll_out: Windows
 
     @classmethod
-    def of(cls, held_out: Windows) -> Judge:
+    def of(cls, held_out: Windows) -> HeldOutWindows:
         parts = []
         for length, stride in zip((ONE_STEP, ROLL_OUT), STRIDES, strict=True):
             found = cut(held_out.logs, length=length, burn_in=0.0, stride=stride)
@@ -44,11 +44,11 @@ class Judge:
             parts.append(found.take(inside if inside.any() else np.ones(len(found), bool)))
         return cls(one_step=parts[0], roll_out=parts[1])
 
-    def judge(self, model: HungModel, values: Values) -> PredictionError:
+    def errors(self, model: HungModel, values: Values) -> PredictionErrors:
         step, roll = model.predict(values, self.one_step), model.predict(values, self.roll_out)
         last = self.one_step.scored[:, -1]
         scored = self.roll_out.scored
-        return PredictionError(
+        return PredictionErrors(
             step_pos=_rms((step.pos - self.one_step.pos)[:, -1][last]),
             step_vel=_rms((step.vel - self.one_step.vel)[:, -1][last]),
             roll_pos=_rms((roll.pos - self.roll_out.pos)[scored]),

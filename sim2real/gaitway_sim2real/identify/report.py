@@ -90,7 +90,7 @@ def _errors(found: Identification) -> str:
 
 def _traces(found: Identification) -> str:
     """A second of held-out motion of the first limb."""
-    windows = found.judge.roll_out
+    windows = found.held_out.roll_out
     one = windows.take(slice(len(windows) // 2, len(windows) // 2 + 1))
     predicted = [_positions(found, values, one) for values in (found.nominal, found.values)]
     time = one.period * np.arange(one.steps)

@@ -22,7 +22,7 @@ from .errors import IsaacLabImportError
 from .model import OwnModel
 from .networks import RslRlActor
 from .robot import resolve_robot
-from .terms import FIX, Layout, PolicyObservation, map_observations
+from .terms import FIX, PolicyObservation, RobotNames, map_observations
 
 ESTIMATED = ("root_lin_vel_b", "height_scan")
 """Signals that Isaac Lab's tasks read from the simulation and that no sensor of a robot gives."""
@@ -146,7 +146,7 @@ def read_run(
     pose = dict(zip(found.robot.joint_names, found.robot.default_joint_pos, strict=True))
     problems: list[str] = []
     action = map_actions(env, asset, pose, agent.get("clip_actions", float), problems)
-    layout = Layout(found.robot.joint_names, action.joints, asset, (found.robot.base_name,))
+    layout = RobotNames(found.robot.joint_names, action.joints, asset, (found.robot.base_name,))
     observation = map_observations(env, _groups(agent, env), layout, problems)
     notes = [*found.notes, *observation.notes]
     commands = map_command(env, observation.commands, problems, notes) if not problems else {}

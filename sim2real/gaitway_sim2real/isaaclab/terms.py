@@ -67,7 +67,7 @@ FIX = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class RobotNames:
     """What the mapping of terms must know about the rest of the run."""
 
     joint_names: tuple[str, ...]
@@ -110,7 +110,7 @@ class _Mapped:
     """Terms of one block are read step by step, those of others one after the other."""
 
 
-def map_observations(env: Settings, groups: Sequence[str], layout: Layout, problems: list[str]) -> PolicyObservation:
+def map_observations(env: Settings, groups: Sequence[str], names: RobotNames, problems: list[str]) -> PolicyObservation:
     """The concatenation of the observation ``groups`` of ``env``; what cannot be mapped is added to ``problems``."""
     mapped: list[_Mapped] = []
     notes: list[str] = []
@@ -130,7 +130,7 @@ def map_observations(env: Settings, groups: Sequence[str], layout: Layout, probl
                 continue
             label = name if len(groups) == 1 else f"{group_name}.{name}"
             try:
-                term = _map_term(label, group.child(name), group, env, layout, scanners, notes)
+                term = _map_term(label, group.child(name), group, env, names, scanners, notes)
             except IsaacLabImportError as problem:
                 problems.append(f"observation term {label!r}: {problem}")
                 continue
@@ -164,7 +164,7 @@ def _map_term(
     node: Settings,
     group: Settings,
     env: Settings,
-    layout: Layout,
+    names: RobotNames,
     scanners: dict[str, HeightScanner],
     notes: list[str],
 ) -> _Mapped:
@@ -188,19 +188,19 @@ def _map_term(
             f"{label}: up to {lag} control steps late in training (delay_max_lag); the bundle reads it at once"
         )
     ours: dict[str, Any] = {}
-    joints = list(layout.joint_names)
+    joints = list(names.joint_names)
     full, selection = 3, [0, 1, 2]
     if known.kind in ("vector", "joints"):
-        selected = _action_joints(Settings({}, ""), layout) if own else _joints(params, layout, function)
+        selected = _action_joints(Settings({}, ""), names) if own else _joints(params, names, function)
         if known.kind == "joints":
             full, selection = len(joints), [joints.index(joint) for joint in selected]
     elif known.kind == "command":
         ours["command_name"] = params.require("command_name", str)
     elif known.kind == "action":
-        full, selection = len(joints), [joints.index(joint) for joint in _action_joints(params, layout)]
+        full, selection = len(joints), [joints.index(joint) for joint in _action_joints(params, names)]
     else:
         sensor = params.require("sensor", str) if own else params.child("sensor_cfg").require("name", str)
-        scanners[sensor] = _scanner(env, sensor, layout, notes)
+        scanners[sensor] = _scanner(env, sensor, names, notes)
         ours |= {"sensor": sensor, "offset": float(params.get("offset", float, 0.5))}
         full = len(HeightScan(resolution=scanners[sensor].resolution, size=scanners[sensor].size).points())
         selection = list(range(full))
@@ -226,32 +226,32 @@ def _by_time(group: Settings) -> bool:
     return order == "time" and group.get("concatenate_dim", int, -1) == -1 and bool(group.get("history_length", int))
 
 
-def _joints(params: Settings, layout: Layout, function: str) -> list[str]:
+def _joints(params: Settings, names: RobotNames, function: str) -> list[str]:
     """The joints that a term's ``asset_cfg`` selects, in the order of its numbers; all without one."""
     if "asset_cfg" not in params:
-        return list(layout.joint_names)
+        return list(names.joint_names)
     asset = params.child("asset_cfg")
-    if (name := asset.get("name", str, layout.asset)) != layout.asset:
-        raise IsaacLabImportError(f"{function} reads {name!r}, not the robot {layout.asset!r}")
+    if (name := asset.get("name", str, names.asset)) != names.asset:
+        raise IsaacLabImportError(f"{function} reads {name!r}, not the robot {names.asset!r}")
     if patterns := asset.get("joint_names", (str, list, tuple)):
         return matching(
-            patterns, layout.joint_names, asset.where, preserve_order=asset.get("preserve_order", bool, False)
+            patterns, names.joint_names, asset.where, preserve_order=asset.get("preserve_order", bool, False)
         )
     ids = asset.get("joint_ids", (slice, list, tuple), slice(None))
     try:
-        return list(layout.joint_names[ids]) if isinstance(ids, slice) else [layout.joint_names[i] for i in ids]
+        return list(names.joint_names[ids]) if isinstance(ids, slice) else [names.joint_names[i] for i in ids]
     except (IndexError, TypeError):
         raise IsaacLabImportError(
-            f"{asset.where}.joint_ids is {ids!r}, for a robot with {len(layout.joint_names)} joints"
+            f"{asset.where}.joint_ids is {ids!r}, for a robot with {len(names.joint_names)} joints"
         ) from None
 
 
-def _action_joints(params: Settings, layout: Layout) -> list[str]:
+def _action_joints(params: Settings, names: RobotNames) -> list[str]:
     if (name := params.get("action_name", str)) is None:
-        return [joint for joints in layout.action_joints.values() for joint in joints]
-    if name not in layout.action_joints:
-        raise IsaacLabImportError(f"reads the action {name!r}; there are {', '.join(layout.action_joints)}")
-    return list(layout.action_joints[name])
+        return [joint for joints in names.action_joints.values() for joint in joints]
+    if name not in names.action_joints:
+        raise IsaacLabImportError(f"reads the action {name!r}; there are {', '.join(names.action_joints)}")
+    return list(names.action_joints[name])
 
 
 def _clip(node: Settings) -> tuple[float, float] | None:
@@ -278,7 +278,7 @@ def _scale(node: Settings, function: str, full: int, selection: list[int]) -> fl
     return tuple(factors)
 
 
-def _scanner(env: Settings, sensor: str, layout: Layout, notes: list[str]) -> HeightScanner:
+def _scanner(env: Settings, sensor: str, names: RobotNames, notes: list[str]) -> HeightScanner:
     """The scene's ray caster as a yaw-aligned grid under the base; anything else is refused."""
     node = env.child("scene").child(sensor)
     pattern = node.child("pattern_cfg")
@@ -297,7 +297,7 @@ def _scanner(env: Settings, sensor: str, layout: Layout, notes: list[str]) -> He
         if present:
             raise IsaacLabImportError(f"the ray caster {sensor!r} is no yaw-aligned grid under the base: {fault}")
     body = node.require("prim_path", str).rpartition("/")[2]
-    if body not in layout.base_names:
+    if body not in names.base_names:
         notes.append(
             f"height scan {sensor!r} hung from the body {body!r} in training; the bundle's is that of the base"
         )

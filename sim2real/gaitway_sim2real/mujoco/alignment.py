@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import mujoco
@@ -25,8 +25,10 @@ class BaseFrame:
     Its methods turn states of the model's base into those of the contract's; arrays may have leading dimensions.
     """
 
-    rotation: np.ndarray  # (3, 3)
-    origin: np.ndarray  # (3,) [m], the contract's base origin in the model's base frame
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    """(3, 3)"""
+    origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    """Origin of the contract's base in the model's base frame [m], (3,)."""
 
     @functools.cached_property
     def is_identity(self) -> bool:
@@ -83,7 +85,7 @@ def align_base(
 ) -> BaseFrame:
     """Match the joints of ``model`` with those of the robot's own file; refuses joints that turn another way."""
     if path.resolve() == reference.resolve():
-        return BaseFrame(rotation=np.eye(3), origin=np.zeros(3))
+        return BaseFrame()
     own = load_spec(reference).compile()
     own_anchors, own_axes = joint_frames(own, own_base, joint_names)
     anchors, axes = joint_frames(model, base, joint_names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,9 @@ class RobotModel:
     base_body: int
     base_qpos: int
     base_dof: int
-    frame: BaseFrame
+    frame: BaseFrame = field(default_factory=BaseFrame)
+    start_height: float  # [m], base origin above the ground in the default pose, along the ground's normal
+    foot_names: tuple[str, ...] = ()
 
 
 def addresses(model: mujoco.MjModel, base: str, joint_names: Sequence[str]) -> dict[str, Any]:

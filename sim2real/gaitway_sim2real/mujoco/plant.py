@@ -43,8 +43,6 @@ class Plant(RobotModel):
     decimation: int
     soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
     slope: float  # [rad], the ground falls along -x by this angle
-    start_height: float  # [m], base origin above the ground, measured along its normal
-    foot_names: tuple[str, ...]
     foot_sensor: np.ndarray  # (F,) addresses of the feet's contact sensors
     fall_bodies: tuple[str, ...]
     fall_sensor: np.ndarray  # (B,) addresses of the net contact force on each body that must not touch the ground

@@ -19,7 +19,7 @@ from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
 from .newcomer import Newcomer
 from .stage import Performance, Stage, hangs
-from .verdict import FAULTS, Check, Trial
+from .verdict import FAULTS, Trial, TrialCheck
 
 AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5}
 """When a fault begins, in the time of its mode [s]."""
@@ -208,11 +208,11 @@ def _judge_undisturbed(trouble: Trouble, mode: Mode, newcomer: object, performan
         about=trouble.about,
         outcome=f"{performance.outcome}; the second: {error or 'was not refused'}",
         checks=(
-            Check(title="newcomer refused", value=float(isinstance(error, DeployError)), limit=1, at_least=True),
-            Check(title="writers of commands", value=len(audit.commanders), limit=1),
-            Check(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
-            Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-            Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+            TrialCheck(title="newcomer refused", value=float(isinstance(error, DeployError)), limit=1, at_least=True),
+            TrialCheck(title="writers of commands", value=len(audit.commanders), limit=1),
+            TrialCheck(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
+            TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+            TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
         ),
     )
 
@@ -228,23 +228,23 @@ def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performan
     period = contract.control_dt
     cause = event.text.partition(":")[0] if event is not None else ""
     checks = (
-        Check(title="reason named", value=float(cause in trouble.causes), limit=1, at_least=True),
-        Check(title="detected after", value=1e3 * (detected - provoked), limit=1e3 * trouble.within, unit="ms"),
-        Check(
+        TrialCheck(title="reason named", value=float(cause in trouble.causes), limit=1, at_least=True),
+        TrialCheck(title="detected after", value=1e3 * (detected - provoked), limit=1e3 * trouble.within, unit="ms"),
+        TrialCheck(
             title="from detection to the last frame with stiffness",
             value=1e3 * (last_stiff - detected),
             limit=1e3 * POLICY_PERIODS * period,
             unit="ms",
         ),
-        Check(
+        TrialCheck(
             title="damping at the end",
             value=after[-1].time - after[0].time if after else 0.0,
             limit=CONFIG.damp - 2.0 * period,
             unit="s",
             at_least=True,
         ),
-        Check(title="largest torque asked for, of the limit", value=max(shares, default=math.nan), limit=1.0),
-        Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        TrialCheck(title="largest torque asked for, of the limit", value=max(shares, default=math.nan), limit=1.0),
+        TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
     )
     return Trial(
         group=FAULTS,

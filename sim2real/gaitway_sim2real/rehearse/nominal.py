@@ -16,7 +16,7 @@ from ..mujoco.robots import MAX_TILT, MIN_HEIGHT
 from ..validate.scenarios import LINEAR, YAW
 from .stage import Stage, hangs
 from .trace import Trace
-from .verdict import NOMINAL, Check, Trial
+from .verdict import NOMINAL, Trial, TrialCheck
 
 LAP = 27.0
 """Length of one tour of the trained commands [s]."""
@@ -50,23 +50,23 @@ def rehearse_nominal(
     linear, yaw = trace.errors(SETTLE)
     report, witness, audit = performance.report, performance.witness, performance.audit
     followed = (
-        Check(title="mean velocity error", value=linear, limit=LINEAR.value, unit="m/s"),
-        Check(title="mean yaw rate error", value=yaw, limit=YAW.value, unit="rad/s"),
+        TrialCheck(title="mean velocity error", value=linear, limit=LINEAR.value, unit="m/s"),
+        TrialCheck(title="mean yaw rate error", value=yaw, limit=YAW.value, unit="rad/s"),
     )
     checks = (
-        Check(title="falls", value=film.falls(contract), limit=0),
-        Check(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
-        Check(title="policy periods with a clamped command", value=report.clamped if report else np.nan, limit=0),
-        Check(
+        TrialCheck(title="falls", value=film.falls(contract), limit=0),
+        TrialCheck(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
+        TrialCheck(title="policy periods with a clamped command", value=report.clamped if report else np.nan, limit=0),
+        TrialCheck(
             title="share of the script walked",
             value=len(trace.time) * contract.control_dt / seconds,
             limit=0.999,
             at_least=True,
         ),
         *(() if hangs(hardware) else followed),
-        Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-        Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
-        Check(title="frames with stiffness after the end", value=_stiff_after_end(stage), limit=0),
+        TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+        TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        TrialCheck(title="frames with stiffness after the end", value=_stiff_after_end(stage), limit=0),
     )
     start, end = ("Hung on a stand", "loose") if hangs(hardware) else ("Lying, standing up", "lying down")
     trial = Trial(

@@ -13,7 +13,7 @@ from gaitway_onboard.hardware import Hardware
 from ..digital_twin.quirks import Quirks
 from .adversary import ADVERSARIES, Adversary
 from .stage import Stage
-from .verdict import POLICIES, Check, Trial
+from .verdict import POLICIES, Trial, TrialCheck
 
 SECONDS = 6.0
 """Of a policy that went wrong, unless it is stopped before [s]."""
@@ -43,11 +43,11 @@ def rehearse_policy(
         about=f"{ADVERSARIES[kind][0][0].upper()}{ADVERSARIES[kind][0][1:]}.",
         outcome=performance.outcome,
         checks=(
-            Check(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-            Check(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
-            Check(title="policy in control", value=float(began is not None), limit=1, at_least=True),
-            Check(title="frames with stiffness after the end", value=stiff, limit=0),
-            Check(title="exceptions", value=float(performance.report is None), limit=0),
+            TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
+            TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+            TrialCheck(title="policy in control", value=float(began is not None), limit=1, at_least=True),
+            TrialCheck(title="frames with stiffness after the end", value=stiff, limit=0),
+            TrialCheck(title="exceptions", value=float(performance.report is None), limit=0),
         ),
         facts={
             "command frames": float(len(audit.frames)),

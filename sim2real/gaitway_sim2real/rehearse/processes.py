@@ -19,7 +19,7 @@ from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.wire.bus import Bus
 
 from .audit import Audit, Frame
-from .verdict import WIRE, Check, Trial
+from .verdict import WIRE, Trial, TrialCheck
 
 DAMPING = 0.5
 """Damping must be heard for this long after everything [s]."""
@@ -170,7 +170,7 @@ class _Play:
         self._listen(0.3)
         return self._judge(ending, done, deploy.poll(), refused)
 
-    def _try(self, newcomer: contextlib.AbstractContextManager[None]) -> tuple[Check, ...]:
+    def _try(self, newcomer: contextlib.AbstractContextManager[None]) -> tuple[TrialCheck, ...]:
         """Let a second deployment come, and be turned away."""
         with newcomer:
             second = self.running["second"]
@@ -180,9 +180,9 @@ class _Play:
         self._listen(1.0)
         went_on = sum(frame.stiff for frame in self.audit.frames if frame.time >= begun)
         return (
-            Check(title="second refused with exit code 2", value=float(code == 2), limit=1, at_least=True),
-            Check(title="writers of commands", value=len(self.audit.commanders), limit=1),
-            Check(title="frames of the first in the next second", value=went_on, limit=100, at_least=True),
+            TrialCheck(title="second refused with exit code 2", value=float(code == 2), limit=1, at_least=True),
+            TrialCheck(title="writers of commands", value=len(self.audit.commanders), limit=1),
+            TrialCheck(title="frames of the first in the next second", value=went_on, limit=100, at_least=True),
         )
 
     def _walks(self) -> bool:
@@ -200,31 +200,33 @@ class _Play:
                 return True
         return False
 
-    def _judge(self, ending: Ending, done: float, code: int | None, more: tuple[Check, ...]) -> Trial:
+    def _judge(self, ending: Ending, done: float, code: int | None, more: tuple[TrialCheck, ...]) -> Trial:
         frames = self.audit.frames
         stiff = [frame.time for frame in frames if frame.stiff]
         last = stiff[-1] if stiff else done
         damping = [frame.time for frame in frames if frame.time > last]
         gap = _longest_gap(damping)
         checks = [
-            Check(title="frames with a wrong checksum or form", value=sum(bool(f.faults) for f in frames), limit=0),
-            Check(
+            TrialCheck(
+                title="frames with a wrong checksum or form", value=sum(bool(f.faults) for f in frames), limit=0
+            ),
+            TrialCheck(
                 title="damping heard at the end",
                 value=damping[-1] - damping[0] if damping else 0.0,
                 limit=DAMPING,
                 unit="s",
                 at_least=True,
             ),
-            Check(title="longest silence within the damping", value=gap, limit=0.1, unit="s"),
-            Check(title="right exit code", value=float(code in ending.exit_codes), limit=1, at_least=True),
+            TrialCheck(title="longest silence within the damping", value=gap, limit=0.1, unit="s"),
+            TrialCheck(title="right exit code", value=float(code in ending.exit_codes), limit=1, at_least=True),
         ]
         if ending.signal is not None:
             begun = (damping[0] if damping else np.inf) - done
-            checks.append(Check(title="damping after the signal", value=begun, limit=REACTION, unit="s"))
+            checks.append(TrialCheck(title="damping after the signal", value=begun, limit=REACTION, unit="s"))
         return self._trial(ending, self._last_words(), (*more, *checks), _timing(frames, last))
 
-    def _trial(self, ending: Ending, outcome: str, checks: tuple[Check, ...], facts: dict[str, float]) -> Trial:
-        failed = (Check(title="policy in control", value=0, limit=1, at_least=True),)
+    def _trial(self, ending: Ending, outcome: str, checks: tuple[TrialCheck, ...], facts: dict[str, float]) -> Trial:
+        failed = (TrialCheck(title="policy in control", value=0, limit=1, at_least=True),)
         return Trial(
             group=WIRE,
             name=ending.name,

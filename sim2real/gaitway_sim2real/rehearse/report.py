@@ -9,7 +9,7 @@ from importlib.resources import files
 from ..pages.document import document
 from . import plots
 from .trace import Trace
-from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Check, Rehearsal, Trial, quantity
+from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck, quantity
 
 MODES = ("ramp", "hold", "policy")
 
@@ -88,7 +88,7 @@ def _checks(trial: Trial) -> str:
     )
 
 
-def _check_row(check: Check) -> str:
+def _check_row(check: TrialCheck) -> str:
     css, mark = ("good", "✓") if check.passed else ("bad", "✗")
     sign = "≥" if check.at_least else "≤"
     return (

@@ -20,7 +20,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class TrialCheck:
     """``value <= limit``, or ``>=`` when ``at_least``. NaN, which is "not measured", never passes."""
 
     title: str
@@ -54,7 +54,7 @@ class Trial:
     about: str
     outcome: str
     """How it ended, in the controller's words."""
-    checks: tuple[Check, ...]
+    checks: tuple[TrialCheck, ...]
     facts: Mapping[str, float] = field(default_factory=dict)
     """Measured and not judged, by a title with its unit."""
 

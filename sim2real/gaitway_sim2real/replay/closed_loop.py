@@ -13,7 +13,7 @@ from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..digital_twin.body import Body
 from .motion import Motion
-from .open_loop import Frames
+from .open_loop import RecordedDrives
 from .policy_check import load_policy
 from .summary import ReplayError
 
@@ -75,7 +75,7 @@ def walk(
     if unknown := [name for name in contract.estimated if name != "base_lin_vel"]:
         raise ReplayError(f"{bundle} reads {', '.join(unknown)}, which a replay on flat ground does not make up")
     order = [contract.joint_names.index(name) for name in flight.joint_names]
-    drives = Frames(flight, body, parameters)
+    drives = RecordedDrives(flight, body, parameters)
     drives.effort = np.minimum(drives.effort, np.array(contract.per_joint("effort_limit"))[order])
     gains = walking_gains(contract, flight.joint_names)
     rows = np.maximum(np.searchsorted(motion.time, steps.time, side="right") - 1, 0)

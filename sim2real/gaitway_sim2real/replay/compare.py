@@ -71,6 +71,6 @@ def compare(
     return Comparison(bundle=str(bundle), policy=policy, windows=windows, walk=loop, why_no_walk=why)
 
 
-def look(flight: Flight, *, hung: bool = False) -> Motion:
+def motion_of(flight: Flight, *, hung: bool = False) -> Motion:
     """The motion alone, for pictures."""
     return reconstruct(flight, make_body(flight), EVERY, hung=hung)

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from gaitway_onboard.flight.reading import Flight
 
-from ..digital_twin.body import Body
-from ..lockstep import film as twin_video
-from ..validate.video import Frames
+from ..mujoco.film import Frames
+from ..mujoco.film import film as film_motion
 from .compare import EVERY
 from .motion import Motion, make_body
 from .summary import command_of_states, spans
-
-
-def stage(body: Body) -> Any:
-    """What the film camera needs to know of the model."""
-    m = body.model
-    return SimpleNamespace(
-        model=m,
-        base_qpos=body.plant.base_qpos,
-        base_body=int(m.jnt_bodyid[np.flatnonzero(m.jnt_qposadr == body.plant.base_qpos)[0]]),
-        start_height=body.robot.init_height,
-        frame=SimpleNamespace(quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0])),
-    )
 
 
 def labels(flight: Flight, motion: Motion) -> list[str]:
@@ -45,8 +30,8 @@ def film(flight: Flight, motion: Motion, out: Path, *, frames: Frames = iter) ->
     rows = np.clip(np.searchsorted(motion.time, even + 1e-9, side="right") - 1, 0, len(motion.time) - 1)
     velocity = np.column_stack([motion.lin_vel_b[:, :2], flight.state.gyro[motion.index, 2]])
     mode = labels(flight, motion)
-    twin_video.film(
-        stage(body),
+    film_motion(
+        body.plant,
         motion.qpos[rows],
         np.nan_to_num(command_of_states(flight))[motion.index[rows]],
         velocity[rows],

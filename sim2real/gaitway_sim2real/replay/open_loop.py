@@ -57,7 +57,7 @@ class OpenLoop:
         return f"recorded frames through MuJoCo, {len(self.start)} windows{what}: joints are off by {', '.join(rows)}"
 
 
-class Frames:
+class RecordedDrives:
     """The recorded frames as the robot's drives obey them, with identified parameters if there are any."""
 
     def __init__(self, flight: Flight, body: Body, parameters: RobotParameters | None):
@@ -103,7 +103,7 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
     nothing = ReplayError(f"{flight.path} has no {ROLL_OUT:g} s of states and frames together: nothing can be compared")
     if not len(flight.frame):
         raise nothing
-    frames, state = Frames(flight, body, parameters), flight.state
+    frames, state = RecordedDrives(flight, body, parameters), flight.state
     last = float(state.time[-1]) - ROLL_OUT
     chosen = np.flatnonzero((motion.time >= frames.time[0]) & (motion.time < last))
     if not len(chosen):

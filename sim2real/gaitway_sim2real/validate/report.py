@@ -16,7 +16,7 @@ from . import plots
 from .evidence import Evidence
 from .metrics import METRICS
 from .scenarios import NOT_TESTED
-from .verdict import Check, ScenarioResult, Verdict, format_value
+from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
 TABLE_METRICS = (
     "falls", "lin_vel_error", "yaw_vel_error", "cost_of_transport", "torque_rms", "torque_peak", "torque_saturation",
@@ -119,7 +119,7 @@ def _mark(result: ScenarioResult) -> str:
     return "good" if result.passed else "bad" if result.required else "warn"
 
 
-def _bar(check: Check, required: bool) -> str:
+def _bar(check: LimitCheck, required: bool) -> str:
     """How much of the allowance is used: 1 is the limit, drawn two thirds along."""
     used = allowance_used(check)
     if math.isnan(used):
@@ -130,7 +130,7 @@ def _bar(check: Check, required: bool) -> str:
     return f'<div class="bar" title="{100 * used:.0f} % of what is allowed">{bar}</div>'
 
 
-def allowance_used(check: Check) -> float:
+def allowance_used(check: LimitCheck) -> float:
     """Measured over limit; for a share that must be large, losses over allowed losses."""
     value, limit = (1 - check.value, 1 - check.limit) if check.at_least else (check.value, check.limit)
     return value / limit if limit > 0 else math.nan

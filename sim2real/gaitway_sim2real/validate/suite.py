@@ -167,8 +167,9 @@ def write_report(
     frames: Callable[[range], Iterable[int]] = iter,
 ) -> None:
     """``validation.json``, the video if it can be rendered, and the page that shows both."""
+    from ..mujoco.camera import RenderingError
     from .report import render_page
-    from .video import RenderingError, render_episode
+    from .video import render_episode
 
     clip, why = None, "not asked for"
     if video and evidence.showcase is not None:

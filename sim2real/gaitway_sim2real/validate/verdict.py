@@ -15,11 +15,11 @@ from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, read_verdict, s
 from .metrics import METRICS
 from .scenarios import Limit, Scenario
 
-__all__ = ["Check", "ScenarioResult", "Verdict", "VerdictError", "format_value"]
+__all__ = ["LimitCheck", "ScenarioResult", "Verdict", "VerdictError", "format_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class LimitCheck:
     """One measured number against its limit."""
 
     metric: str
@@ -29,7 +29,7 @@ class Check:
     passed: bool
 
     @classmethod
-    def of(cls, limit: Limit, metrics: Mapping[str, float]) -> Check:
+    def of(cls, limit: Limit, metrics: Mapping[str, float]) -> LimitCheck:
         value = metrics[limit.metric]
         return cls(
             metric=limit.metric, value=value, limit=limit.value, at_least=limit.at_least, passed=limit.passes(value)
@@ -56,7 +56,7 @@ class ScenarioResult:
     required: bool
     envs: int
     seconds: float
-    checks: tuple[Check, ...]
+    checks: tuple[LimitCheck, ...]
     metrics: dict[str, float]
     fall_causes: dict[str, int]
 
@@ -69,7 +69,7 @@ class ScenarioResult:
             required=scenario.required,
             envs=scenario.envs,
             seconds=scenario.seconds,
-            checks=tuple(Check.of(limit, metrics) for limit in scenario.limits),
+            checks=tuple(LimitCheck.of(limit, metrics) for limit in scenario.limits),
             metrics=metrics,
             fall_causes=fall_causes,
         )
@@ -104,7 +104,7 @@ class Verdict:
     def word(self) -> str:
         return "PASS" if self.passed else "FAIL"
 
-    def failures(self) -> list[tuple[ScenarioResult, Check]]:
+    def failures(self) -> list[tuple[ScenarioResult, LimitCheck]]:
         """The required checks that failed, worst first by how far beyond the limit they are, relative to it."""
         failed = [(r, c) for r in self.scenarios if r.required for c in r.checks if not c.passed]
         return sorted(failed, key=lambda pair: _overshoot(pair[1]), reverse=True)
@@ -161,11 +161,11 @@ def format_value(metric: str, value: float) -> str:
     return f"{value:.{digits}f} {info.unit}".rstrip()
 
 
-def _overshoot(check: Check) -> float:
+def _overshoot(check: LimitCheck) -> float:
     return math.inf if math.isnan(check.margin) else -check.margin / max(abs(check.limit), 1e-9)
 
 
-def _check_dict(check: Check) -> dict[str, Any]:
+def _check_dict(check: LimitCheck) -> dict[str, Any]:
     return {**asdict(check), "margin": check.margin}
 
 
@@ -175,7 +175,7 @@ def _result(row: dict[str, Any]) -> ScenarioResult:
         **kept,
         metrics={key: _number(value) for key, value in row["metrics"].items()},
         checks=tuple(
-            Check(
+            LimitCheck(
                 metric=check["metric"],
                 value=_number(check["value"]),
                 limit=check["limit"],

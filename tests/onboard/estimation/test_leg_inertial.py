@@ -15,7 +15,7 @@ from gaitway_onboard.estimation.kinematics import FootKinematics
 from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
 from gaitway_onboard.estimation.legs import read_legs
 from gaitway_onboard.interface import Signals
-from gaitway_sim2real.lockstep.run import MujocoTwin
+from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_tasks.robots import ANYMAL_C
 from stand_bundle import make_stand_bundle
 
@@ -26,7 +26,7 @@ class Sway:
     """ANYmal on its feet, whose stance is moved to and fro; every sensor of it, and the truth."""
 
     def __init__(self, bundle: Path):
-        self.robot = MujocoTwin(bundle)
+        self.robot = LockstepRobot(bundle)
         self.robot.model.opt.timestep = DT
         self.default = np.array(ANYMAL_C.default_joint_pos)
         self.rng = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gaitway_sim2real.diagnose.actions import quat_of_gravity
 from gaitway_sim2real.diagnose.fit import affine, assign, fit_columns, is_equal, is_white, saturation
-from gaitway_sim2real.diagnose.history import Layout
-from gaitway_sim2real.diagnose.replay import target_ages
+from gaitway_sim2real.diagnose.history import HistoryLayout
+from gaitway_sim2real.mujoco.delay import target_age
 
 RNG = np.random.default_rng(0)
 
@@ -83,12 +83,15 @@ def test_gravity_has_a_quaternion_even_with_noise() -> None:
 @pytest.mark.parametrize("oldest_first", [True, False])
 @pytest.mark.parametrize("term_major", [True, False])
 def test_layouts_hold_every_column_once(term_major: bool, oldest_first: bool) -> None:
-    layout = Layout(length=3, term_major=term_major, oldest_first=oldest_first)
+    layout = HistoryLayout(length=3, term_major=term_major, oldest_first=oldest_first)
     columns = np.concatenate([layout.columns([2, 3], age) for age in range(3)])
     np.testing.assert_array_equal(np.sort(columns), np.arange(15))
 
 
 def test_ages_of_targets() -> None:
+    def target_ages(delay: int, decimation: int) -> list[int]:
+        return [int(target_age(delay, step, decimation)) for step in range(decimation)]
+
     assert target_ages(0, 4) == [0, 0, 0, 0]
     assert target_ages(3, 4) == [1, 1, 1, 0]
     assert target_ages(4, 4) == [1, 1, 1, 1]

@@ -72,7 +72,7 @@ def test_the_page_and_the_summary_say_it(found):
 
 @pytest.mark.slow
 def test_parameters_that_explain_nothing_are_refused(found):
-    lost = dataclasses.replace(found, after=dataclasses.replace(found.after, roll_pos=found.judge.spread))
+    lost = dataclasses.replace(found, after=dataclasses.replace(found.after, roll_pos=found.held_out.spread))
     with pytest.raises(UnexplainedError, match="miss 100% of the motion"):
         lost.check()
 

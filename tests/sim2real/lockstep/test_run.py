@@ -16,7 +16,8 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandError
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.bundle.export import export_bundle
-from gaitway_sim2real.lockstep.run import MujocoTwin, run_bundle
+from gaitway_sim2real.lockstep.robot import LockstepRobot
+from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.robots import ANYMAL_C, DCMotor
 from gaitway_tasks.robots.mjcf import ModelError
@@ -51,7 +52,7 @@ def reordered(tmp_path: Path) -> Path:
 
 def test_joints_come_in_the_models_own_order(standing: Path, reordered: Path) -> None:
     contract = Contract.load(standing)
-    twin = MujocoTwin(standing, reordered)
+    twin = LockstepRobot(standing, reordered)
     assert twin.joint_names[:4] == ("RH_HAA", "RH_HFE", "RH_KFE", "LF_HAA")
     assert sorted(twin.joint_names) == sorted(contract.joint_names)
     by_name = dict(zip(contract.joint_names, contract.default_joint_pos, strict=True))
@@ -62,7 +63,7 @@ def test_joint_order_of_the_model_does_not_matter(exported: Path, reordered: Pat
     """The same robot, policy and commands, with joints addressed through two different orders."""
     ends = []
     for model in (None, reordered):
-        twin = MujocoTwin(exported, model)
+        twin = LockstepRobot(exported, model)
         policy = OnboardPolicy(exported, twin.joint_names)
         for step in range(20):
             twin.write(policy.step(twin.read(), (0.5, 0.2, 0.1)), 40.0, 5.0)
@@ -73,7 +74,7 @@ def test_joint_order_of_the_model_does_not_matter(exported: Path, reordered: Pat
 
 
 def test_signals_are_those_of_the_free_base(standing: Path) -> None:
-    twin = MujocoTwin(standing)
+    twin = LockstepRobot(standing)
     quat = np.array([0.5, -0.1, 0.7, 0.3])
     quat /= np.linalg.norm(quat)
     twin.data.qpos[3:7], twin.data.qvel[3:6] = quat, [0.1, -0.2, 0.3]
@@ -83,14 +84,14 @@ def test_signals_are_those_of_the_free_base(standing: Path) -> None:
 
 
 def test_base_velocity_is_in_the_base_frame(standing: Path) -> None:
-    twin = MujocoTwin(standing)
+    twin = LockstepRobot(standing)
     twin.data.qpos[3:7] = [np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]  # facing +y
     twin.data.qvel[:6] = [0.1, 0.7, 0.0, 0.0, 0.0, -0.4]
     np.testing.assert_allclose(twin.base_velocity(), [0.7, -0.1, -0.4], atol=1e-12)
 
 
 def test_a_write_follows_the_actuator_law_with_the_gains_given(standing: Path) -> None:
-    twin = MujocoTwin(standing)
+    twin = LockstepRobot(standing)
     rng = np.random.default_rng(0)
     targets, velocity = twin.read().joint_pos + rng.normal(scale=0.4, size=12), rng.normal(size=12)
     twin.data.qvel[twin._dof] = velocity
@@ -103,7 +104,7 @@ def test_a_write_follows_the_actuator_law_with_the_gains_given(standing: Path) -
 
 
 def test_damping_resists_motion_and_holds_no_position(standing: Path) -> None:
-    twin = MujocoTwin(standing)
+    twin = LockstepRobot(standing)
     twin.write(twin.read().joint_pos, 200.0, 11.0)
     twin.sleep_until(1.0)
     assert twin.base_height() > 0.45

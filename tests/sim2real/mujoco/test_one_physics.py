@@ -17,7 +17,7 @@ from gaitway_sim2real.digital_twin.body import Body
 from gaitway_sim2real.digital_twin.command import Command
 from gaitway_sim2real.digital_twin.drives import Drives, drive_limits
 from gaitway_sim2real.digital_twin.quirks import Quirks
-from gaitway_sim2real.lockstep.run import MujocoTwin
+from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch
@@ -118,7 +118,7 @@ def test_lockstep_and_validation_are_one_physics(robot: Robot, tmp_path: Path) -
     """On the ground, from the start of both."""
     plant, contract = make_plant(tmp_path, robot)
     targets = rough_targets(robot, STEPS, 1, 0.1)
-    robots, single = RobotBatch(plant, contract, 1, 1), MujocoTwin(tmp_path / robot.name)
+    robots, single = RobotBatch(plant, contract, 1, 1), LockstepRobot(tmp_path / robot.name)
     robots.place(yaw=np.zeros(1), joint_offset=np.zeros((1, robot.num_joints)), velocity=np.zeros((1, 2)))
     order = [contract.joint_names.index(name) for name in single.joint_names]
     gains = (np.array(contract.per_joint(name), float)[order] for name in ("stiffness", "damping"))
@@ -143,7 +143,7 @@ def test_the_twins_body_and_the_lockstep_robot_are_one_physics(robot: Robot, tmp
     There the twin holds the limits of its torque-speed line over a physics step, and MuJoCo's motor is implicit.
     """
     plant, contract = make_plant(tmp_path, robot)
-    single, body = MujocoTwin(tmp_path / robot.name), Body(robot, robot.joint_names, timestep=PHYSICS_DT)
+    single, body = LockstepRobot(tmp_path / robot.name), Body(robot, robot.joint_names, timestep=PHYSICS_DT)
     law, joints = actuator_laws(contract)[0], robot.num_joints
     limits = dict.fromkeys(robot.joint_names, law.effort_limit)
     bounds = drive_limits(robot, robot.joint_names, limits, dict.fromkeys(robot.joint_names, 1e6), limits)

@@ -15,11 +15,11 @@ from gaitway_onboard.safety.preflight import rehearsal_doubts
 from gaitway_sim2real.rehearse import suite
 from gaitway_sim2real.rehearse.suite import RehearsalError, Settings, rehearse_bundle, save, write_report
 from gaitway_sim2real.rehearse.trace import Trace
-from gaitway_sim2real.rehearse.verdict import FAULTS, NOMINAL, POLICIES, WIRE, Check, Rehearsal, Trial
+from gaitway_sim2real.rehearse.verdict import FAULTS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1
 
-GOOD = Check(title="falls", value=0, limit=0)
-BAD = Check(title="torque", value=1.25, limit=1.0, unit="N m")
+GOOD = TrialCheck(title="falls", value=0, limit=0)
+BAD = TrialCheck(title="torque", value=1.25, limit=1.0, unit="N m")
 
 
 def trial(**changes):
@@ -50,7 +50,7 @@ def test_one_failed_check_fails_it_all():
 
 @pytest.mark.parametrize("at_least", [False, True])
 def test_what_was_not_measured_never_passes(at_least):
-    check = Check(title="x", value=math.nan, limit=0.0, at_least=at_least)
+    check = TrialCheck(title="x", value=math.nan, limit=0.0, at_least=at_least)
     assert not check.passed and "not measured" in check.sentence()
 
 

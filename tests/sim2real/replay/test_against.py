@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 from gaitway_onboard.flight.reading import Columns, Flight, read_flight
-from gaitway_sim2real.replay.compare import EVERY, Comparison, compare, look
+from gaitway_sim2real.replay.compare import EVERY, Comparison, compare, motion_of
 from gaitway_sim2real.replay.motion import make_body, reconstruct
 from gaitway_sim2real.replay.open_loop import play
 from gaitway_sim2real.replay.policy_check import PolicyCheck, rerun
@@ -45,7 +45,7 @@ def test_where_it_diverges_is_named(flight: Flight, lean: Path) -> None:
 
 
 def test_signals_that_were_changed_are_noticed(flight: Flight, lean: Path) -> None:
-    """The joints of two legs swapped: what a wrong motor order would look like."""
+    """The joints of two legs swapped: what a wrong motor order would motion_of like."""
     order = [3, 4, 5, 0, 1, 2, *range(6, 12)]
     swapped = Columns({**flight.state.values, "joint_pos": flight.state.joint_pos[:, order]}, 0)
     assert not rerun(dataclasses.replace(flight, state=swapped), lean).same
@@ -74,7 +74,7 @@ def test_another_robot_is_refused(flight: Flight, lean: Path, tmp_path: Path) ->
     with pytest.raises(ReplayError, match=r"is a flight of a1, and .* is for go2"):
         rerun(dataclasses.replace(flight, metadata={**flight.metadata, "robot": "a1"}), lean)
     with pytest.raises(ReplayError, match="'toaster' is not one of"):
-        look(dataclasses.replace(flight, metadata={**flight.metadata, "robot": "toaster"}))
+        motion_of(dataclasses.replace(flight, metadata={**flight.metadata, "robot": "toaster"}))
     empty = dataclasses.replace(flight, policy=Columns({}, 0))
     with pytest.raises(ReplayError, match="never in charge"):
         rerun(empty, lean)
@@ -139,4 +139,4 @@ def test_gaps_and_silence_are_refused(flight: Flight, lean: Path) -> None:
         compare(dataclasses.replace(flight, frame=Columns({}, 0)), lean)
     blind = {**flight.state.values, "joint_pos": np.full_like(flight.state.joint_pos, np.nan)}
     with pytest.raises(ReplayError, match="finite reading"):
-        look(dataclasses.replace(flight, state=Columns(blind, 0)))
+        motion_of(dataclasses.replace(flight, state=Columns(blind, 0)))

@@ -13,7 +13,8 @@ from gaitway_onboard.bundle.policy import OnboardPolicy, SignalError
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.export import export_bundle
-from gaitway_sim2real.lockstep.run import MujocoTwin, run_bundle
+from gaitway_sim2real.lockstep.robot import LockstepRobot
+from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.mujoco.estimates import true_estimates
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.scenarios import Scenario
@@ -132,7 +133,7 @@ def test_each_joint_has_the_drive_of_its_group(bundle: Path) -> None:
         "dc_motor": "LF_HAA",
         "implicit_pd": "LF_HFE",
     }
-    twin = MujocoTwin(bundle)
+    twin = LockstepRobot(bundle)
     twin.write(np.array(ANYMAL_C.default_joint_pos) + 0.1, np.full(12, 50.0), np.zeros(12))
     twin.sleep_until(0.005)
     force = np.array(twin.data.actuator_force)

@@ -14,7 +14,7 @@ from gaitway_sim2real.validate import metrics
 from gaitway_sim2real.validate.report import allowance_used
 from gaitway_sim2real.validate.scenarios import Limit, Scenario
 from gaitway_sim2real.validate.simulate import Trajectory
-from gaitway_sim2real.validate.verdict import Check, ScenarioResult, Verdict, VerdictError
+from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
 from stand_bundle import make_stand_bundle
 
 
@@ -164,10 +164,10 @@ def test_what_was_not_measured_does_not_pass() -> None:
 
 
 def test_allowance_used() -> None:
-    assert allowance_used(Check(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)) == pytest.approx(
-        0.4
-    )
-    survival = Check(metric="pushes_survived", value=0.9, limit=0.95, at_least=True, passed=False)
+    assert allowance_used(
+        LimitCheck(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)
+    ) == pytest.approx(0.4)
+    survival = LimitCheck(metric="pushes_survived", value=0.9, limit=0.95, at_least=True, passed=False)
     assert allowance_used(survival) == pytest.approx(2.0)
     assert survival.margin == pytest.approx(-0.05)
 

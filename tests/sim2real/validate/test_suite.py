@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.mujoco.camera import RenderingError
 from gaitway_sim2real.validate import Verdict, validate_bundle
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario
-from gaitway_sim2real.validate.video import RenderingError, record_video
+from gaitway_sim2real.validate.video import record_video
 from stand_bundle import make_stand_bundle
 
 SHORT = tuple(replace(s, seconds=4.0 if s.push else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE)
@@ -85,11 +86,11 @@ def test_video_shows_the_robot(bundle: Path, tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["walk.mp4"]
 
 
-def test_validation_needs_no_torch(bundle: Path) -> None:
+def test_validation_needs_neither_torch_nor_matplotlib(bundle: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom gaitway_sim2real.validate import validate_bundle\n"
         "import gaitway_sim2real.validate.report, gaitway_sim2real.validate.video\n"
-        "assert 'torch' not in sys.modules"
+        "assert not {'torch', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(p for p in sys.path if p)})
 

@@ -23,7 +23,7 @@ MIN_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drives:
+class DriveChange:
     """What the drives of the recording may have been, beside what the contract says."""
 
     stiffness: float = 1.0
@@ -46,7 +46,7 @@ class Drives:
 
 
 @dataclass(eq=False)
-class Replay:
+class OneStep:
     """A sample of recorded transitions, ready to be predicted. M samples, J joints."""
 
     view: View
@@ -131,7 +131,7 @@ class Replay:
         batch.bind("qpos")[:], batch.bind("qvel")[:] = qpos, qvel
         return batch
 
-    def predict(self, drives: Drives, rows: np.ndarray, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, drives: DriveChange, rows: np.ndarray, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """Joint velocities [rad/s] and positions [rad] one control step after the samples ``rows``, (m, J) each.
 
         ``shift`` [rad] is added to every target.
@@ -146,7 +146,7 @@ class Replay:
             batch.step()
         return batch.bind("qvel")[:, plant.joint_dof].copy(), batch.bind("qpos")[:, plant.joint_qpos].copy()
 
-    def _arranged(self, targets: np.ndarray, drives: Drives) -> np.ndarray:
+    def _arranged(self, targets: np.ndarray, drives: DriveChange) -> np.ndarray:
         pose = np.array(self.view.contract.default_joint_pos)
         if drives.source:
             targets = (targets - pose)[:, list(drives.source)] + pose
@@ -156,7 +156,7 @@ class Replay:
             targets[:, joints] = 2.0 * pose[joints] - targets[:, joints]
         return targets
 
-    def errors(self, drives: Drives, *, held_out: bool = False) -> np.ndarray:
+    def errors(self, drives: DriveChange, *, held_out: bool = False) -> np.ndarray:
         """Prediction minus recording over the spread of the recorded change: velocities, positions of swinging joints.
 
         Of the samples to fit, or of those to judge by.
@@ -171,7 +171,7 @@ class Replay:
             ]
         )
 
-    def _model(self, drives: Drives) -> mujoco.MjModel:
+    def _model(self, drives: DriveChange) -> mujoco.MjModel:
         model = copy.copy(self.plant.model)
         if drives.explicit:
             model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER

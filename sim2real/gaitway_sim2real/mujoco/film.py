@@ -1,0 +1,131 @@
+"""Films of a robot that follows commands: the camera follows the base, arrows and bars compare command and velocity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from gaitway_files.writing import whole_file
+
+from .camera import Camera, RenderingError
+from .model import RobotModel
+from .rotation import quat_apply
+
+SIZE = (848, 480)
+FPS = 25
+BLUE, ORANGE, INK = (38, 110, 196), (226, 119, 28), (28, 32, 38)
+COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw", "rad/s"))
+GLIDE, SMOOTH = 12, 10  # control periods: of the camera, which does not bob with the trunk; of the velocity, a step
+Frames = Callable[[range], Iterable[int]]
+"""Goes through the numbers of the frames, as ``iter`` does, and may say how far it is."""
+
+
+class VideoNameError(ValueError):
+    """A file name that no video can have."""
+
+
+def check_video_path(out: Path) -> None:
+    """Refuse a bad name before anything runs."""
+    if out.suffix != ".mp4":
+        raise VideoNameError(f"video {out}: the name must end in .mp4")
+
+
+def film(
+    robot: RobotModel,
+    qpos: np.ndarray,
+    command: np.ndarray,
+    velocity: np.ndarray,
+    labels: Sequence[str],
+    out: Path,
+    *,
+    control_dt: float,
+    frames: Frames = iter,
+    size: tuple[int, int] = SIZE,
+) -> Path:
+    """Write ``out`` (mp4); nothing is left behind when it fails, with :class:`RenderingError`.
+
+    One row per control period: qpos (T, nq), command and measured velocity (T, 3), a label. Velocities are vx, vy, yaw
+    rate in the contract's base frame.
+    """
+    stride = max(1, round(1.0 / (FPS * control_dt)))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import imageio_ffmpeg
+
+        with Camera(robot.model, size) as camera, whole_file(out) as partial:
+            writer = imageio_ffmpeg.write_frames(
+                str(partial), size, fps=1.0 / (stride * control_dt), codec="libx264", macro_block_size=2,
+                output_params=["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"],
+            )  # fmt: skip
+            writer.send(None)
+            for now in frames(range(0, len(qpos), stride)):
+                recent = velocity[max(0, now - SMOOTH) : now + 1].mean(0)
+                picture = _picture(camera, robot, qpos, now, command[now], recent)
+                writer.send(overlay(picture, labels[now], command[now], recent, now * control_dt))
+            writer.close()
+    except ImportError as error:
+        raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
+    except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise RenderingError(f"cannot film {out} ({reason}): install libegl1, or set MUJOCO_GL=osmesa") from error
+    return out
+
+
+def _picture(
+    camera: Camera, robot: RobotModel, qpos: np.ndarray, now: int, command: np.ndarray, velocity: np.ndarray
+) -> np.ndarray:
+    base = robot.base_qpos
+    around = qpos[max(0, now - GLIDE) : now + GLIDE + 1, base : base + 2].mean(0)
+    camera.look(qpos[now], np.array([*around, 0.7 * robot.start_height]))
+    quat = robot.frame.orientation(qpos[now, base + 3 : base + 7].astype(float))
+    _shadows(camera, robot, quat)
+    for row, colour, lift in ((command, BLUE, 0.32), (velocity, ORANGE, 0.37)):
+        start = qpos[now, base : base + 3] + np.array([0.0, 0.0, lift])
+        camera.arrow(start, start + 0.6 * quat_apply(quat, np.array([row[0], row[1], 0.0])), colour)
+    return camera.shoot()
+
+
+def _shadows(camera: Camera, robot: RobotModel, quat: np.ndarray) -> None:
+    """Blots under the trunk and the feet, fainter the higher they are."""
+    forward = quat_apply(quat, np.array([1.0, 0.0, 0.0]))
+    yaw, body = float(np.arctan2(forward[1], forward[0])), camera.data.xpos
+    camera.blot(body[robot.base_body], yaw, (0.75 * robot.start_height, 0.4 * robot.start_height), 0.06)
+    for name in robot.foot_names:
+        foot = body[camera.model.body(name).id]
+        camera.blot(foot, yaw, (0.05, 0.05), 0.12 * float(np.clip(1 - 4 * (foot[2] - 0.03), 0, 1)))
+
+
+def overlay(picture: np.ndarray, label: str, command: np.ndarray, measured: np.ndarray, time: float) -> np.ndarray:
+    """Draw the panel with the command and, per component, a bar for the command and one for the measurement."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.fromarray(picture)
+    unit = image.height / 540
+    draw = ImageDraw.Draw(image, "RGBA")
+    small, large = (ImageFont.load_default(round(size * unit)) for size in (14, 18))
+    left, top, width, height = (round(v * unit) for v in (18, 18, 292, 142))
+    draw.rounded_rectangle((left, top, left + width, top + height), round(8 * unit), fill=(255, 255, 255, 205))
+    draw.text((left + 14 * unit, top + 9 * unit), label, fill=INK, font=large)
+    draw.text((left + width - 14 * unit, top + 12 * unit), f"{time:4.1f} s", fill=INK, font=small, anchor="ra")
+    middle, scale = left + 126 * unit, 50 * unit
+    for row, (name, unit_name) in enumerate(COMPONENTS):
+        y = top + (44 + 25 * row) * unit
+        draw.text((left + 14 * unit, y), name, fill=INK, font=small)
+        draw.line((middle, y - 1 * unit, middle, y + 18 * unit), fill=(*INK, 110))
+        for value, rgb, offset in ((command[row], BLUE, 1), (measured[row], ORANGE, 10)):
+            end = middle + scale * float(np.clip(value, -1.25, 1.25))
+            draw.rectangle((min(middle, end), y + offset * unit, max(middle, end), y + (offset + 7) * unit), fill=rgb)
+        draw.text(
+            (left + width - 14 * unit, y),
+            f"{measured[row]:+.2f} {unit_name}",
+            fill=INK,
+            font=small,
+            anchor="ra",
+        )
+    y = top + 120 * unit
+    for x, rgb, text in ((14, BLUE, "commanded"), (132, ORANGE, "measured")):
+        draw.rectangle((left + x * unit, y + 3 * unit, left + (x + 10) * unit, y + 12 * unit), fill=rgb)
+        draw.text((left + (x + 16) * unit, y - 1 * unit), text, fill=INK, font=small)
+    return np.asarray(image)
