@@ -22,19 +22,16 @@ import numpy as np
 
 from ..hardware import Hardware
 from ..interface import Array, DeployError, Health, SafeStop, Signals
-from ..wire.bus import Bus, Publisher, Topic
+from ..wire.bus import Bus, Topic
 from ..wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
 from ..wire.idl import WireError
 from ..wire.ros import CommandFrame, ImuReading, JointReading, JointStateReader, read_imu, ros_topic
+from .on_bus import BusRobot
 from .open import Connection
 from .order import Order
 from .ros2_config import ARRAY, EFFORT, Ros2Config
-from .source import Source, listeners, refuse_drivers, refuse_others
+from .source import refuse_drivers
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks for other writers."""
-DISCOVERY = 0.5
-"""Seconds until everyone on the network knows of everyone else."""
 ENOUGH = 20
 """Joint states that make a connection."""
 SLOW = 2.5
@@ -52,7 +49,7 @@ def open_robot(hardware: Hardware, connection: Connection) -> Ros2Robot:
     return Ros2Robot(hardware.wire, connection.dds(), connection.robot_ids)
 
 
-class Ros2Robot:
+class Ros2Robot(BusRobot):
     """Implements :class:`gaitway_onboard.interface.HardwareInterface`; joints are in the controller's order.
 
     Commands are sent with a history of one, reliably; states are read best-effort, which hears any publisher. Its
@@ -62,10 +59,9 @@ class Ros2Robot:
     def __init__(self, config: Ros2Config, bus: Bus, robot_ids: Collection[str] = ()):
         """``robot_ids`` say whose joint states and IMU are meant where several write them, as for
         :class:`.source.Source`."""
-        self.config, self.bus, self.hardware, self.robot_ids = config, bus, config.hardware(), robot_ids
-        self.joint_names, self.period = config.joints, 1.0 / config.rate
         kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
-        self.command_topic = ros_topic(config.command, kind, depth=1)
+        super().__init__(config.hardware(), bus, ros_topic(config.command, kind, depth=1), robot_ids)
+        self.config = config
         self.state_topic = ros_topic(config.joint_states, JOINT_STATE, reliable=False, depth=8)
         self.imu_topic = ros_topic(config.imu, IMU, reliable=False, depth=5)
         self._limit = (1.0 - MARGIN) * self._per_joint("effort_limit")
@@ -74,39 +70,19 @@ class Ros2Robot:
         self._frame = CommandFrame(kind, config.joints, self.period)
         self._reader = JointStateReader(config.joints)
         self._rotation, self._base_of = _rotation(*config.imu_quat_wxyz), _undone_first(*config.imu_quat_wxyz)
-        self._states: Source | None = None
-        self._imus: Source | None = None
         self._order, self._imu_order = Order(NANOSECONDS), Order(NANOSECONDS)
-        self._commands: Publisher | None = None
         self._joints: tuple[float, JointReading] | None = None
         self._imu: tuple[float, ImuReading] | None = None
-        self._signals: Signals | None = None
         self._stamps: list[float] = []
         self._nonsense: str | None = None
-        self._others: tuple[str, ...] = ()
-        self._sources: tuple[str, ...] = ()
-        self._looked = -np.inf
-
-    def clock(self) -> float:
-        return self.bus.clock()
-
-    def sleep_until(self, deadline: float) -> None:
-        self.bus.sleep_until(deadline)
 
     # ---- before the first command ----------------------------------------------------------------------------------
 
     def connect(self, timeout: float = 3.0) -> None:
-        self.bus.claim(self.command_topic)
-        self._states = Source(self.bus, self.state_topic, self.robot_ids)
-        self._imus = Source(self.bus, self.imu_topic, self.robot_ids)
-        deadline = max(self.clock() + timeout, self.bus.introduced)
-        while self._signals is None or len(self._stamps) < ENOUGH or self.clock() < self.bus.introduced:
-            if self.clock() >= deadline:
-                raise DeployError(self._states.absent() or self._imus.absent() or self._silence(timeout))
-            self.sleep_until(min(deadline, self.clock() + self.period))
-            self._take()
-        self._states.settle()
-        self._imus.settle()
+        def heard() -> bool:
+            return self._signals is not None and len(self._stamps) >= ENOUGH
+
+        self._connect([self.state_topic, self.imu_topic], heard, timeout)
         self.check_alone()
         interval = float(np.median(np.diff(self._stamps)))
         if self.config.interface == EFFORT and interval > SLOW * self.period:
@@ -139,27 +115,15 @@ class Ros2Robot:
         )
 
     def check_alone(self) -> None:
-        """As :meth:`HardwareInterface.check_alone`."""
-        refuse_others(self.bus, self.command_topic, self._both())
+        super().check_alone()
         if others := refuse_drivers(self.bus, self.command_topic):
             raise DeployError(
                 f"{', '.join(sorted({each.who for each in others}))} also writes {self.config.command}: two writers "
                 "make the joints jump between their commands: stop the other program"
             )
 
-    def _both(self) -> list[Source]:
-        if self._states is None or self._imus is None:
-            raise DeployError("connect first")
-        return [self._states, self._imus]
-
     def take_over(self) -> None:
-        if self._signals is None:
-            raise DeployError("connect before taking over")
-        self.check_alone()
-        commands = self.bus.publisher(self.command_topic)
-        self.sleep_until(self.clock() + DISCOVERY)
-        self.check_alone()  # since another may have begun when this did
-        self._commands = commands
+        self._commands = self._announce()
         self.read()
         self.damp()
 
@@ -167,21 +131,13 @@ class Ros2Robot:
 
     def read(self) -> Signals:
         self._take()
-        if self._commands is not None and (self.clock() - self._looked >= LOOK_EVERY or self._intruded()):
-            self._look()
-        if self._signals is None:
-            raise DeployError("no state has come: connect first")
-        health = self._signals.health
-        assert health is not None
-        health.other_writers = self._others
-        if self._sources:
-            health.source, health.other_sources = " and ".join(each.name for each in self._both()), self._sources
+        signals, health = self._watched()
         health.behind = max(self._order.behind, self._imu_order.behind)
-        return self._signals
+        return signals
 
     def _take(self) -> None:
         """Take in what came; a message that is none, or of other joints, is as good as silence."""
-        states, imus = self._both()
+        states, imus = self._sources
         fresh = False
         for stamp, payload, writer in states.take():
             if (states.settled and not states.counts(writer)) or states.passes_over(writer):
@@ -281,9 +237,6 @@ class Ros2Robot:
             return None
         return self.bus.safe_stop(self.command_topic, self._zeros())
 
-    def ignore(self, identity: str) -> None:
-        self.bus.ignore(identity)
-
     def close(self) -> None:
         if self._commands is not None and self.config.interface == EFFORT:
             self._commands.send(self._zeros())
@@ -293,17 +246,6 @@ class Ros2Robot:
     def _zeros(self) -> bytes:
         frame = CommandFrame(FLOAT64_MULTI_ARRAY, self.joint_names, self.period)
         return bytes(frame.payload)
-
-    def _intruded(self) -> bool:
-        """Whether a message of somebody else's has come that was not yet told."""
-        return not self._sources and any(source.intruded for source in self._both())
-
-    def _look(self) -> None:
-        sources = self._both()
-        self._others = self.bus.other_writers(self.command_topic)
-        strangers = tuple(each for source in sources for each in source.strangers())
-        self._sources = strangers + listeners(self.bus, self.command_topic, sources)
-        self._looked = self.clock()
 
     def _per_joint(self, key: str) -> Array:
         values = self.config.per_joint(key)

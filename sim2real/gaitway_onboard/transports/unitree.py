@@ -13,24 +13,21 @@ import numpy as np
 
 from ..hardware import Hardware
 from ..interface import Array, DeployError, Remote, SafeStop, Signals
-from ..wire.bus import Bus, Endpoint, Publisher, Subscriber, Topic
+from ..wire.bus import Bus, Endpoint, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from ..wire.idl import Struct, WireError
 from ..wire.layouts import Message, layout_of
 from .motion_switcher import release
+from .on_bus import BusRobot
 from .open import Connection
 from .order import Order
 from .remote import make_remote
-from .source import Source, listeners, refuse_drivers, refuse_others
+from .source import refuse_drivers
 from .unitree_frames import COMMANDS, STATES, TICKS, WRAPS, CommandFrame, StateFrame
 
 COMMAND, STATE, BATTERY, REMOTE = "rt/lowcmd", "rt/lowstate", "rt/lf/bmsstate", "rt/wirelesscontroller"
 ENOUGH = 5
 """Good states that make a connection."""
-LOOK_EVERY = 0.5
-"""Seconds between two looks for other writers: discovery is too slow for every period."""
-DISCOVERY = 0.5
-"""Seconds until everyone on the network knows of everyone else."""
 LEAVING = 1.0
 """Seconds that the robot's own controller gets to leave the topic of commands once it is released."""
 LISTEN = 0.3
@@ -51,7 +48,7 @@ def open_robot(hardware: Hardware, connection: Connection) -> UnitreeRobot:
     )  # fmt: skip
 
 
-class UnitreeRobot:
+class UnitreeRobot(BusRobot):
     """Implements :class:`gaitway_onboard.interface.HardwareInterface`; joints are in the order of the wire."""
 
     def __init__(
@@ -76,51 +73,28 @@ class UnitreeRobot:
         """
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
-        self.hardware, self.bus, self.where = hardware, bus, where
-        self.own_controller, self.silent_writers, self.say = own_controller, silent_writers, say
-        self.unsealed_states, self.robot_ids = unsealed_states, robot_ids
-        self.joint_names, self.period = hardware.joint_names, hardware.command_period
-        self.command_topic = Topic(COMMAND, COMMANDS[hardware.family].name)
+        super().__init__(hardware, bus, Topic(COMMAND, COMMANDS[hardware.family].name), robot_ids)
+        self.where, self.own_controller, self.silent_writers, self.say = where, own_controller, silent_writers, say
+        self.unsealed_states = unsealed_states
         self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
         self._damping = np.array([hardware.damping[name] for name in self.joint_names])
         self._state, self._command = StateFrame(hardware), CommandFrame(hardware)
-        self._commands: Publisher | None = None
-        self._source: Source | None = None
         self._order = Order(TICKS, WRAPS)
         self._battery: Subscriber | None = None
         self._remote_topic: Subscriber | None = None
-        self._signals: Signals | None = None
         self._seen = self._corrupt = self._unsealed = self._foreign = 0
-        self._others: tuple[str, ...] = ()
-        self._sources: tuple[str, ...] = ()
-        self._looked = -np.inf
         self._heard: Subscriber | None = None
-        self._silent: frozenset[int] = frozenset()  # those whose first command will end this
         self._charge: float | None = None
         self._remote, self._remote_stamp = Remote(), -np.inf
-
-    def clock(self) -> float:
-        return self.bus.clock()
-
-    def sleep_until(self, deadline: float) -> None:
-        self.bus.sleep_until(deadline)
 
     # ---- before the first command ----------------------------------------------------------------------------------
 
     def connect(self, timeout: float = 3.0) -> None:
-        self.bus.claim(self.command_topic)
-        source = self._source = Source(self.bus, self.state_topic, self.robot_ids)
         if self.hardware.family == "unitree_hg":
             self._battery = self.bus.subscriber(Topic(BATTERY, HG_BMS_STATE.name, reliable=False))
         else:
             self._remote_topic = self.bus.subscriber(Topic(REMOTE, WIRELESS_CONTROLLER.name, reliable=False))
-        deadline = max(self.clock() + timeout, self.bus.introduced)
-        while self._seen < ENOUGH or self.clock() < self.bus.introduced:
-            if self.clock() >= deadline:
-                raise DeployError(source.absent() or self._silence(timeout))
-            self.sleep_until(min(deadline, self.clock() + self.period))
-            self._take()
-        source.settle()
+        self._connect([self.state_topic], lambda: self._seen >= ENOUGH, timeout)
         self._check_machine()
         self.check_alone()
 
@@ -182,10 +156,8 @@ class UnitreeRobot:
     def check_alone(self) -> None:
         """As :meth:`HardwareInterface.check_alone`. What writes commands beside the states may be the robot's own
         controller, which is switched off and judged in :meth:`take_over`."""
-        if self._source is None:
-            raise DeployError("connect first")
-        refuse_others(self.bus, self.command_topic, [self._source])
-        others, robot = refuse_drivers(self.bus, self.command_topic), self._source.about
+        super().check_alone()
+        others, robot = refuse_drivers(self.bus, self.command_topic), self._sources[0].about
         if self.own_controller and robot is not None:
             own = {robot.id, *filter(None, [robot.address]), *self.robot_ids}
             others = [each for each in others if not own & {each.id, each.address}]
@@ -193,12 +165,7 @@ class UnitreeRobot:
             self._judge(others)
 
     def take_over(self) -> None:
-        if self._signals is None:
-            raise DeployError("connect before taking over")
-        self.check_alone()
-        commands = self.bus.publisher(self.command_topic)
-        self.sleep_until(self.clock() + DISCOVERY)  # so that damping is heard at once when nobody else holds the robot
-        self.check_alone()  # since another may have begun when this did
+        commands = self._announce()
         if self.own_controller:
             release(self.bus, self.hardware, say=self.say)
         deadline = self.clock() + LEAVING
@@ -240,26 +207,16 @@ class UnitreeRobot:
         if self._silent and self._spoke(self._silent):
             self._silent, self._looked = frozenset(), -np.inf
         self._take()
-        if self._commands is not None and (now - self._looked >= LOOK_EVERY or self._intruded()):
-            self._look()
-        if self._signals is None or self._source is None:
-            raise DeployError("no state has come: connect first")
-        health = self._signals.health
-        assert health is not None
-        health.corrupt, health.other_writers, health.battery = self._corrupt, self._others, self._charge
-        if self._sources:
-            health.source, health.other_sources = self._source.name, self._sources
-        health.behind = self._order.behind
+        signals, health = self._watched()
+        health.corrupt, health.battery, health.behind = self._corrupt, self._charge, self._order.behind
         health.remote = self._remote if now - self._remote_stamp <= REMOTE_AGE else None
-        return self._signals
+        return signals
 
     def _take(self) -> None:
         """Load the newest good state of this robot; older ones are checked and counted, those of others left out."""
-        if self._source is None:
-            raise DeployError("connect first")
-        newest = None
-        for stamp, payload, writer in self._source.take():
-            if not self._source.counts(writer):
+        newest, (source,) = None, self._sources
+        for stamp, payload, writer in source.take():
+            if not source.counts(writer):
                 continue
             try:
                 whole, unsealed = self._state.whole(payload), self._state.unsealed
@@ -292,17 +249,6 @@ class UnitreeRobot:
         elif self._battery is not None and (message := _read(self._battery, HG_BMS_STATE)):
             self._charge = int(message["soc"]) / 100.0
 
-    def _intruded(self) -> bool:
-        """Whether a state of somebody else's has come that was not yet told."""
-        return self._source is not None and self._source.intruded and not self._sources
-
-    def _look(self) -> None:
-        assert self._source is not None
-        writers = self.bus.writers(self.command_topic)
-        self._others = tuple(sorted({each.who for each in writers if each.handle not in self._silent}))
-        self._sources = self._source.strangers() + listeners(self.bus, self.command_topic, [self._source])
-        self._looked = self.clock()
-
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._send(targets, stiffness, damping)
 
@@ -326,9 +272,6 @@ class UnitreeRobot:
                 raise DeployError("connect before asking for the safe stop: it repeats the robot's mode_machine")
             frame.echo_machine(machine)
         return self.bus.safe_stop(self.command_topic, bytes(frame.sealed()))
-
-    def ignore(self, identity: str) -> None:
-        self.bus.ignore(identity)
 
     def close(self) -> None:
         self.bus.close()
