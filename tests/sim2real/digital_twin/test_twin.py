@@ -341,7 +341,7 @@ def test_the_physics_may_be_finer_than_the_states():
 def test_what_cannot_be_served():
     with pytest.raises(TwinError, match="anymal-c has no hardware"):
         Twin(ANYMAL_C, MemoryBus())
-    with pytest.raises(DeployError, match="known are .*unitree-go2"):
+    with pytest.raises(DeployError, match=r"known are .*unitree-go2"):
         open_twin("unitree-go9", MemoryBus())
 
 
