@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,7 +14,8 @@ from torch import Tensor
 
 from .core.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 from .tabular.td_control import epsilon_greedy, one_hot, sample
-from .trainer import Episode, Observation, episodes_from
+from .trainer import Observation, episodes_from
+from .with_envs import Envs, WithEnvs
 
 STRATEGIES = ("epsilon-greedy", "ucb1", "thompson", "gradient")
 
@@ -118,31 +118,22 @@ def _gaussian(config: BanditConfig, known: Knowledge, generator: torch.Generator
     return known.sums / weight + config.reward_std / weight.sqrt() * noise
 
 
-class BanditTrainer:
+class BanditTrainer(WithEnvs):
     """Every environment has a player of its own, so that the curves are means over as many independent runs.
 
     ``iterate()`` is ``num_steps`` pulls of each. ``predict`` names the arm that all of them together think best.
     """
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: BanditConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+    def __init__(self, envs: Envs, config: BanditConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(envs, total_steps)
         self.config = config
         _check_spaces(self.envs[0])
         self.first_action = int(self.envs[0].single_action_space.start)  # type: ignore[attr-defined]
         arms = int(self.envs[0].single_action_space.n)  # type: ignore[attr-defined]
         self.known = [Knowledge.none(env.num_envs, arms) for env in self.envs]
         self.generator = torch.Generator().manual_seed(seed)
-        self.steps = 0
         self.regret = 0.0
         """What all players together have lost so far against always pulling the best arm, on average over its luck."""
-        self._episodes: list[Episode] = []
 
     def iterate(self) -> dict[str, float]:
         """``num_steps`` pulls. Returns metrics, with the seconds spent under ``time/``."""
@@ -176,13 +167,6 @@ class BanditTrainer:
         metrics |= {f"time/{name}": seconds for name, seconds in times.items()}
         return metrics | {"time/total": time.perf_counter() - begin}
 
-    def pop_episodes(self) -> list[Episode]:
-        episodes, self._episodes = self._episodes, []
-        return episodes
-
-    def initial_memory(self, num_envs: int) -> Observation:
-        return {}
-
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The arm with the best mean over all pulls, for every observation."""
         sums, counts = (torch.cat([getattr(known, name) for known in self.known]).sum(0) for name in ("sums", "counts"))
@@ -196,7 +180,7 @@ class BanditTrainer:
             "generator": self.generator.get_state(),
             "steps": self.steps,
             "regret": self.regret,
-            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+            "envs": self.env_states(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -206,8 +190,7 @@ class BanditTrainer:
         self.load_policy(state)
         self.steps, self.regret = state["steps"], state["regret"]
         self.generator.set_state(state["generator"])
-        for env, env_state in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        self.load_env_states(state["envs"])
 
     def load_policy(self, state: dict[str, Any]) -> None:
         """Take only what the players know, however many they are."""

@@ -9,7 +9,7 @@ import contextlib
 import importlib.metadata
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +24,23 @@ from torch import Tensor, nn
 
 from .core.optimizer import NonFiniteError
 from .rsl_rl_config import RslRlConfig
-from .trainer import Episode, Observation, episodes_from
+from .trainer import Observation, episodes_from
+from .with_envs import Envs, WithEnvs
 
 PACKAGE, OLDEST = "rsl-rl-lib", (5, 5)
 INSTALL = "pip install 'rsl-rl-lib>=5.5.1'"
 
 
-class RslRlTrainer:
+class RslRlTrainer(WithEnvs):
     """``iterate()`` is one iteration of ``rsl_rl.runners.OnPolicyRunner.learn``.
 
     Box actions and vector observations only. rsl_rl draws from torch's global generators: here they hold its random
     numbers while it works and are given back as they were.
     """
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: RslRlConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
-        self.config, self.total_steps = config, total_steps
+    def __init__(self, envs: Envs, config: RslRlConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(envs, total_steps)
+        self.config = config
         groups = _check_environment(self.env, config)
         runner_class = _import_runner()
         from .rsl_rl_env import RslRlVecEnv
@@ -60,8 +54,7 @@ class RslRlTrainer:
             self._random = self._random_state()
         self.algorithm = self.runner.alg
         self.policy = nn.ModuleDict({"actor": self.algorithm.actor, "critic": self.algorithm.critic})
-        self.steps = self.iterations = 0
-        self._episodes: list[Episode] = []
+        self.iterations = 0
 
     @property
     def env(self) -> VectorEnv:
@@ -138,19 +131,11 @@ class RslRlTrainer:
         metrics |= {"time/environment": stepping, "time/policy": collected - start - stepping}
         return metrics | {"time/learning": time.perf_counter() - collected}
 
-    def pop_episodes(self) -> list[Episode]:
-        """Episodes that ended since the last call."""
-        episodes, self._episodes = self._episodes, []
-        return episodes
-
     # ---- policies --------------------------------------------------------------------------------------------------
 
     def actor(self) -> nn.Module:
         """The deterministic policy as rsl_rl exports it, a copy: what the actor reads (N, D) to action (N, A)."""
         return self.algorithm.get_policy().as_jit().eval()
-
-    def initial_memory(self, num_envs: int) -> Observation:
-        return {}
 
     @torch.no_grad()
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:

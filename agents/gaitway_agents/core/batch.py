@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Record = TypeVar("Record", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,27 +39,11 @@ class Batch:
 
     def __getitem__(self, index: Tensor | slice) -> Batch:
         """The rows at ``index``."""
-
         return self.map(lambda value: _rows(value, index))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with ``function`` applied to every tensor."""
-
-        def optional(value: Tensor | None) -> Tensor | None:
-            return None if value is None else function(value)
-
-        return Batch(
-            observations={name: function(value) for name, value in self.observations.items()},
-            actions=function(self.actions),
-            log_probs=function(self.log_probs),
-            advantages=function(self.advantages),
-            values=optional(self.values),
-            returns=optional(self.returns),
-            distribution=tuple(function(value) for value in self.distribution),
-            mask=optional(self.mask),
-            reference=optional(self.reference),
-            weights=optional(self.weights),
-        )
+        return map_tensors(self, function)
 
     def replace(self, **changes: Any) -> Batch:
         return dataclasses.replace(self, **changes)
@@ -65,31 +51,39 @@ class Batch:
     def named_tensors(self) -> dict[str, Tensor]:
         """Every tensor by name, for checks."""
         found = {f"observations.{name}": value for name, value in self.observations.items()}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for name, value in vars(self).items():
             if isinstance(value, Tensor):
-                found[field.name] = value
+                found[name] = value
             elif isinstance(value, tuple):
-                found |= {f"{field.name}.{i}": part for i, part in enumerate(value)}
+                found |= {f"{name}.{i}": part for i, part in enumerate(value)}
         return found
 
 
-_TENSORS = ("actions", "log_probs", "advantages", "values", "returns", "mask", "reference", "weights")
+def map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
+    """A dataclass with ``function`` applied to every tensor in its fields, and in dictionaries and tuples there."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return function(value)
+        if isinstance(value, dict):
+            return {name: of(part) for name, part in value.items()}
+        return tuple(map(of, value)) if isinstance(value, tuple) else value
+
+    return dataclasses.replace(record, **{name: of(value) for name, value in vars(record).items()})
 
 
 def concatenate(batches: list[Batch]) -> Batch:
     """One batch with the rows of all ``batches`` in order."""
-    first = batches[0]
 
-    def join(name: str) -> Tensor | None:
-        parts = [getattr(batch, name) for batch in batches]
-        return None if parts[0] is None else torch.cat(parts)
+    def join(parts: tuple[Any, ...]) -> Any:
+        first = parts[0]
+        if isinstance(first, Tensor):
+            return torch.cat(parts)
+        if isinstance(first, dict):
+            return {name: join(tuple(part[name] for part in parts)) for name in first}
+        return None if first is None else tuple(map(join, zip(*parts, strict=True)))
 
-    return first.replace(
-        observations={k: torch.cat([b.observations[k] for b in batches]) for k in first.observations},
-        **{name: join(name) for name in _TENSORS},
-        distribution=tuple(torch.cat(parts) for parts in zip(*(b.distribution for b in batches), strict=True)),
-    )
+    return Batch(**{name: join(tuple(getattr(batch, name) for batch in batches)) for name in vars(batches[0])})
 
 
 def _rows(value: Tensor, index: Tensor | slice) -> Tensor:

@@ -61,6 +61,7 @@ class RewardModelTrainer(FixedDataTrainer):
     """Learns which of two answers is chosen."""
 
     policy: RankingPolicy
+    config: RewardModelConfig
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class RewardModelTrainer(FixedDataTrainer):
         check_pairs(preferences)
         if config.use_margin and not any(preferences.margin(row) for row in range(len(preferences))):
             raise ValueError("use_margin: no pair has a margin; add a field 'margin' to the rows, or leave it out")
-        self.preferences, self.settings = preferences, config
+        self.preferences = preferences
         self.device = next(model.parameters()).device
         policy = RankingPolicy(model)
         loss = RankingLoss(use_margin=config.use_margin, centring=config.centring)
@@ -82,8 +83,8 @@ class RewardModelTrainer(FixedDataTrainer):
 
     def iterate(self) -> dict[str, float]:
         metrics = super().iterate()
-        if self.settings.normalise_on and self.total_steps is not None and self.steps >= self.total_steps:
-            rows = range(min(self.settings.normalise_on, len(self.preferences)))
+        if self.config.normalise_on and self.total_steps is not None and self.steps >= self.total_steps:
+            rows = range(min(self.config.normalise_on, len(self.preferences)))
             self.policy.model.normalise(self.scores(self.preferences, rows).flatten())
         return metrics
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from ..core.batch import map_tensors
 from ..core.group_advantage import has_signal
 from .world import Rollout
 
@@ -46,14 +47,10 @@ class Samples:
 
     def rows(self, index: Tensor) -> Samples:
         """The sequences at ``index``."""
-        return self._map(lambda value: value[index])
+        return map_tensors(self, lambda value: value[index])
 
     def replace(self, **changes: Tensor) -> Samples:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Samples:
-        found: dict[str, Any] = {name: function(getattr(self, name)) for name in TENSORS}
-        return dataclasses.replace(self, **found, parts={name: function(part) for name, part in self.parts.items()})
 
 
 TENSORS = ("tokens", "lengths", "mask", "log_probs", "groups", "finished", "rewards")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from torch import Tensor, nn
 
 from ..models.heads import ACTION_MASK, FORBIDDEN
@@ -24,20 +22,11 @@ from .trainer import TOGETHER, OffPolicyTrainer
 class DQNTrainer(OffPolicyTrainer):
     """Epsilon-greedy on action values, which follow one-step or n-step targets from a slower copy of themselves."""
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: DQNConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        if not total_steps:
-            raise ValueError("DQN needs total_steps: exploration_fraction is a part of the training")
-        self.config = config
-        super().__init__(envs, config, seed=seed, total_steps=total_steps)
+    config: DQNConfig
 
     def _build(self, space: spaces.Dict, action_space: spaces.Space[Any]) -> None:
+        if not self.total_steps:
+            raise ValueError("DQN needs total_steps: exploration_fraction is a part of the training")
         if not isinstance(action_space, spaces.Discrete):
             raise ValueError(
                 f"action space {action_space}: DQN chooses among Discrete actions; for Box use ppo or sac, for "

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.batch import map_tensors
 from ..trainer import Observation
 from .columns import COLUMNS, Column, make_column
 
@@ -35,15 +36,7 @@ class Transitions:
         return len(self.rows)
 
     def __getitem__(self, part: slice) -> Transitions:
-        return Transitions(
-            observations={name: value[part] for name, value in self.observations.items()},
-            actions=self.actions[part],
-            returns=self.returns[part],
-            discounts=self.discounts[part],
-            next_observations={name: value[part] for name, value in self.next_observations.items()},
-            rows=self.rows[part],
-            weights=None if self.weights is None else self.weights[part],
-        )
+        return map_tensors(self, lambda value: value[part])
 
 
 class ReplayBuffer:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from torch import Tensor, nn
 
 from ..trainer import Observation
@@ -34,17 +32,7 @@ class Temperature(nn.Module):
 class SACTrainer(OffPolicyTrainer):
     """Actions lie in [-1, 1] everywhere inside and are stretched to the bounds of the action space outside."""
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: SACConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        self.config = config
-        self._actor_records: list[tuple[Tensor, Tensor]] = []
-        super().__init__(envs, config, seed=seed, total_steps=total_steps)
+    config: SACConfig
 
     def _build(self, space: spaces.Dict, action_space: spaces.Space[Any]) -> None:
         if not isinstance(action_space, spaces.Box):
@@ -70,6 +58,7 @@ class SACTrainer(OffPolicyTrainer):
         self.learners = {"actor": self.actor_learner, "critic": self.critic_learner}
         self.learners["temperature"] = self.temperature_learner
         self.targets = {"critic": self.target}
+        self._actor_records: list[tuple[Tensor, Tensor]] = []
 
     def _learner(self, network: nn.Module) -> Learner:
         cfg = self.config

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..core.finite import NonFiniteError
 from ..models.encoders import Encoder
-from ..trainer import Episode, Observation, episodes_from
+from ..trainer import Observation, episodes_from
+from ..with_envs import Envs, WithEnvs
 from .config import OffPolicyConfig
 from .learner import Learner, Target
 from .replay import ReplayBuffer, Transitions
@@ -25,7 +25,7 @@ TOGETHER = 16
 """Batches drawn at once where nothing that happens between their updates changes the draw."""
 
 
-class OffPolicyTrainer(ABC):
+class OffPolicyTrainer(WithEnvs, ABC):
     """``iterate()`` gathers ``iteration_steps`` environment steps and makes the updates that are due on the way.
 
     The number of updates follows from the number of environment steps alone, so it is the same whatever the number of
@@ -33,15 +33,8 @@ class OffPolicyTrainer(ABC):
     buffer as the agent chose them and turned into the environment's by ``_to_env``.
     """
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: OffPolicyConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+    def __init__(self, envs: Envs, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(envs, total_steps)
         self.world = SideBySide(self.envs)
         self.num_envs = self.world.num_envs
         space = self.envs[0].single_observation_space
@@ -49,7 +42,7 @@ class OffPolicyTrainer(ABC):
             raise ValueError(f"observation space {space}: Dict is needed")
         if config.learning_rate_final is not None and not total_steps:
             raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
-        self.settings, self.total_steps, self.observation_space = config, total_steps, space
+        self.config, self.observation_space = config, space
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -57,10 +50,9 @@ class OffPolicyTrainer(ABC):
         encoders = [module for x in self.learners.values() for module in x.network.modules()]
         self._normalizing = [m for m in encoders if isinstance(m, Encoder) and any(True for _ in m.buffers())]
         self.replay = self._make_replay(seed)
-        self.steps, self.updates = 0, 0
+        self.updates = 0
         self._learn_after = config.learning_starts
         self._credit = 0
-        self._episodes: list[Episode] = []
         self._rewards: list[Tensor] = []
         self._log: dict[str, list[float]] = {}
         self._records: list[tuple[Tensor, ...]] = []
@@ -95,14 +87,14 @@ class OffPolicyTrainer(ABC):
         """Deterministic actions as environments take them, and no memory."""
 
     def _make_replay(self, seed: int) -> ReplayBuffer:
-        cfg = self.settings
+        cfg = self.config
         return ReplayBuffer(cfg.buffer_size, self.num_envs, gamma=cfg.gamma, n_step=cfg.n_step, seed=seed)
 
     # ---- one iteration -----------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
         """Gather and learn for a while. Returns metrics, with the seconds spent under ``time/``."""
-        cfg, start = self.settings, time.perf_counter()
+        cfg, start = self.config, time.perf_counter()
         self.timing = {"environment": 0.0, "policy": 0.0, "learning": 0.0}
         self.world.start()
         until = self.steps + cfg.iteration_steps
@@ -118,7 +110,7 @@ class OffPolicyTrainer(ABC):
 
     def _round(self) -> None:
         """``train_frequency`` steps and the updates that are due for them."""
-        cfg = self.settings
+        cfg = self.config
         steps = max(1, cfg.train_frequency // self.num_envs)
         self._gather(steps)
         start = time.perf_counter()
@@ -172,7 +164,7 @@ class OffPolicyTrainer(ABC):
             raise NonFiniteError(f"the reward of environment {row} is {float(rewards[step, row])}")
 
     def _anneal(self) -> None:
-        cfg = self.settings
+        cfg = self.config
         if cfg.learning_rate_final is not None and self.total_steps:
             done = min(1.0, self.steps / self.total_steps)
             for learner in self.learners.values():
@@ -182,7 +174,7 @@ class OffPolicyTrainer(ABC):
         """Draw the batches of ``updates`` updates, up to ``together`` of them at once."""
         while updates > 0:
             count = min(updates, together)
-            yield self.replay.sample(count * self.settings.batch_size)
+            yield self.replay.sample(count * self.config.batch_size)
             updates -= count
 
     def _summary(self) -> dict[str, float]:
@@ -199,15 +191,6 @@ class OffPolicyTrainer(ABC):
         self._records.clear()
         return metrics
 
-    def pop_episodes(self) -> list[Episode]:
-        """Episodes that ended since the last call."""
-        episodes, self._episodes = self._episodes, []
-        return episodes
-
-    def initial_memory(self, num_envs: int) -> Observation:
-        """These policies remember nothing."""
-        return {}
-
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -215,7 +198,7 @@ class OffPolicyTrainer(ABC):
         return {
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "targets": {name: target.network.state_dict() for name, target in self.targets.items()},
-            "replay": self.replay.state_dict() if self.settings.checkpoint_replay else None,
+            "replay": self.replay.state_dict() if self.config.checkpoint_replay else None,
             "generator": self.generator.get_state(),
             "steps": self.steps,
             "updates": self.updates,
@@ -240,4 +223,4 @@ class OffPolicyTrainer(ABC):
             self._learn_after = state["learn_after"]
             self.replay.load_state_dict(state["replay"])
         else:
-            self._learn_after = self.steps + self.settings.learning_starts
+            self._learn_after = self.steps + self.config.learning_starts

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
-from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..core.ranges import Checked, Range, Share
-from ..trainer import Episode, Observation
+from ..trainer import Observation
+from ..with_envs import Envs, WithEnvs
 from .dynamic_programming import (
     action_values,
     best_within,
@@ -48,15 +47,15 @@ class PolicyIterationConfig(_PlanningConfig):
     """Policy iteration (Howard 1960) with exact evaluation."""
 
 
-class _Planner:
+class _Planner(WithEnvs):
     """``iterate()`` is one sweep over all states. ``steps`` counts sweeps, for no step of an environment is taken.
 
     Once ``finished``, further sweeps change nothing, and the metrics tell what the policy returns within the
     environment's time limit, without discount, and what the best policy that sees the clock would.
     """
 
-    def __init__(self, envs: VectorEnv | Sequence[VectorEnv], gamma: float):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
+    def __init__(self, envs: Envs, gamma: float):
+        super().__init__(envs, None)
         self.gamma, self.spaces, self.model = gamma, TableSpaces(self.envs[0]), find_model(self.envs[0])
         if (self.model.num_states, self.model.num_actions) != (self.spaces.num_states, self.spaces.num_actions):
             raise ValueError(
@@ -65,7 +64,7 @@ class _Planner:
             )
         self.values = torch.zeros(self.model.num_states, dtype=torch.float64)
         """After the last sweep, (S,)."""
-        self.steps, self.finished = 0, False
+        self.finished = False
         self._policy: Tensor | None = None
 
     def iterate(self) -> dict[str, float]:
@@ -99,12 +98,6 @@ class _Planner:
             "learn/best_return_in_time": float(self.model.start @ best[-1]),
         }
 
-    def pop_episodes(self) -> list[Episode]:
-        return []
-
-    def initial_memory(self, num_envs: int) -> Observation:
-        return {}
-
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """Greedy actions."""
         return self.policy()[self.spaces.states(observations)] + self.spaces.first_action, {}
@@ -126,14 +119,7 @@ class _Planner:
 class ValueIterationTrainer(_Planner):
     """One Bellman update of every state at a time."""
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: ValueIterationConfig,
-        *,
-        seed: int = 0,
-        total_steps: int | None = None,
-    ):
+    def __init__(self, envs: Envs, config: ValueIterationConfig, *, seed: int = 0, total_steps: int | None = None):
         super().__init__(envs, config.gamma)
         self.config = config
 
@@ -147,14 +133,7 @@ class ValueIterationTrainer(_Planner):
 class PolicyIterationTrainer(_Planner):
     """One exact evaluation and one improvement of the policy at a time."""
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: PolicyIterationConfig,
-        *,
-        seed: int = 0,
-        total_steps: int | None = None,
-    ):
+    def __init__(self, envs: Envs, config: PolicyIterationConfig, *, seed: int = 0, total_steps: int | None = None):
         super().__init__(envs, config.gamma)
         self.config = config
         self._next = torch.zeros(self.model.num_states, dtype=torch.int64)  # to be evaluated

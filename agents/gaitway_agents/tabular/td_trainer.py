@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,8 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..core.ranges import Checked, PositiveInt, PositiveShare, Share
-from ..trainer import Episode, Observation, episodes_from
+from ..trainer import Observation, episodes_from
+from ..with_envs import Envs, WithEnvs
 from .spaces import TableSpaces
 from .td_control import epsilon_greedy, greedy, move_towards, one_hot, sample, td_targets
 
@@ -49,19 +49,12 @@ class SarsaConfig(_TDConfig):
     """Average over the next action instead of drawing it (van Seijen et al. 2009): less noise."""
 
 
-class TDControlTrainer:
+class TDControlTrainer(WithEnvs):
     """``iterate()`` is ``num_steps`` steps of every environment, with an update of the table after each."""
 
-    def __init__(
-        self,
-        envs: VectorEnv | Sequence[VectorEnv],
-        config: QLearningConfig | SarsaConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
-    ):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
-        self.config, self.total_steps = config, total_steps
+    def __init__(self, envs: Envs, config: QLearningConfig | SarsaConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(envs, total_steps)
+        self.config = config
         if not total_steps:
             if config.exploration_final != config.exploration_initial:
                 raise ValueError("exploration_final needs total_steps: how long the training over which to anneal is")
@@ -72,12 +65,10 @@ class TDControlTrainer:
         shape = (1 + config.double, self.spaces.num_states, self.spaces.num_actions)
         self.tables = torch.full(shape, config.initial_value, dtype=torch.float64)
         """Action values, (1 or 2 tables, S, A)."""
-        self.steps = 0
         self._draws_next = isinstance(config, SarsaConfig) and not config.expected
         self._starts = torch.zeros(self.spaces.num_states, dtype=torch.int64)  # how often episodes began there
         self._lanes: list[Observation] | None = None  # where the environments are, and what they will do
         self._choosing = 0.0
-        self._episodes: list[Episode] = []
 
     @property
     def epsilon(self) -> float:
@@ -203,13 +194,6 @@ class TDControlTrainer:
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
 
-    def pop_episodes(self) -> list[Episode]:
-        episodes, self._episodes = self._episodes, []
-        return episodes
-
-    def initial_memory(self, num_envs: int) -> Observation:
-        return {}
-
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The first of the best actions."""
         place = self._place(observations)
@@ -224,7 +208,7 @@ class TDControlTrainer:
             "steps": self.steps,
             "starts": self._starts.clone(),
             "lanes": self._lanes,
-            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+            "envs": self.env_states(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -232,8 +216,7 @@ class TDControlTrainer:
         self.generator.set_state(state["generator"])
         self.steps, self._lanes = state["steps"], state["lanes"]
         self._starts = state["starts"].clone()
-        for env, env_state in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        self.load_env_states(state["envs"])
 
     def load_policy(self, state: dict[str, Any]) -> None:
         """Take only the tables."""
