@@ -7,7 +7,7 @@ x, y, z, w; its joints are in whatever order the element names say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 XYZ = ("x", "y", "z")
 QUAT_XYZW = ("qx", "qy", "qz", "qw")
@@ -26,8 +26,7 @@ GAINS = {
 """Kind and connection of the constant outputs that carry the gains."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InputSemantics:
+class InputSemantics(NamedTuple):
     """What a package says of one of its inputs."""
 
     name: str
@@ -36,65 +35,21 @@ class InputSemantics:
     connection: str
 
 
+def _state(entity: str, data: str, kind: str, elements: tuple[str, ...] | None) -> InputSemantics:
+    """The property ``data`` of the robot or of a sensor."""
+    return InputSemantics(f"{entity}_{data}", kind, elements, f"state:{entity}:{data}")
+
+
 INPUTS: dict[str, tuple[InputSemantics, ...]] = {
-    "joint_pos": (
-        InputSemantics(
-            name="robot_joint_pos",
-            kind="state/joint/position",
-            elements=PER_JOINT,
-            connection="state:robot:joint_pos",
-        ),
-    ),
-    "joint_vel": (
-        InputSemantics(
-            name="robot_joint_vel",
-            kind="state/joint/velocity",
-            elements=PER_JOINT,
-            connection="state:robot:joint_vel",
-        ),
-    ),
-    "imu_quat_wxyz": (
-        InputSemantics(
-            name="robot_root_quat_w",
-            kind="state/body/rotation",
-            elements=QUAT_XYZW,
-            connection="state:robot:root_quat_w",
-        ),
-    ),
-    "gyro": (
-        InputSemantics(
-            name="robot_root_ang_vel_b",
-            kind="state/body/angular_velocity",
-            elements=XYZ,
-            connection="state:robot:root_ang_vel_b",
-        ),
-    ),
-    "command": (
-        InputSemantics(
-            name="base_velocity", kind="command/body/velocity", elements=TWIST, connection="command:base_velocity"
-        ),
-    ),
-    "base_lin_vel": (
-        InputSemantics(
-            name="robot_root_lin_vel_b",
-            kind="state/body/linear_velocity",
-            elements=XYZ,
-            connection="state:robot:root_lin_vel_b",
-        ),
-    ),
+    "joint_pos": (_state("robot", "joint_pos", "state/joint/position", PER_JOINT),),
+    "joint_vel": (_state("robot", "joint_vel", "state/joint/velocity", PER_JOINT),),
+    "imu_quat_wxyz": (_state("robot", "root_quat_w", "state/body/rotation", QUAT_XYZW),),
+    "gyro": (_state("robot", "root_ang_vel_b", "state/body/angular_velocity", XYZ),),
+    "command": (InputSemantics("base_velocity", "command/body/velocity", TWIST, "command:base_velocity"),),
+    "base_lin_vel": (_state("robot", "root_lin_vel_b", "state/body/linear_velocity", XYZ),),
     "height_scan": (
-        InputSemantics(
-            name="height_scanner_pos_w",
-            kind="state/sensor/position",
-            elements=XYZ,
-            connection="state:height_scanner:pos_w",
-        ),
-        InputSemantics(
-            name="height_scanner_ray_hits_w",
-            kind="state/sensor/ray_hit_position",
-            elements=None,
-            connection="state:height_scanner:ray_hits_w",
-        ),
+        _state("height_scanner", "pos_w", "state/sensor/position", XYZ),
+        _state("height_scanner", "ray_hits_w", "state/sensor/ray_hit_position", None),
     ),
 }
 """The tensors of a package that carry each input of a bundle."""

@@ -8,7 +8,7 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -103,43 +103,32 @@ def _step(policy: SignalPolicy, contract: Contract, node: str, step: int) -> Non
     from leapp import annotate
     from leapp.utils.tensor_description import TensorSemantics
 
-    joints = list(contract.joint_names)
+    def described(
+        name: str, value: Tensor, kind: str, elements: Sequence[str] | None, connection: str
+    ) -> TensorSemantics:
+        names = None if elements is None else list(elements)
+        extra = {semantics.CONNECTION: connection}
+        return TensorSemantics(name=name, ref=value, kind=kind, element_names=names, extra=extra)
+
+    joints = contract.joint_names
     raw = _example(policy, contract, step)
     rows = []
     for signal in policy.input_widths:
         for row in semantics.INPUTS.get(signal, ()):
             elements = joints if row.elements == semantics.PER_JOINT else row.elements
-            rows.append(
-                TensorSemantics(
-                    name=row.name,
-                    ref=raw[row.name],
-                    kind=row.kind,
-                    element_names=None if elements is None else list(elements),
-                    extra={semantics.CONNECTION: row.connection},
-                )
-            )
+            rows.append(described(row.name, raw[row.name], row.kind, elements, row.connection))
     traced = dict(zip((row.name for row in rows), annotate.input_tensors(node, rows), strict=True))
     parts = _state_parts(policy)
     state = annotate.state_tensors(node, {name: torch.zeros(1, width) for name, width in parts.items()})
     target, _, following = policy(*_signals(policy, traced), torch.cat(tuple(state), 1))
     annotate.update_state(node, dict(zip(parts, following.split(list(parts.values()), 1), strict=True)))
     gains = [
-        TensorSemantics(
-            name=f"{semantics.TARGET_NAME}_{kind}_gains",
-            ref=torch.tensor([contract.per_joint(what)]),
-            kind=kind,
-            element_names=joints,
-            extra={semantics.CONNECTION: connection},
+        described(
+            f"{semantics.TARGET_NAME}_{kind}_gains", torch.tensor([contract.per_joint(what)]), kind, joints, connection
         )
         for what, (kind, connection) in semantics.GAINS.items()
     ]
-    output = TensorSemantics(
-        name=semantics.TARGET_NAME,
-        ref=target,
-        kind=semantics.TARGET_KIND,
-        element_names=joints,
-        extra={semantics.CONNECTION: semantics.WRITE_TARGET},
-    )
+    output = described(semantics.TARGET_NAME, target, semantics.TARGET_KIND, joints, semantics.WRITE_TARGET)
     annotate.output_tensors(node, [output], static_outputs=gains, export_with="onnx-dynamo")
 
 
