@@ -33,7 +33,7 @@ from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.language.sft import SFTConfig, SFTTrainer
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextDemonstrations
+from gaitway_language.data import demonstrations
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.model import build_model, load_model, save_model
 from gaitway_language.options import LanguageOptions, TinyModel
@@ -167,7 +167,7 @@ def start(folder: str, updates: int) -> None:
     began = time.process_time()
     tokenizer = build_tokenizer([" ".join(TASK.source.vocabulary())])
     model = build_model(TinyModel(), tokenizer, 0)
-    data = TextDemonstrations(TASK.source.rows("train"), TASK, Conversation(tokenizer))
+    data = demonstrations(TASK.source.rows("train"), TASK, Conversation(tokenizer))
     config = SFTConfig(
         batch_size=64,
         updates=updates,

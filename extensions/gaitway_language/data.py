@@ -17,75 +17,44 @@ Example = tuple[Tensor, Tensor]
 """Tokens (L,) and the mask (L,) that is 1 where they answer."""
 
 
-class TextDemonstrations:
+def demonstrations(
+    rows: Sequence[Row], task: LanguageTask, conversation: Conversation, *, last_only: bool = False
+) -> list[Example]:
     """``prompt`` and ``completion`` of rows, or their ``messages``: where there are several answers, all are learnt.
 
-    ``last_only`` has the last one learnt, as the answer to a prompt. Implements
-    ``gaitway_agents.language.world.Demonstrations``.
+    ``last_only`` has the last one learnt, as the answer to a prompt.
     """
-
-    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation, *, last_only: bool = False):
-        self._examples = [
-            _example(i, row, "completion", task, conversation)
-            if last_only or "messages" not in row
-            else _whole(i, row, task, conversation)
-            for i, row in enumerate(rows)
-        ]
-        if not self._examples:
-            raise RowError(f"{task.name} has no demonstrations: its rows need a field 'completion'")
-
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def tokens(self, index: int) -> Example:
-        return self._examples[index]
+    if not rows:
+        raise RowError(f"{task.name} has no demonstrations: its rows need a field 'completion'")
+    return [
+        _example(i, row, "completion", task, conversation)
+        if last_only or "messages" not in row
+        else _whole(i, row, task, conversation)
+        for i, row in enumerate(rows)
+    ]
 
 
-class TextPreferences:
-    """``prompt``, ``chosen`` and ``rejected`` of rows, and their ``margin``.
-
-    Implements ``gaitway_agents.language.world.Preferences``.
-    """
-
-    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
-        self._pairs = [
-            (_example(i, row, "chosen", task, conversation), _example(i, row, "rejected", task, conversation))
-            for i, row in enumerate(rows)
-        ]
-        self._margins = [float(row.get("margin", 0.0)) for row in rows]
-        if not self._pairs:
-            raise RowError(f"{task.name} has no preferences: its rows need 'chosen' and 'rejected'")
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def pair(self, index: int) -> tuple[Example, Example]:
-        return self._pairs[index]
-
-    def margin(self, index: int) -> float:
-        return self._margins[index]
+def preferences(
+    rows: Sequence[Row], task: LanguageTask, conversation: Conversation
+) -> list[tuple[Example, Example, float]]:
+    """``prompt`` with ``chosen`` and with ``rejected`` of rows, and their ``margin``, 0 without one."""
+    if not rows:
+        raise RowError(f"{task.name} has no preferences: its rows need 'chosen' and 'rejected'")
+    return [
+        (
+            _example(i, row, "chosen", task, conversation),
+            _example(i, row, "rejected", task, conversation),
+            float(row.get("margin", 0.0)),
+        )
+        for i, row in enumerate(rows)
+    ]
 
 
-class TextFeedback:
-    """``prompt`` and ``completion`` of rows, and their ``label``: whether the answer was liked.
-
-    Implements ``gaitway_agents.language.world.Feedback``.
-    """
-
-    def __init__(self, rows: Sequence[Row], task: LanguageTask, conversation: Conversation):
-        self._examples = [_example(i, row, "completion", task, conversation) for i, row in enumerate(rows)]
-        if not self._examples or any("label" not in row for row in rows):
-            raise RowError(f"{task.name} has no feedback: its rows need 'completion' and 'label', true or false")
-        self._labels = [bool(row["label"]) for row in rows]
-
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def tokens(self, index: int) -> Example:
-        return self._examples[index]
-
-    def desirable(self, index: int) -> bool:
-        return self._labels[index]
+def feedback(rows: Sequence[Row], task: LanguageTask, conversation: Conversation) -> list[tuple[Example, bool]]:
+    """``prompt`` and ``completion`` of rows, and their ``label``: whether the answer was liked."""
+    if not rows or any("label" not in row for row in rows):
+        raise RowError(f"{task.name} has no feedback: its rows need 'completion' and 'label', true or false")
+    return [(_example(i, row, "completion", task, conversation), bool(row["label"])) for i, row in enumerate(rows)]
 
 
 def _example(number: int, row: Row, field: str, task: LanguageTask, conversation: Conversation) -> Example:

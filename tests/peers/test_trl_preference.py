@@ -21,7 +21,7 @@ from gaitway_agents.language.sft import SFTConfig, SFTTrainer
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextDemonstrations
+from gaitway_language.data import demonstrations
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.spec import FileSource, LanguageTask
 
@@ -77,21 +77,11 @@ class Reference:
         return self.policy.log_probs(tokens, lengths, mask)[0]
 
 
-class Pairs:
+def pairs(batch, margins=None):
     """The rows of a batch of theirs, chosen ones before rejected ones."""
-
-    def __init__(self, batch, margins=()):
-        self.examples = examples(batch["input_ids"], batch["attention_mask"], batch.get("completion_mask"))
-        self.margins = margins
-
-    def __len__(self):
-        return len(self.examples) // 2
-
-    def pair(self, index):
-        return self.examples[index], self.examples[len(self) + index]
-
-    def margin(self, index):
-        return self.margins[index] if self.margins else 0.0
+    found = examples(batch["input_ids"], batch["attention_mask"], batch.get("completion_mask"))
+    half = len(found) // 2
+    return list(zip(found[:half], found[half:], margins or [0.0] * half, strict=True))
 
 
 def examples(tokens, seen, mask=None):
@@ -99,27 +89,14 @@ def examples(tokens, seen, mask=None):
     return [(t[s.bool()], m[s.bool()].float()) for t, s, m in zip(tokens, seen, mask, strict=True)]
 
 
-class Demonstrations(list):
-    def tokens(self, index):
-        return self[index]
-
-
-class Answers:
+def answers(rows):
     """Their single answers."""
-
-    def __init__(self, rows):
-        self.rows = list(rows)
-
-    def __len__(self):
-        return len(self.rows)
-
-    def tokens(self, index):
-        prompt, answer = self.rows[index]["prompt_ids"], self.rows[index]["completion_ids"]
+    found = []
+    for row in rows:
+        prompt, answer = row["prompt_ids"], row["completion_ids"]
         mask = torch.tensor([0.0] * len(prompt) + [1.0] * len(answer))
-        return torch.tensor(prompt + answer), mask
-
-    def desirable(self, index):
-        return bool(self.rows[index]["label"])
+        found.append(((torch.tensor(prompt + answer), mask), bool(row["label"])))
+    return found
 
 
 def settings(kind, tmp_path, **more):
@@ -176,7 +153,7 @@ def test_losses_of_pairs_are_those_of_trls_dpo_trainer(kind, theirs, ours, token
     )
     batch = next(iter(trainer.get_train_dataloader()))
     config = PreferenceConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20), **ours)
-    learner = PreferenceTrainer(policy, Pairs(batch), config, seed=0, reference=Reference(other))
+    learner = PreferenceTrainer(policy, pairs(batch), config, seed=0, reference=Reference(other))
     assert check(learner, policy, trainer, batch, range(4)) != pytest.approx(math.log(2.0), abs=1e-3)
 
 
@@ -202,7 +179,7 @@ def test_kto_is_that_of_trls_kto_trainer(tokenizer, tmp_path):
         schedule=LearningRateSchedule(),
         optimizer=one_step(chunk_size=10),
     )
-    learner = PreferenceTrainer(policy, Answers(trainer.train_dataset), config, seed=0, reference=Reference(other))
+    learner = PreferenceTrainer(policy, answers(trainer.train_dataset), config, seed=0, reference=Reference(other))
     # They pair each prompt with the answer before it, we with the one after it.
     check(learner, policy, trainer, batch, reversed(range(4)))
     assert float(learner.batch_of([3, 2, 1, 0]).observations["baseline"][0]) > 0.1
@@ -226,7 +203,7 @@ def test_a_reward_model_is_that_of_trls_reward_trainer(tokenizer, tmp_path):
         schedule=LearningRateSchedule(),
         optimizer=one_step(chunk_size=20),
     )
-    learner = RewardModelTrainer(RewardModel(scorer), Pairs(batch, batch["margin"].tolist()), config, seed=0)
+    learner = RewardModelTrainer(RewardModel(scorer), pairs(batch, batch["margin"].tolist()), config, seed=0)
     check(learner, scorer, trainer, batch, range(4))
 
 
@@ -241,7 +218,7 @@ def test_fine_tuning_is_that_of_trls_sft_trainer(tokenizer, tmp_path):
     )
     batch = next(iter(trainer.get_train_dataloader()))
 
-    data = Demonstrations(examples(batch["input_ids"], batch["attention_mask"], (batch["labels"] != -100).long()))
+    data = examples(batch["input_ids"], batch["attention_mask"], (batch["labels"] != -100).long())
     config = SFTConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=10))
     check(SFTTrainer(lm, data, config, seed=0), lm, trainer, batch, range(4))
 
@@ -270,15 +247,11 @@ def test_answers_of_conversations_are_those_of_trls_assistant_only_loss(tokenize
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps({"messages": turns[:end]}) + "\n" for end in (7, 3, 5, 7)))
     task = LanguageTask(name="turns", source=FileSource(train=str(file), holdout=0))
-    ours = TextDemonstrations(task.source.rows("train"), task, Conversation(tokenizer))
-    found, expected = (
-        sorted((tokens.tolist(), mask.tolist()) for tokens, mask in rows)
-        for rows in (map(ours.tokens, range(len(ours))), theirs)
-    )
+    ours = demonstrations(task.source.rows("train"), task, Conversation(tokenizer))
+    found, expected = (sorted((tokens.tolist(), mask.tolist()) for tokens, mask in rows) for rows in (ours, theirs))
     assert found == expected
-    data = Demonstrations([ours.tokens(i) for i in range(len(ours))])
     config = SFTConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20))
-    check(SFTTrainer(lm, data, config, seed=0), lm, trainer, batch, range(4))
+    check(SFTTrainer(lm, ours, config, seed=0), lm, trainer, batch, range(4))
 
 
 def test_simpo_is_that_of_trls_cpo_trainer():

@@ -11,10 +11,13 @@ from ..core.batch import Batch
 from ..core.policy import Evaluation
 from ..models.causal_lm import CausalLMPolicy
 from .sequences import pad
-from .world import Preferences
 
 Example = tuple[Tensor, Tensor]
-"""Tokens (L,) and mask (L,)."""
+"""Tokens (L,) of a prompt and its answer, and the mask (L,) that is 1 on the answer, or on what is to be learnt."""
+Pair = tuple[Example, Example, float]
+"""The chosen and the rejected answer to a prompt, and by how much the chosen one is better, 0 if unknown."""
+Judged = tuple[Example, bool]
+"""An answer, and whether it is desirable."""
 
 
 class SequencePolicy(CausalLMPolicy):
@@ -33,9 +36,9 @@ class SequencePolicy(CausalLMPolicy):
         return Evaluation(log_probs=log_probs.sum(-1).view(shape), entropy=entropy.sum(-1).view(shape))
 
 
-def batch_of_pairs(pairs: Sequence[tuple[Example, Example]], device: torch.device) -> Batch:
+def batch_of_pairs(pairs: Sequence[Pair], device: torch.device) -> Batch:
     """Rows are pairs, the chosen answer first; each answer has its prompt before it."""
-    tokens, lengths, mask = pad([answer for pair in pairs for answer in pair], device)
+    tokens, lengths, mask = pad([answer for chosen, rejected, _ in pairs for answer in (chosen, rejected)], device)
     return pairs_of(tokens.unflatten(0, (-1, 2)), lengths.view(-1, 2), mask.unflatten(0, (-1, 2)))
 
 
@@ -48,9 +51,9 @@ def pairs_of(tokens: Tensor, lengths: Tensor, mask: Tensor) -> Batch:
     return Batch(observations=observations, actions=tokens, log_probs=none, advantages=none)
 
 
-def check_pairs(preferences: Preferences) -> None:
+def check_pairs(pairs: Sequence[Pair]) -> None:
     """Raise ``ValueError`` for the first pair with an answer that has no token to compare."""
-    for row in range(len(preferences)):
-        for name, (_, mask) in zip(("chosen", "rejected"), preferences.pair(row), strict=True):
+    for row, pair in enumerate(pairs):
+        for name, (_, mask) in zip(("chosen", "rejected"), pair[:2], strict=True):
             if not mask[1:].any():
                 raise ValueError(f"pair {row}: the {name} answer is empty, its mask keeps no token")

@@ -13,10 +13,10 @@ from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..core.preference import PreferenceLossConfig, preference_loss
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
-from .pairs import Example, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
+from .pairs import Example, Judged, Pair, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
 from .reference import Reference, said_by
 from .sequences import pad
-from .world import Feedback, LogProbs, Preferences
+from .world import LogProbs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class PreferenceTrainer(FixedDataTrainer):
     def __init__(
         self,
         model: nn.Module,
-        preferences: Preferences | Feedback,
+        data: Sequence[Pair] | Sequence[Judged],
         config: PreferenceConfig,
         *,
         seed: int,
@@ -53,29 +53,25 @@ class PreferenceTrainer(FixedDataTrainer):
         policy = SequencePolicy(model, entropy="none")
         self.reference = Reference(policy) if reference is None and config.needs_reference else reference
         self.device = next(model.parameters()).device
-        self.feedback: Feedback | None = None
         if config.loss == "kto":
-            self.feedback = _feedback(preferences)
-            rows, answers = len(self.feedback), 1
-            batch_of = self._batch_of_answers
+            self.answers = _answers(data)
+            rows, width, batch_of = len(self.answers), 1, self._batch_of_answers
         else:
-            self.pairs = _pairs(preferences, config.loss)
-            rows, answers = len(self.pairs), 2
-            batch_of = self._batch_of_pairs
-        self._known = torch.full((rows, answers), torch.nan)
+            self.pairs = _pairs(data, config.loss)
+            rows, width, batch_of = len(self.pairs), 2, self._batch_of_pairs
+        self._known = torch.full((rows, width), torch.nan)
         super().__init__(policy, rows, batch_of, preference_loss(config), config, seed=seed, total_steps=total_steps)
 
     # ---- batches ---------------------------------------------------------------------------------------------------
 
     def _batch_of_pairs(self, rows: list[int]) -> Batch:
-        batch = batch_of_pairs([self.pairs.pair(row) for row in rows], self.device)
+        batch = batch_of_pairs([self.pairs[row] for row in rows], self.device)
         return batch if self.reference is None else batch.replace(reference=self._reference(rows, batch))
 
     def _batch_of_answers(self, rows: list[int]) -> Batch:
-        assert self.feedback is not None
-        examples = [self.feedback.tokens(row) for row in rows]
+        examples = [self.answers[row][0] for row in rows]
         batch = pairs_of(*pad(examples, self.device))
-        desirable = torch.tensor([float(self.feedback.desirable(row)) for row in rows], device=self.device)
+        desirable = torch.tensor([float(self.answers[row][1]) for row in rows], device=self.device)
         baseline = self._divergence(examples).expand(len(rows))
         observations = batch.observations | {"desirable": desirable, "baseline": baseline}
         return batch.replace(observations=observations, reference=self._reference(rows, batch)[:, 0])
@@ -115,42 +111,27 @@ class PreferenceTrainer(FixedDataTrainer):
         self._known = state["reference"].clone()
 
 
-class Unpaired:
-    """Pairs as single answers, chosen ones desirable."""
-
-    def __init__(self, preferences: Preferences):
-        self.preferences = preferences
-
-    def __len__(self) -> int:
-        return 2 * len(self.preferences)
-
-    def tokens(self, index: int) -> Example:
-        return self.preferences.pair(index // 2)[index % 2]
-
-    def desirable(self, index: int) -> bool:
-        return index % 2 == 0
-
-
-def _are_pairs(data: Preferences | Feedback) -> TypeGuard[Preferences]:
-    return hasattr(data, "pair")
-
-
-def _pairs(data: Preferences | Feedback, loss: str) -> Preferences:
+def _pairs(data: Sequence[Pair] | Sequence[Judged], loss: str) -> Sequence[Pair]:
     if not _are_pairs(data):
         raise ValueError(f"loss {loss!r} needs pairs of answers, chosen and rejected; single ones are for 'kto'")
     check_pairs(data)
     return data
 
 
-def _feedback(data: Preferences | Feedback) -> Feedback:
+def _answers(data: Sequence[Pair] | Sequence[Judged]) -> Sequence[Judged]:
+    """Single answers; those of pairs are one after the other, chosen ones desirable."""
     if _are_pairs(data):
         check_pairs(data)
-        return Unpaired(data)
-    single = cast("Feedback", data)
-    for row in range(len(single)):
-        if not single.tokens(row)[1][1:].any():
+        return [judged for chosen, rejected, _ in data for judged in ((chosen, True), (rejected, False))]
+    answers = cast("Sequence[Judged]", data)
+    for row, ((_, mask), _) in enumerate(answers):
+        if not mask[1:].any():
             raise ValueError(f"answer {row} is empty: its mask keeps no token")
-    return single
+    return answers
+
+
+def _are_pairs(data: Sequence[Pair] | Sequence[Judged]) -> TypeGuard[Sequence[Pair]]:
+    return len(data[:1]) == 0 or len(data[0]) == 3
 
 
 def _crossed(example: Example, other: Example) -> Example:

@@ -17,8 +17,7 @@ from ..core.ranges import NonNegativeFloat, NonNegativeInt
 from ..models.reward_model import RewardModel
 from ..models.sequences import token_chunks
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
-from .pairs import batch_of_pairs, check_pairs
-from .world import Preferences
+from .pairs import Pair, batch_of_pairs, check_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +65,14 @@ class RewardModelTrainer(FixedDataTrainer):
     def __init__(
         self,
         model: RewardModel,
-        preferences: Preferences,
+        preferences: Sequence[Pair],
         config: RewardModelConfig,
         *,
         seed: int,
         total_steps: int | None = None,
     ):
         check_pairs(preferences)
-        if config.use_margin and not any(preferences.margin(row) for row in range(len(preferences))):
+        if config.use_margin and not any(margin for *_, margin in preferences):
             raise ValueError("use_margin: no pair has a margin; add a field 'margin' to the rows, or leave it out")
         self.preferences = preferences
         self.device = next(model.parameters()).device
@@ -84,29 +83,27 @@ class RewardModelTrainer(FixedDataTrainer):
     def iterate(self) -> dict[str, float]:
         metrics = super().iterate()
         if self.config.normalise_on and self.total_steps is not None and self.steps >= self.total_steps:
-            rows = range(min(self.config.normalise_on, len(self.preferences)))
-            self.policy.model.normalise(self.scores(self.preferences, rows).flatten())
+            self.policy.model.normalise(self.scores(self.preferences[: self.config.normalise_on]).flatten())
         return metrics
 
     @torch.no_grad()
-    def scores(self, preferences: Preferences, rows: Sequence[int] | None = None) -> Tensor:
-        """Scores of chosen and rejected answers of other pairs, or some of them, shape (P, 2), on the CPU."""
-        rows = range(len(preferences)) if rows is None else rows
+    def scores(self, preferences: Sequence[Pair]) -> Tensor:
+        """Scores of chosen and rejected answers, shape (P, 2), on the CPU."""
         found = []
-        for start in range(0, len(rows), self.config.batch_size):
-            part = rows[start : start + self.config.batch_size]
-            batch = batch_of_pairs([preferences.pair(row) for row in part], self.device)
+        for start in range(0, len(preferences), self.config.batch_size):
+            batch = batch_of_pairs(preferences[start : start + self.config.batch_size], self.device)
             values = self.evaluate(batch).values
             assert values is not None
             found.append(values.cpu())
         return torch.cat(found)
 
-    def accuracy(self, preferences: Preferences) -> float:
+    def accuracy(self, preferences: Sequence[Pair]) -> float:
         """Share of pairs whose chosen answer has the higher score; equal scores count half."""
         chosen, rejected = self.scores(preferences).unbind(1)
         return float((chosen > rejected).float().mean() + 0.5 * (chosen == rejected).float().mean())
 
     def _batch(self, rows: list[int]) -> Batch:
-        batch = batch_of_pairs([self.preferences.pair(row) for row in rows], self.device)
-        margin = torch.tensor([self.preferences.margin(row) for row in rows], device=self.device)
+        pairs = [self.preferences[row] for row in rows]
+        batch = batch_of_pairs(pairs, self.device)
+        margin = torch.tensor([margin for *_, margin in pairs], device=self.device)
         return batch.replace(observations=batch.observations | {"margin": margin})

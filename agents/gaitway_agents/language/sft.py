@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..core.batch import Batch
 from ..core.likelihood import NegativeLogLikelihood
 from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
+from .pairs import Example
 from .sequences import pad
-from .world import Demonstrations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,14 @@ class SFTTrainer(FixedDataTrainer):
     def __init__(
         self,
         model: nn.Module,
-        demonstrations: Demonstrations,
+        demonstrations: Sequence[Example],
         config: SFTConfig,
         *,
         seed: int,
         total_steps: int | None = None,
     ):
-        for row in range(len(demonstrations)):
-            if not demonstrations.tokens(row)[1][1:].any():
+        for row, (_, mask) in enumerate(demonstrations):
+            if not mask[1:].any():
                 raise ValueError(f"demonstration {row} has no token to learn: its mask is empty")
         self.demonstrations = demonstrations
         self.device = next(model.parameters()).device
@@ -57,10 +57,10 @@ class SFTTrainer(FixedDataTrainer):
         )
 
     def _batch(self, rows: list[int]) -> Batch:
-        return batch_of_examples([self.demonstrations.tokens(row) for row in rows], self.device)
+        return batch_of_examples([self.demonstrations[row] for row in rows], self.device)
 
 
-def batch_of_examples(examples: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> Batch:
+def batch_of_examples(examples: Sequence[Example], device: torch.device) -> Batch:
     """Sequences of tokens (L,) with masks (L,) of those to be learnt, as a batch without rewards."""
     tokens, lengths, mask = pad(examples, device)
     mask[:, 0] = 0.0  # nothing comes before the first token, so nothing predicts it

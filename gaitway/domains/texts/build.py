@@ -20,7 +20,7 @@ from gaitway_agents.language.world import TokenWorld
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextDemonstrations
+from gaitway_language.data import demonstrations
 from gaitway_language.dialogue import Tool
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
@@ -73,7 +73,7 @@ def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
     data: Any
     if isinstance(agent, SFTConfig):
         rows = task.source.rows("train")
-        data = TextDemonstrations(rows, task, conversation, last_only=agent.last_answer_only)
+        data = demonstrations(rows, task, conversation, last_only=agent.last_answer_only)
     elif isinstance(agent, RewardModelConfig | PreferenceConfig):
         single = isinstance(agent, PreferenceConfig) and agent.loss == "kto"
         data = preferences(task, conversation, "train", single=single)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_language import data
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextFeedback, TextPreferences
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
@@ -138,11 +138,9 @@ def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
     return f"use one of {', '.join(able)}, or other data" if able else "use other data"
 
 
-def preferences(
-    task: LanguageTask, conversation: Conversation, split: str, *, single: bool
-) -> TextPreferences | TextFeedback:
+def preferences(task: LanguageTask, conversation: Conversation, split: str, *, single: bool) -> Sequence[Any]:
     """Pairs of answers, or with ``single`` answers that were liked or not, where the data has such."""
     rows = task.source.rows(split)
     if single and "label" in rows[0]:
-        return TextFeedback(rows, task, conversation)
-    return TextPreferences(rows, task, conversation)
+        return data.feedback(rows, task, conversation)
+    return data.preferences(rows, task, conversation)

@@ -10,7 +10,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.preference import PreferenceTrainer
 from gaitway_agents.language.reward_model import RewardModelTrainer
 from gaitway_agents.language.sft import SFTConfig, SFTTrainer, batch_of_examples
-from gaitway_language.data import TextDemonstrations, TextPreferences
+from gaitway_language.data import demonstrations, preferences
 from torch import Tensor
 
 from ...runs.files import make_folder
@@ -63,7 +63,7 @@ class TextEvaluator:
         measures: dict[str, Measure] = {}
         with torch.no_grad():
             if isinstance(self.trainer, RewardModelTrainer | PreferenceTrainer) and "chosen" in rows[0]:
-                pairs = TextPreferences(rows, self.training.task, self.training.conversation)
+                pairs = preferences(rows, self.training.task, self.training.conversation)
                 measures["pair accuracy"] = rank(pairs, self._scores, self.training.device)
             if isinstance(self.trainer, SFTTrainer) and "completion" in rows[0]:
                 measures["demonstration loss"] = self._foresee(rows)
@@ -100,13 +100,10 @@ class TextEvaluator:
         """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
         training, agent = self.training, self.config.agent
         assert isinstance(self.trainer, SFTTrainer) and isinstance(agent, SFTConfig)
-        demonstrations = TextDemonstrations(
-            rows, training.task, training.conversation, last_only=agent.last_answer_only
-        )
+        examples = demonstrations(rows, training.task, training.conversation, last_only=agent.last_answer_only)
         losses: list[float] = []
         for first in range(0, len(rows), BATCH):
-            part = [demonstrations.tokens(i) for i in range(first, min(first + BATCH, len(rows)))]
-            batch = batch_of_examples(part, self.training.device)
+            batch = batch_of_examples(examples[first : first + BATCH], self.training.device)
             assert batch.mask is not None
             losses += (-self.trainer.evaluate(batch).log_probs.sum(1) / batch.mask.sum(1)).tolist()
         return bootstrap_mean(losses)

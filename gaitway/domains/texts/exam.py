@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
-from gaitway_language.data import TextPreferences
+from gaitway_language.data import preferences
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
@@ -85,7 +85,7 @@ def examine_judge(source: str, *, task: str | None, settings: Sequence[str], pro
     if task is not None and task != asked.name:
         asked = find_language_task(task)
     rows = asked.source.rows("test")[:problems]
-    pairs = TextPreferences(rows, asked, converse(asked, loaded.tokenizer))
+    pairs = preferences(rows, asked, converse(asked, loaded.tokenizer))
     model = loaded.model
 
     def scores(batch: Batch) -> Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.language.pairs import batch_of_pairs
-from gaitway_agents.language.world import Preferences
+from gaitway_agents.language.pairs import Pair, batch_of_pairs
 from torch import Tensor
 
 from .statistics import Measure, wilson
@@ -16,11 +15,10 @@ BATCH = 32
 
 
 @torch.no_grad()
-def rank(pairs: Preferences, scores: Callable[[Batch], Tensor], device: torch.device) -> Measure:
+def rank(pairs: Sequence[Pair], scores: Callable[[Batch], Tensor], device: torch.device) -> Measure:
     """Share of pairs whose chosen answer has the higher score; ``scores`` of a batch of pairs have shape (P, 2)."""
     right = 0
     for first in range(0, len(pairs), BATCH):
-        part = [pairs.pair(i) for i in range(first, min(first + BATCH, len(pairs)))]
-        found = scores(batch_of_pairs(part, device))
+        found = scores(batch_of_pairs(pairs[first : first + BATCH], device))
         right += int((found[:, 0] > found[:, 1]).sum())
     return wilson(right, len(pairs))

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 from gaitway_agents.language.fixed_data import one_step
-from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer, Unpaired
+from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
 from peft import LoraConfig, get_peft_model
 
@@ -58,7 +58,7 @@ def test_decisions_are_sums_over_whole_answers():
     batch = learner.batch_of(rows)
     said = learner.policy.evaluate(batch).log_probs
     for row, new, old in zip(rows, said.tolist(), batch.reference.tolist(), strict=True):
-        for place, (tokens, mask) in enumerate(learner.pairs.pair(row)):
+        for place, (tokens, mask) in enumerate(learner.pairs[row][:2]):
             assert new[place] == pytest.approx(plain_log_probs(learner.policy.model, tokens, mask), abs=1e-4)
             assert old[place] == pytest.approx(plain_log_probs(tiny_lm(), tokens, mask), abs=1e-4)
 
@@ -88,9 +88,9 @@ def test_ktos_baseline_is_the_divergence_on_answers_of_other_prompts():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     rows = [0, 5, 9, 12, 3, 16]
     batch = learner.batch_of(rows)
-    data, apart = Unpaired(HigherWins(10)), []
+    data, apart = [answer for pair in HigherWins(10) for answer in pair[:2]], []
     for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
-        tokens = torch.cat((data.tokens(row)[0][:2], data.tokens(other)[0][2:]))
+        tokens = torch.cat((data[row][0][:2], data[other][0][2:]))
         mask = torch.cat((torch.zeros(2), torch.ones(len(tokens) - 2)))
         apart.append(plain_log_probs(learner.policy.model, tokens, mask) - plain_log_probs(tiny_lm(), tokens, mask))
     expected = max(0.0, sum(apart) / len(apart))
@@ -99,14 +99,11 @@ def test_ktos_baseline_is_the_divergence_on_answers_of_other_prompts():
 
 
 def test_kto_takes_single_answers():
-    class Liked(Copies):
-        def desirable(self, index):
-            return index % 3 > 0
-
-    learner = trainer("kto", Liked(20), batch_size=20)
+    liked = [(example, index % 3 > 0) for index, example in enumerate(Copies(20))]
+    learner = trainer("kto", liked, batch_size=20)
     assert learner.iterate()["learn/loss"] == pytest.approx(0.5, abs=1e-5)
     with pytest.raises(ValueError, match="'dpo' needs pairs"):
-        trainer("dpo", Liked(20))
+        trainer("dpo", liked)
 
 
 @pytest.mark.parametrize("loss", ["dpo", "kto"])

@@ -48,7 +48,7 @@ def test_it_learns_what_is_better_and_is_normalised_at_the_end():
 def test_scores_do_not_depend_on_the_answers_beside_them():
     learner = trainer()
     together = learner.scores(HigherWins(20))
-    alone = torch.cat([learner.scores(HigherWins(20), [row]) for row in range(20)])
+    alone = torch.cat([learner.scores(HigherWins(20)[row : row + 1]) for row in range(20)])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-5)
 
 

@@ -17,8 +17,7 @@ def trainer(config=QUICK, data=None, total_steps=160, seed=0):
 def mean_loss(model, data):
     """Cross-entropy of the masked tokens, by the plain formula."""
     total, count = 0.0, 0.0
-    for i in range(len(data)):
-        tokens, mask = data.tokens(i)
+    for tokens, mask in data:
         with torch.no_grad():
             logits = model(tokens[None]).logits[0, :-1]
         losses = torch.nn.functional.cross_entropy(logits, tokens[1:], reduction="none")
@@ -46,7 +45,7 @@ def test_the_accuracy_is_the_share_of_tokens_that_were_the_likeliest():
             return tokens, mask
 
     right, count = 0.0, 0.0
-    for tokens, mask in map(Guessed(8).tokens, range(8)):
+    for tokens, mask in Guessed(8):
         with torch.no_grad():
             best = tiny_lm()(tokens[None]).logits[0, :-1].argmax(-1)
         right += float(((best == tokens[1:]) * mask[1:]).sum())
@@ -60,7 +59,7 @@ def test_the_gradient_step_is_that_of_the_whole_batch_at_once():
     data, model = Copies(6), tiny_lm()
     learner = trainer(SFTConfig(batch_size=6, updates=1, optimizer=one_step(learning_rate=1e-3, chunk_size=2)), data)
     learner.iterate()
-    tokens, lengths, mask = pad([data.tokens(i) for i in range(6)], torch.device("cpu"))
+    tokens, lengths, mask = pad(data, torch.device("cpu"))
     seen = (torch.arange(tokens.shape[1]) < lengths[:, None]).long()
     logits = model(tokens, attention_mask=seen).logits[:, :-1]
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -48,15 +47,12 @@ def tiny_scorer(seed: int = 0):
         return Qwen2ForSequenceClassification(tiny_config(num_labels=1))
 
 
-@dataclass
-class Copies:
+class Copies(list):
     """``count`` demonstrations: 2 to 5 random tokens, a separator and the same tokens again, which is to be learnt."""
 
-    count: int
-    seed: int = 0
-
-    def __len__(self) -> int:
-        return self.count
+    def __init__(self, count: int, seed: int = 0):
+        self.seed = seed
+        super().__init__(map(self.tokens, range(count)))
 
     def tokens(self, index: int) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(1000 * self.seed + index)
@@ -65,15 +61,12 @@ class Copies:
         return torch.cat((word, torch.tensor([1]), word)), (torch.arange(2 * size + 1) > size).float()
 
 
-@dataclass
-class HigherWins:
+class HigherWins(list):
     """``count`` pairs of four-token answers to random two-token prompts: more tokens of the upper half are better."""
 
-    count: int
-    seed: int = 0
-
-    def __len__(self) -> int:
-        return self.count
+    def __init__(self, count: int, seed: int = 0):
+        self.seed = seed
+        super().__init__((*self.pair(index), self.margin(index)) for index in range(count))
 
     def pair(self, index: int):
         generator = torch.Generator().manual_seed(1000 * self.seed + index)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from gaitway_language.conversation import Conversation
-from gaitway_language.data import TextDemonstrations, TextPreferences
+from gaitway_language.data import demonstrations, preferences
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.arithmetic import ArithmeticSource
 from gaitway_tasks.language.rows import RowError
@@ -20,9 +20,9 @@ def conversation():
 
 def test_only_the_answer_and_its_end_are_learnt(conversation):
     rows = TASK.source.rows("train")
-    demonstrations = TextDemonstrations(rows, TASK, conversation)
-    assert len(demonstrations) == 20
-    tokens, mask = demonstrations.tokens(3)
+    examples = demonstrations(rows, TASK, conversation)
+    assert len(examples) == 20
+    tokens, mask = examples[3]
     answer = tokens[mask.bool()].tolist()
     assert answer[-1] == conversation.end
     assert conversation.decode(answer) == rows[3]["completion"]
@@ -41,18 +41,18 @@ ROW = {"prompt": TURNS[:-1], "completion": "9", "messages": TURNS}
 
 def test_every_answer_of_a_conversation_is_learnt(conversation):
     """And nothing of what others say in it; on demand the last answer alone, of the same tokens."""
-    tokens, mask = TextDemonstrations([ROW], TASK, conversation).tokens(0)
+    tokens, mask = demonstrations([ROW], TASK, conversation)[0]
     assert tokens[mask.bool()].tolist() == conversation.answer("7") + conversation.answer("9")
     rendered = conversation.tokenizer.apply_chat_template(TURNS, tokenize=False)
     assert tokens.tolist() == conversation.encode(rendered)
-    same, last = TextDemonstrations([ROW], TASK, conversation, last_only=True).tokens(0)
+    same, last = demonstrations([ROW], TASK, conversation, last_only=True)[0]
     assert same.tolist() == tokens.tolist() and same[last.bool()].tolist() == conversation.answer("9")
 
 
 def test_a_conversation_that_is_too_long_is_named(conversation):
     short = replace(TASK, max_prompt_tokens=7, max_completion_tokens=6)
     with pytest.raises(RowError, match=r"row 0 of sums: its messages have 17 tokens, more than .* = 13: raise them"):
-        TextDemonstrations([ROW], short, conversation)
+        demonstrations([ROW], short, conversation)
 
 
 def test_the_generators_words_are_all_known(conversation):
@@ -64,11 +64,11 @@ def test_the_generators_words_are_all_known(conversation):
 
 def test_pairs_share_their_prompt(conversation):
     row = {"prompt": "how many apples ?", "chosen": "7", "rejected": [{"role": "assistant", "content": "9"}]}
-    preferences = TextPreferences([row, row | {"margin": 2.5}], TASK, conversation)
-    (chosen, _), (rejected, _) = preferences.pair(0)
+    pairs = preferences([row, row | {"margin": 2.5}], TASK, conversation)
+    (chosen, _), (rejected, _), _ = pairs[0]
     assert chosen[:-2].tolist() == rejected[:-2].tolist() == conversation.prompt(row["prompt"])
     assert [conversation.decode(t[-2:].tolist()) for t in (chosen, rejected)] == ["7", "9"]
-    assert [preferences.margin(i) for i in (0, 1)] == [0.0, 2.5]
+    assert [margin for *_, margin in pairs] == [0.0, 2.5]
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_pairs_share_their_prompt(conversation):
 def test_a_row_that_cannot_be_learnt_is_named(conversation, row, message):
     good = {"prompt": "how many ?", "completion": "7"}
     with pytest.raises(RowError, match=message):
-        TextDemonstrations([good, row], TASK, conversation)
+        demonstrations([good, row], TASK, conversation)
 
 
 def test_nothing_to_learn_from_is_refused(conversation):
     with pytest.raises(RowError, match="no demonstrations"):
-        TextDemonstrations([], TASK, conversation)
+        demonstrations([], TASK, conversation)
     with pytest.raises(RowError, match="no preferences"):
-        TextPreferences([], TASK, conversation)
+        preferences([], TASK, conversation)

@@ -116,7 +116,7 @@ def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting,
     settings = [*MODEL, *DATA, *setting]
     config = resolve(str(file), agent="sft", overrides=settings, options={"model": "tiny"})
     built = build_training(config, RunFolder.create(tmp_path / "run", config))
-    assert built.trainer.demonstrations.tokens(0)[1].sum() == learnt
+    assert built.trainer.demonstrations[0][1].sum() == learnt
 
 
 def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_path):
