@@ -11,14 +11,16 @@ from tensor_world import TensorWorld
 
 STOCK = [name for name, robot in ROBOTS.items() if robot.usd is not None]
 """Robots of Isaac Lab's, whose velocity tasks ours are."""
+SOLD = ["g1-29dof", "g1-23dof"]
+"""Robots that Isaac Lab has no task of."""
 QUADRUPEDS = [name for name, robot in ROBOTS.items() if len(robot.foot_names) == 4]
 
 
 def test_every_robot_of_isaac_lab_has_its_tasks_and_quadrupeds_have_more():
     names = set(task_names())
     assert names == {f"velocity-{ground}-{robot}" for ground in ("flat", "rough") for robot in STOCK} | {
-        f"velocity-flat-{robot}-blind" for robot in QUADRUPEDS
-    }
+        f"velocity-flat-{robot}-blind" for robot in QUADRUPEDS + SOLD
+    } | {f"velocity-flat-{robot}" for robot in SOLD}
     assert all(entry.summary for entry in entries().values())
     assert set(task_names(rough=False)) == {name for name in names if "-flat-" in name}
     for name in names:
@@ -48,6 +50,19 @@ def test_a_robot_of_another_name_gets_anymal_s_values():
     mine = ROBOTS["anymal-c"].replace(name="mine")
     task = velocity_flat(mine)
     assert task.name == "velocity-flat-mine" and task.rewards == get_task("velocity-flat-anymal-c").rewards
+
+
+@pytest.mark.parametrize("robot", SOLD)
+def test_the_g1s_that_are_sold_share_the_weights_of_isaac_lab_s(robot):
+    task, stock = get_task(f"velocity-flat-{robot}"), get_task("velocity-flat-g1")
+    weights = {name: reward.weight for name, reward in task.rewards.items()}
+    assert weights.pop("joint_deviation_waist") == -1.0 and task.actions.scale == 0.25
+    assert weights.items() <= {name: reward.weight for name, reward in stock.rewards.items()}.items()
+    kept = task.robot.joint_ids(task.rewards["joint_deviation_arms"].params["joints"])
+    assert [task.robot.joint_names[joint] for joint in kept] == [
+        name for name in task.robot.joint_names if any(part in name for part in ("shoulder", "elbow", "wrist"))
+    ]
+    assert task.commands == stock.commands and task.terminations == stock.terminations
 
 
 def test_small_robots_get_low_ground_and_humanoids_a_scanner_on_the_torso():

@@ -1,8 +1,8 @@
 """Unitree G1 with 23 joints: one at the waist, five in each arm. Pose, gains and limits are the 29-joint one's."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from ..description import RobotDescription
 from ..g1_29dof import (
     ACTUATORS,
     EFFORT_LIMIT,
@@ -15,6 +15,7 @@ from ..g1_29dof import (
     default_pose,
     limits,
 )
+from ..g1_29dof import DESCRIPTION as BASE
 from ..hardware import Hardware, by_pattern
 from ..robot import Mirror, Robot
 
@@ -71,4 +72,4 @@ G1_23DOF = Robot(
     hardware=UNITREE_G1_23DOF,
 )
 
-DESCRIPTION = RobotDescription(robot=G1_23DOF, title="Unitree G1 with 23 joints")
+DESCRIPTION = replace(BASE, robot=G1_23DOF, title="Unitree G1 with 23 joints")

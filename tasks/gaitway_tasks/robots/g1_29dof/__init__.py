@@ -8,6 +8,7 @@ balance the robot: it stands only under a policy.
 from pathlib import Path
 
 from ..description import RobotDescription
+from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
 from ..hardware import Hardware, by_pattern
 from ..robot import ImplicitPD, Mirror, Robot
 
@@ -148,4 +149,11 @@ G1_29DOF = Robot(
     hardware=UNITREE_G1,
 )
 
-DESCRIPTION = RobotDescription(robot=G1_29DOF, title="Unitree G1 with 29 joints")
+DESCRIPTION = RobotDescription(
+    robot=G1_29DOF,
+    title="Unitree G1 with 29 joints",
+    flat=f"{__name__}.velocity:flat",
+    blind=True,
+    note="; not trained yet",
+    flat_learner=G1_WITH_37_JOINTS.flat_learner,
+)

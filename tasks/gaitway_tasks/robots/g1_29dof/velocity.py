@@ -1,0 +1,26 @@
+"""Velocity task of the Unitree G1 that is sold, with 29 or 23 joints. No policy was trained on it yet.
+
+Weights are Isaac Lab 2.3.2's for the G1 with 37 joints (``Isaac-Velocity-Flat-G1-v0``). What that robot does not have
+is from Unitree's ``unitree_rl_lab`` (``tasks/locomotion/robots/g1``): the cost of a bent waist (-1.0), the wrists among
+the arms (-0.1, as in Isaac Lab), and the action scale (0.25), which goes with the gains of these robots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...spec import JointPositionAction, Task
+from ...velocity import humanoid
+from ..g1 import velocity as g1
+from ..robot import Robot
+
+STILL = {
+    "joint_deviation_hip": g1.STILL["joint_deviation_hip"],
+    "joint_deviation_arms": humanoid.deviation(-0.1, ".*_shoulder_.*_joint", ".*_elbow_joint", ".*_wrist_.*_joint"),
+    "joint_deviation_waist": humanoid.deviation(-1.0, "waist_.*_joint"),
+}
+
+
+def flat(robot: Robot) -> Task:
+    """On a plane; sideways too."""
+    return replace(g1.flat(robot, STILL), actions=JointPositionAction(scale=0.25))
