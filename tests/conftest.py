@@ -1,17 +1,24 @@
 """Shared by all tests: one thread, and the same examples every time."""
 
+import ctypes
+import gc
 import os
 from pathlib import Path
 
 import pytest
 import torch
-from costs import Costs
+from costs import Costs, resident_megabytes
 from dds_domain import dds_domain  # noqa: F401
+from gaitway_onboard.control import realtime
 from hypothesis import settings
 
 torch.set_num_threads(1)
 settings.register_profile("gaitway", deadline=None, derandomize=True)
 settings.load_profile("gaitway")
+
+realtime.LOCK_CURRENT_AND_FUTURE |= 4  # MCL_ONFAULT: a worker has reserved gigabytes that locking would fill
+PLENTY = 900.0
+"""Memory of a worker [MB] beyond which garbage is looked for between modules; 1500 is the most that one may hold."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +35,12 @@ def pytest_runtest_setup(item):
     """Tell :mod:`benchmarks.hostile` which table an attack belongs to."""
     if (mark := item.get_closest_marker("hostile")) is not None:
         item.user_properties.append(("hostile", mark.args[0]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Between modules, memory that is free but kept for later goes back to the system."""
+    if nextitem is None or nextitem.path != item.path:
+        if resident_megabytes() > PLENTY:
+            gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from gaitway_onboard.bundle.contract import Contract, sha256
-from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Task
 from gaitway_tasks.velocity import blind, velocity_flat
+from once import exported_once
 from torch import nn
 
 HISTORY = 3
@@ -35,7 +35,7 @@ def actor() -> nn.Module:
 @pytest.fixture(scope="session")
 def exported(task: Task, actor: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Read-only: use ``bundle`` to change something."""
-    return export_bundle(task, actor, tmp_path_factory.mktemp("export") / "bundle", checkpoint_sha256="ab" * 32)
+    return exported_once(tmp_path_factory, task, actor, checkpoint_sha256="ab" * 32)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import os
 import re
 import shlex
 import shutil
@@ -18,6 +18,7 @@ import pytest
 from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
+from once import made_once
 
 from gaitway.cli import main
 from gaitway.training.progress import Counter
@@ -25,26 +26,18 @@ from gaitway.training.progress import Counter
 from .names import names_of
 from .pages import PAGES, Command, Snippet, block_commands, blocks
 from .small import MAY_SAY_NO, small, why_not
-from .workshop import build, locked
+from .workshop import build
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The workshop, built by the first worker that needs it."""
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder, before = base / "workshop", Path.cwd()
-    with locked(base / "workshop.lock"):
-        if not (folder / ".ready").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            os.chdir(folder)
-            try:
-                build(folder)
-            finally:
-                os.chdir(before)
-            (folder / ".ready").touch()
-    return folder
+
+    def fill(folder: Path) -> None:
+        with contextlib.chdir(folder):
+            build(folder)
+
+    return made_once(tmp_path_factory, "workshop", fill)
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -33,13 +30,6 @@ ROBOT = [
 """A normaliser of observations needs some before numbers are of the size that they will have."""
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 BLIND = "velocity-flat-anymal-c-blind"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def done(*words: object) -> None:

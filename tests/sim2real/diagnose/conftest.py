@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from gaitway_tasks.spec import Task
-from sim2real.diagnose.walkers import ROBOTS, Trample, make_actor, make_bundle, make_task
+from once import exported_once
+from sim2real.diagnose.walkers import ROBOTS, Trample, make_actor, make_task
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,4 +21,4 @@ def walker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """The right task, its actor and the bundle of both."""
     task = make_task(ROBOTS[request.param])
     actor = make_actor(task)
-    return task, actor, make_bundle(task, actor, tmp_path_factory.mktemp(request.param) / "bundle")
+    return task, actor, exported_once(tmp_path_factory, task, actor, checkpoint_sha256="ab" * 32)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from gaitway_mujoco import make_env
 from gaitway_mujoco.recorder import RolloutRecorder
-from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_tasks.recording import Recording
 from gaitway_tasks.robots import ANYMAL_C, GO2, Robot
 from gaitway_tasks.spec import Task
@@ -88,10 +86,6 @@ def make_actor(task: Task, seed: int = 0) -> Trample:
     width = (12 + 3 * robot.num_joints) * task.observations["policy"].history_length
     bends = torch.tensor([1.0 if name.lower().endswith(LEG_JOINTS) else 0.0 for name in robot.joint_names])
     return Trample(width, bends * torch.tensor(robot.default_joint_pos), seed=seed)
-
-
-def make_bundle(task: Task, actor: nn.Module, folder: Path) -> Path:
-    return export_bundle(task, actor, folder, checkpoint_sha256="ab" * 32)
 
 
 class Tamper(VectorWrapper):

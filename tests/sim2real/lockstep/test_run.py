@@ -22,6 +22,7 @@ from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.robots import ANYMAL_C, DCMotor
 from gaitway_tasks.robots.mjcf import ModelError
 from gaitway_tasks.spec import Task
+from once import exported_once
 from torch import nn
 
 FORWARD = [(0.0, (0.5, 0.0, 0.0))]
@@ -33,7 +34,7 @@ def standing(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     actor = nn.Linear(135, 12)
     nn.init.normal_(actor.weight, std=0.002)
-    return export_bundle(task, actor, tmp_path_factory.mktemp("standing") / "bundle", checkpoint_sha256="00" * 32)
+    return exported_once(tmp_path_factory, task, actor, checkpoint_sha256="00" * 32)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD
 from gaitway_tasks.spec import HeightScanner, JointPositionAction, ObservationTerm, Task
 from gaitway_tasks.velocity import velocity_flat
+from once import exported_once
 from torch import nn
 
 SHA = "ab" * 32
@@ -61,7 +62,7 @@ def actor() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def bundle(actor: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_bundle(make_task(), actor, tmp_path_factory.mktemp("estimates") / "bundle", checkpoint_sha256=SHA)
+    return exported_once(tmp_path_factory, make_task(), actor, checkpoint_sha256=SHA)
 
 
 def test_a_scanner_that_hangs_from_another_body_is_refused(actor: nn.Module, tmp_path: Path) -> None:
