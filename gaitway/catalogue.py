@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
+from gaitway_agents import registry
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -62,49 +64,9 @@ WORLDS = {
     ),
 }
 
-LEARNING = ("torch", "gymnasium", "tensorboard")
-
-
-def _agent(summary: str) -> Entry:
-    return Entry(summary=summary, modules=LEARNING, extras=("train",))
-
-
-def _writer(summary: str) -> Entry:
-    """An agent whose model writes texts."""
-    return Entry(summary=summary, modules=WORLDS["language"].modules, extras=WORLDS["language"].extras)
-
-
 AGENTS = {
-    "ppo": _agent("proximal policy optimisation: robots, games, classic control; of texts, with critic and reference"),
-    "a2c": _agent("advantage actor-critic: PPO with one epoch of the whole batch, and RMSprop"),
-    "vpg": _agent("vanilla policy gradient with a value baseline"),
-    "reinforce": _agent("policy gradient of Monte-Carlo returns"),
-    "trpo": _agent("trust-region policy optimisation: natural gradient and line search"),
-    "impala": _agent("V-trace with actors one update behind the learner"),
-    "ppo-dreamer": _agent("PPO with DreamerV3's tricks: any scale of rewards"),
-    "rsl_rl": Entry(summary="rsl-rl-lib's own PPO", modules=(*LEARNING, "rsl_rl"), extras=("train", "rsl-rl")),
-    "dqn": _agent("deep Q-network: double, duelling, n-step, prioritised as switches; discrete actions"),
-    "sac": _agent("soft actor-critic; continuous actions"),
-    "fast-sac": _agent("soft actor-critic for many environments at once"),
-    "q-learning": _agent("Watkins' Q-learning on a table"),
-    "sarsa": _agent("SARSA on a table"),
-    "expected-sarsa": _agent("expected SARSA on a table"),
-    "value-iteration": _agent("exact planning in a known model, by value iteration"),
-    "policy-iteration": _agent("exact planning in a known model, by policy iteration"),
-    "sft": _writer("supervised fine-tuning on demonstrations"),
-    "grpo": _writer("group-relative policy optimisation: several answers to a prompt, each against the others"),
-    "dr-grpo": _writer("GRPO without its biases towards long answers and easy prompts"),
-    "dapo": _writer("GRPO with clip-higher, dynamic sampling, token means and overlong handling"),
-    "gspo": _writer("GRPO with the ratio of whole sequences"),
-    "cispo": _writer("GRPO with clipped weights in place of clipped surrogates"),
-    "rloo": _writer("REINFORCE with the other answers to a prompt as baseline"),
-    "reinforce++": _writer("REINFORCE with advantages normalised over the batch"),
-    "online-dpo": _writer("DPO on pairs of fresh answers, the better one by reward"),
-    "reward-model": _writer("Bradley-Terry reward model of preferences"),
-    "dpo": _writer("direct preference optimisation"),
-    "ipo": _writer("identity preference optimisation: DPO with a bounded target"),
-    "kto": _writer("Kahneman-Tversky optimisation: answers labelled good or bad"),
-    "simpo": _writer("simple preference optimisation: mean log-probabilities, no reference"),
+    name: Entry(summary=row.summary, modules=row.modules, extras=row.extras)
+    for name, row in registry.algorithms().items()
 }
 
 EXPORT = Entry(

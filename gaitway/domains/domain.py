@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gaitway_agents.registry import Algorithm
+
 from ..config.overrides import asked
 from ..errors import ConfigError, RunError
 
@@ -83,8 +85,8 @@ class Domain(ABC):
     # ---- configuration ---------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def agents(self) -> Mapping[str, Any]:
-        """The agents that learn such tasks, each with its settings where a task has none of its own."""
+    def agents(self) -> Mapping[str, Algorithm]:
+        """The agents that learn such tasks, by name."""
 
     @abstractmethod
     def defaults(self, task: Any, request: Request) -> dict[str, Any]:
@@ -92,8 +94,14 @@ class Domain(ABC):
 
     def check(self, config: TrainConfig) -> None:
         """Raise :class:`ConfigError` for settings that make no sense for such a task."""
-        if type(config.agent) not in {type(agent) for agent in self.agents().values()}:
+        if config.algorithm not in self.agents():
             raise self.wrong_agent(config.algorithm, config.task)
+        own, found = self.agents()[config.algorithm].config_path(), type(config.agent)
+        if f"{found.__module__}:{found.__name__}" != own:
+            raise ConfigError(
+                f"agent.kind={found.__name__!r}: the settings of agent {config.algorithm!r} are "
+                f"{own.rpartition(':')[2]}; choose another agent with --agent"
+            )
 
     def wrong_agent(self, agent: str, task: Any) -> ConfigError:
         able = ", ".join(self.agents())

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_agents.registry import ENVIRONMENTS, Algorithm
+
 from ..errors import ConfigError
 from .domain import Domain
 
@@ -41,10 +43,8 @@ class Environments(Domain):
         """The mirror group that the agent uses; None if it uses none."""
         return None
 
-    def agents(self) -> Mapping[str, Any]:
-        from .agents import AGENT_DEFAULTS
-
-        return AGENT_DEFAULTS
+    def agents(self) -> Mapping[str, Algorithm]:
+        return ENVIRONMENTS
 
     def check(self, config: TrainConfig) -> None:
         super().check(config)

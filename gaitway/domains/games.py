@@ -47,7 +47,7 @@ class Games(Environments):
 
         if request.agent not in self.agents():
             raise self.wrong_agent(request.agent, task)
-        return game_settings(task, request.agent, self.agents()[request.agent])
+        return game_settings(task, request.agent, self.agents()[request.agent].defaults())
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_ale

@@ -53,7 +53,7 @@ class Gyms(Environments):
 
         if request.agent not in self.agents():
             raise self.wrong_agent(request.agent, task)
-        return gym_settings(task, request.agent, self.agents()[request.agent])
+        return gym_settings(task, request.agent, self.agents()[request.agent].defaults())
 
     def load_code(self, task: GymTask) -> None:
         _import(task.env_id, "task.env_id", f"task.env_id={task.env_id!r}")

@@ -57,7 +57,7 @@ class Robots(Environments):
         if request.agent not in self.agents():
             raise self.wrong_agent(request.agent, task)
         device = self.device(request.world, str(request.asked("device") or "auto"))
-        settings = robot_settings(task, self.agents()[request.agent], request, device)
+        settings = robot_settings(task, self.agents()[request.agent].defaults(), request, device)
         if (parameters := request.options.get("parameters")) is not None:
             settings["task"] = _identified(settings.get("task", task), parameters)
         return settings

@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from gaitway_agents import registry
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
 from gaitway.cli import main
 from gaitway.config.train_config import dump, load, resolve
-from gaitway.domains.agents import AGENT_DEFAULTS
 from gaitway.domains.table import find_task
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
@@ -41,7 +41,7 @@ TRAININGS = {
 
 
 def test_every_agent_is_tried():
-    assert TRAININGS.keys() == AGENT_DEFAULTS.keys()
+    assert TRAININGS.keys() == registry.ENVIRONMENTS.keys()
 
 
 @pytest.mark.parametrize("agent", TRAININGS)

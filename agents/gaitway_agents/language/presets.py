@@ -9,6 +9,7 @@ from __future__ import annotations
 from .config import PolicyGradientConfig
 from .fixed_data import one_step
 from .kl_control import KLControlConfig
+from .preference import PreferenceConfig
 from .schedule import LearningRateSchedule
 
 GRPO = PolicyGradientConfig(
@@ -102,3 +103,6 @@ PPO_RLHF = PolicyGradientConfig(
 2024: a critic that starts as the reward model, a KL penalty for every token, the score at the last one, -1 for answers
 without an end, whitened advantages, and a clipped value loss. The value loss there is half of ours, so its weight of
 0.1 is 0.05 here."""
+
+DPO, IPO, KTO, SIMPO = (PreferenceConfig(loss=loss) for loss in ("dpo", "ipo", "kto", "simpo"))
+"""The losses of :mod:`gaitway_agents.core.preference`, each with the settings of its paper."""

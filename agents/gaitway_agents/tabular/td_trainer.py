@@ -49,6 +49,9 @@ class SarsaConfig(_TDConfig):
     """Average over the next action instead of drawing it (van Seijen et al. 2009): less noise."""
 
 
+EXPECTED_SARSA = SarsaConfig(expected=True)
+
+
 class TDControlTrainer(WithEnvs):
     """``iterate()`` is ``num_steps`` steps of every environment, with an update of the table after each."""
 

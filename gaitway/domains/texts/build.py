@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,7 @@ from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.language.world import TokenWorld
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
+from gaitway_agents.registry import TEXTS, load
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
 from gaitway_language.dialogue import Tool
@@ -33,7 +33,6 @@ from gaitway_tasks.language.tools import call_tools
 from torch import nn
 
 from ...runs.folder import RunFolder
-from .agents import TEXT_KINDS
 from .data import converse, fitting, preferences
 from .models import language_task, make_start, open_start, options_of
 from .rewards import reward_model, reward_of_run
@@ -81,8 +80,7 @@ def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
         data = _world(config, run, model, task, conversation)
     if isinstance(agent, PolicyGradientConfig) and agent.advantage == "gae":
         given["critic"] = _critic(task, model)
-    module, _, cls = TEXT_KINDS[type(agent)].trainer.partition(":")
-    trainer = getattr(importlib.import_module(module), cls)(model, data, agent, **given)
+    trainer = load(TEXTS[config.algorithm].trainer)(model, data, agent, **given)
     return TextTraining(task, model, conversation, trainer)
 
 

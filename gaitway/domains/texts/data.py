@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_agents.registry import TEXTS, Algorithm
 from gaitway_language import data
 from gaitway_language.conversation import Conversation
 from gaitway_language.model import stop_tokens
@@ -15,7 +16,6 @@ from gaitway_tasks.language.tasks import offers
 from gaitway_tasks.language.tools import tool_prompt
 
 from ...errors import ConfigError
-from .agents import TEXT_AGENTS, TEXT_KINDS, TextAgentConfig
 
 FEEDBACK = ("prompt", "completion", "label")
 
@@ -104,36 +104,36 @@ def check_lengths(
     return len(prompt)
 
 
-def check_fields(task: LanguageTask, agent: str, config: TextAgentConfig) -> None:
+def check_fields(task: LanguageTask, agent: str, config: Any) -> None:
     """Raise :class:`ConfigError` if rows or rewards are not what the agent learns from, with the agents that do."""
     offered = offers(task.source)
-    kind, wanted = TEXT_KINDS[type(config)], fields_for(config, offered)
+    wanted = fields_for(TEXTS[agent], config, offered)
     if missing := [name for name in wanted if name not in offered]:
         raise ConfigError(
             f"agent {agent!r} learns from {', '.join(wanted)}, and the rows of {task.name} have no {missing[0]!r}, "
             f"only {', '.join(sorted(offered))}: {_use_instead(task, offered)}"
         )
-    if kind.needs_reward and not any(reward.weight for reward in task.rewards.values()):
+    if TEXTS[agent].needs_reward and not any(reward.weight for reward in task.rewards.values()):
         raise ConfigError(
             f"agent {agent!r} learns from rewards, and {task.name} has none: add --reward-model with a run folder, an "
             f"address or module:function, give the rows a field 'answer', or {_use_instead(task, offered)}"
         )
 
 
-def fields_for(config: TextAgentConfig, offered: Collection[str]) -> tuple[str, ...]:
+def fields_for(algorithm: Algorithm, config: Any, offered: Collection[str]) -> tuple[str, ...]:
     """The fields of rows that an agent learns from; a pair is also a liked and a disliked answer."""
     if getattr(config, "loss", "") == "kto" and "label" in offered:
         return FEEDBACK
-    return TEXT_KINDS[type(config)].fields
+    return algorithm.fields
 
 
 def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
     rewarded = any(reward.weight for reward in task.rewards.values())
     able = [
         name
-        for name, config in TEXT_AGENTS.items()
-        if all(field in offered for field in fields_for(config, offered))
-        and (rewarded or not TEXT_KINDS[type(config)].needs_reward)
+        for name, algorithm in TEXTS.items()
+        if all(field in offered for field in fields_for(algorithm, algorithm.defaults(), offered))
+        and (rewarded or not algorithm.needs_reward)
     ]
     return f"use one of {', '.join(able)}, or other data" if able else "use other data"
 

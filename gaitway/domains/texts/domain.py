@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_agents.registry import TEXTS, Algorithm
+
 from ...errors import ConfigError, RunError
 from ..domain import Domain, Request
 
@@ -49,10 +51,8 @@ class Texts(Domain):
         files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
         return [*rows, ("FILE.jsonl", (), files)]
 
-    def agents(self) -> Mapping[str, Any]:
-        from .agents import TEXT_AGENTS
-
-        return TEXT_AGENTS
+    def agents(self) -> Mapping[str, Algorithm]:
+        return TEXTS
 
     def learns_on_gpu(self, world: str) -> bool:
         return True

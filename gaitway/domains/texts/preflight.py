@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.registry import TEXTS
 from gaitway_language.conversation import Conversation
 from gaitway_language.memory import available_memory, check_memory, estimate_memory
 from gaitway_language.model import max_positions
@@ -20,7 +21,6 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
-from .agents import TEXT_KINDS
 from .data import Fitting, check_fields, check_lengths, converse, fitting
 from .devices import find_device
 from .models import START, language_run, language_task, options_of, tokenizer_of
@@ -51,7 +51,7 @@ def preflight(config: TrainConfig) -> None:
     first = _first(options)
     most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
     # Only a model that writes answers needs room for the longest that a task allows.
-    given = first.tiny is None and not TEXT_KINDS[type(config.agent)].needs_reward
+    given = first.tiny is None and not TEXTS[config.algorithm].needs_reward
     too_long, longest = _check_rows(task, conversation, most if given else None)
     skipped = counts["skipped"] + too_long
     room = longest + task.max_completion_tokens

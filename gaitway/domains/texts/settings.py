@@ -11,6 +11,7 @@ import torch
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig
 from gaitway_agents.presets import has_bfloat16
+from gaitway_agents.registry import TEXTS
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
 from gaitway_tasks.language.spec import LanguageTask, TextReward
@@ -18,7 +19,6 @@ from gaitway_tasks.language.spec import LanguageTask, TextReward
 from ...errors import ConfigError
 from ...runs.folder import RunFolder, is_run
 from ..domain import Request
-from .agents import TEXT_AGENTS, TextAgentConfig
 from .devices import usual_dtype
 from .recipes import RECIPES
 
@@ -49,11 +49,11 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         "num_envs": 1,
         "num_threads": 1 if tiny else 0,
         "evaluation_episodes": 200,
-        "agent": _fitted(_precise(TEXT_AGENTS[agent], precision), task, tiny, lora),
+        "agent": _fitted(_precise(TEXTS[agent].defaults(), precision), task, tiny, lora),
         "language": LanguageOptions(model="", tiny=None, dtype=usual_dtype(device)),
         "checkpoint_interval": 10,
     }
-    config: TextAgentConfig = settings["agent"]
+    config: Any = settings["agent"]
     if isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
         sequences = config.prompts_per_step * config.group_size
         settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
@@ -86,7 +86,7 @@ def chosen_options(options: Mapping[str, Any], *, lora: bool) -> dict[str, Any]:
     return chosen | ({"lora": LoraOptions()} if lora else {})
 
 
-def _fitted(config: TextAgentConfig, task: LanguageTask, tiny: bool, lora: bool) -> TextAgentConfig:
+def _fitted(config: Any, task: LanguageTask, tiny: bool, lora: bool) -> Any:
     """An agent's published settings with the lengths of the task's answers; the rates of adapters and tiny models."""
     longest = task.max_completion_tokens
     optimizer = config.optimizer
@@ -112,7 +112,7 @@ def _fitted(config: TextAgentConfig, task: LanguageTask, tiny: bool, lora: bool)
     )
 
 
-def _precise(config: TextAgentConfig, precision: str) -> TextAgentConfig:
+def _precise(config: Any, precision: str) -> Any:
     return replace(config, optimizer=replace(config.optimizer, precision=precision))
 
 

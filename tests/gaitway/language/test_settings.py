@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from gaitway_agents.registry import TEXTS
 
 from gaitway.config.train_config import resolve
 from gaitway.config.tree import to_tree
-from gaitway.domains.texts.agents import TEXT_AGENTS
 from gaitway.domains.texts.preflight import _computing
 from gaitway.errors import ConfigError
 
@@ -48,7 +48,7 @@ def test_a_cpu_answers_in_float32():
     assert settings().language.dtype == "float32"
 
 
-@pytest.mark.parametrize("agent", TEXT_AGENTS)
+@pytest.mark.parametrize("agent", TEXTS)
 def test_adapters_learn_at_ten_times_the_rate(agent):
     whole, adapters = (settings(agent=agent, lora=lora).agent.optimizer.learning_rate for lora in (False, True))
     assert adapters == pytest.approx(10.0 * whole)
