@@ -61,11 +61,10 @@ def _run(args: argparse.Namespace) -> Recording:
     import dataclasses
 
     import gaitway_mujoco
-    import torch
     from gaitway_mujoco.recorder import RolloutRecorder
 
     from ..runs.folder import RunFolder
-    from ..training.load import load_actor
+    from ..training.load import Acting, load_actor
 
     folder = RunFolder.open(args.source)
     if (world := folder.record["world"]) != "mujoco":
@@ -75,13 +74,8 @@ def _run(args: argparse.Namespace) -> Recording:
     env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **physics)
     recorder = RolloutRecorder(env)
     observation, _ = recorder.reset(seed=args.seed)
-    memory = torch.zeros(args.envs, getattr(actor, "memory_size", 0))
-    with torch.inference_mode():
-        for _ in range(round(args.seconds / config.robot_task.timing.step_dt)):
-            if memory.numel():
-                action, memory = actor(observation["policy"], memory)
-            else:
-                action = actor(observation["policy"])
-            observation, _, terminated, truncated, _ = recorder.step(action.clone())
-            memory = memory * ~(terminated | truncated)[:, None]
+    policy = Acting(actor, args.envs)
+    for _ in range(round(args.seconds / config.robot_task.timing.step_dt)):
+        observation, _, terminated, truncated, _ = recorder.step(policy.act(observation["policy"]))
+        policy.forget(terminated | truncated)
     return recorder.recording()

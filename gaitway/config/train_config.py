@@ -196,19 +196,6 @@ def _modules_in(value: Any) -> Iterator[str]:
             yield from _modules_in(item)
 
 
-def task_to_dict(task: Task) -> dict[str, Any]:
-    """Plain data that :func:`task_from_dict` reads back to an equal task."""
-    tree = to_tree(task)
-    assert isinstance(tree, dict)
-    return tree
-
-
-def task_from_dict(data: Mapping[str, Any]) -> Task:
-    task = from_tree(Task, data, "task")
-    assert isinstance(task, Task)
-    return task
-
-
 def dump(config: TrainConfig) -> str:
     """The text of ``config.yaml``."""
     text = dump_yaml(to_tree(config))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from ..errors import RunError
 from ..runs.folder import RunFolder
@@ -28,6 +31,25 @@ def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Traine
     trainer = config.domain.player(config, run.path, num_envs)
     trainer.load_policy(state["trainer"])
     return config, trainer, path
+
+
+class Acting:
+    """A robot's deterministic policy in ``num_envs`` environments, with the memory of one that has any."""
+
+    def __init__(self, actor: Any, num_envs: int):
+        self.actor, self.memory = actor, torch.zeros(num_envs, getattr(actor, "memory_size", 0))
+
+    @torch.inference_mode()
+    def act(self, observation: Tensor) -> Tensor:
+        """Actions, shape (N, A), for observations, shape (N, D)."""
+        if not self.memory.numel():
+            return self.actor(observation).clone()
+        action, self.memory = self.actor(observation, self.memory)
+        return action.clone()
+
+    def forget(self, ended: Tensor) -> None:
+        """Clear the memory of environments whose episode ended, (N,) of bool."""
+        self.memory = self.memory * ~ended[:, None]
 
 
 def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:

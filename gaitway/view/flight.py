@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scene import FRAME_S, Scene, check_port
+from .scene import FRAME_S, Scene, check_port, serve
 
 if TYPE_CHECKING:
     from gaitway_onboard.flight.reading import Flight
@@ -18,20 +18,15 @@ SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "4")
 
 def show_flight(flight: Flight, motion: Motion, host: str, port: int, seconds: float | None = None) -> None:
     """Serve until Ctrl-C, or for ``seconds``."""
-    import viser
     from gaitway_sim2real.replay.motion import make_body
 
     check_port(host, port)
     body = make_body(flight, visual=True)
-    server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {flight.path.name}", verbose=False)
-    try:
-        where = "localhost" if host == "0.0.0.0" else host
-        print(f"{flight.path.name}: open http://{where}:{port} (Ctrl-C ends)", flush=True)
+
+    def loop(server: Any) -> None:
         _loop(Scene(body.model, server, body.plant.base_qpos), Player(flight, motion, server), seconds)
-    except KeyboardInterrupt:
-        print()
-    finally:
-        server.stop()
+
+    serve(flight.path.name, host, port, loop)
 
 
 def _loop(scene: Scene, player: Player, seconds: float | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mujoco
@@ -29,21 +31,32 @@ def check_port(host: str, port: int) -> None:
             raise UserError(f"port {port} on {host} {reason}: choose another with --port") from None
 
 
-def view(walker: Walker, host: str, port: int, seconds: float | None = None) -> None:
-    """Serve until Ctrl-C, or for ``seconds``."""
+@contextmanager
+def page(name: str, host: str, port: int, text: str) -> Iterator[Any]:
+    """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``."""
     import viser
 
     check_port(host, port)
-    server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {walker.name}", verbose=False)
+    server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
+    print(text.replace("URL", f"http://{'localhost' if host == '0.0.0.0' else host}:{port}"), flush=True)
     try:
-        print(
-            f"{walker.name}: open http://{'localhost' if host == '0.0.0.0' else host}:{port} (Ctrl-C ends)", flush=True
-        )
-        _loop(walker, server, seconds)
-    except KeyboardInterrupt:
-        print()
+        yield server
     finally:
         server.stop()
+
+
+def serve(name: str, host: str, port: int, loop: Callable[[Any], None]) -> None:
+    """Run ``loop`` with a server of pages until it returns or Ctrl-C ends it."""
+    with page(name, host, port, f"{name}: open URL (Ctrl-C ends)") as server:
+        try:
+            loop(server)
+        except KeyboardInterrupt:
+            print()
+
+
+def view(walker: Walker, host: str, port: int, seconds: float | None = None) -> None:
+    """Serve until Ctrl-C, or for ``seconds``."""
+    serve(walker.name, host, port, lambda server: _loop(walker, server, seconds))
 
 
 def _loop(walker: Walker, server: Any, seconds: float | None) -> None:
@@ -79,7 +92,7 @@ class Panel:
             ]
             gui.add_button("Stop").on_click(lambda _: self._stop())
         with gui.add_folder("World"):
-            gui.add_button("Push").on_click(lambda _: walker.push(_random_push()))
+            gui.add_button("Push").on_click(lambda _: walker.push(random_push()))
             gui.add_button("Start again").on_click(lambda _: walker.reset())
             self.paused = gui.add_checkbox("Pause", False)
             self.follow = gui.add_checkbox("Follow the robot", True)
@@ -167,6 +180,7 @@ def _rgba(model: mujoco.MjModel, geom: int) -> Array:
     return model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
 
 
-def _random_push() -> Array:
+def random_push() -> Array:
+    """A velocity [m/s] in the plane, shape (2,)."""
     angle = np.random.default_rng().uniform(0.0, 2.0 * np.pi)
     return PUSH * np.array([np.cos(angle), np.sin(angle)])

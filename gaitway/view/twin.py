@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scene import FRAME_S, Scene
+from .scene import FRAME_S, Scene, page, random_push
 
 if TYPE_CHECKING:
     from gaitway_sim2real.digital_twin.twin import Twin
 
-PUSH = 1.0  # [m/s]
 PRESS = 0.3  # [s] that a button is held
 
 
@@ -26,10 +25,12 @@ def watching(twin: Twin, name: str, host: str, port: int) -> Iterator[Callable[[
 
     Pictures are drawn in a thread of their own, so that they do not delay the robot's states.
     """
-    import viser
+    with page(name, host, port, "  watch it at URL") as server, _painted(twin, server) as after_step:
+        yield after_step
 
-    server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
-    print(f"  watch it at http://{'localhost' if host == '0.0.0.0' else host}:{port}", flush=True)
+
+@contextmanager
+def _painted(twin: Twin, server: Any) -> Iterator[Callable[[], None]]:
     scene = Scene(twin.body.model, server, twin.body.plant.base_qpos)
     panel, ended = _Panel(twin, server), threading.Event()
     poses: deque[np.ndarray] = deque([twin.body.data.qpos.copy()], maxlen=1)
@@ -56,7 +57,6 @@ def watching(twin: Twin, name: str, host: str, port: int) -> Iterator[Callable[[
     finally:
         ended.set()
         painter.join()
-        server.stop()
 
 
 class _Panel:
@@ -95,8 +95,7 @@ class _Panel:
                 self.note = str(error)
 
     def _push(self) -> None:
-        angle = np.random.default_rng().uniform(0.0, 2.0 * np.pi)
-        self.twin.body.push((PUSH * np.cos(angle), PUSH * np.sin(angle), 0.0))
+        self.twin.body.push((*random_push(), 0.0))
 
     def _provoke(self) -> None:
         self.twin.inject(self.fault.value, duration=self.seconds.value or np.inf, joint=self.joint.value)

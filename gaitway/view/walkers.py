@@ -108,7 +108,6 @@ class WorldWalker:
         )
         self._qpos = self.env.world.batch.bind("qpos")
         self.observation: Any = None
-        self.memory: Any = None
         self.reset()
 
     @property
@@ -123,19 +122,15 @@ class WorldWalker:
         import torch
 
         self.command.command[0] = torch.as_tensor(command, dtype=torch.float32)
-        with torch.inference_mode():
-            if self.memory.numel():
-                action, self.memory = self.actor(self.observation["policy"], self.memory)
-            else:
-                action = self.actor(self.observation["policy"])
-        self.observation, _, terminated, truncated, _ = self.env.step(action.clone())
-        self.memory = self.memory * ~(terminated | truncated)[:, None]
+        action = self.policy.act(self.observation["policy"])
+        self.observation, _, terminated, truncated, _ = self.env.step(action)
+        self.policy.forget(terminated | truncated)
 
     def reset(self) -> None:
-        import torch
+        from ..training.load import Acting
 
         self.observation, _ = self.env.reset()
-        self.memory = torch.zeros(1, getattr(self.actor, "memory_size", 0))
+        self.policy = Acting(self.actor, 1)
 
     def push(self, velocity: Array) -> None:
         import torch

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaitway.config import train_config as configuration
-from gaitway.config.train_config import difference, dump, load, merge, resolve, task_from_dict, task_to_dict
+from gaitway.config.train_config import difference, dump, load, merge, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
 
@@ -32,7 +32,7 @@ def test_every_task_and_preset_reads_back(name, preset, tmp_path):
     config = resolve(name, preset=preset)
     (tmp_path / "config.yaml").write_text(dump(config))
     assert load(tmp_path / "config.yaml") == config
-    assert task_from_dict(task_to_dict(config.task)) == config.task
+    assert from_tree(Task, to_tree(config.task), "task") == config.task
 
 
 @settings(max_examples=15)
@@ -81,8 +81,8 @@ def test_a_part_of_another_kind_replaces_the_whole(base):
 
 
 def test_robot_files_are_stored_by_robot(base):
-    assert task_to_dict(base.task)["robot"]["mjcf"] == "robot:anymal-c"
-    assert task_from_dict(task_to_dict(base.task)).robot == ANYMAL_C
+    assert to_tree(base.task)["robot"]["mjcf"] == "robot:anymal-c"
+    assert from_tree(Task, to_tree(base.task), "task").robot == ANYMAL_C
 
 
 BAD = {
@@ -174,7 +174,7 @@ def test_functions_without_a_name_cannot_be_written():
 
 def test_from_tree_refuses_what_the_schema_lacks():
     with pytest.raises(ConfigError, match="name is missing"):
-        from_tree(configuration.Task, {}, "task")
+        from_tree(Task, {}, "task")
 
 
 @pytest.mark.hostile("untrusted files")

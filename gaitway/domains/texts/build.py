@@ -34,7 +34,7 @@ from torch import nn
 
 from ...runs.folder import RunFolder
 from .data import converse, fitting, preferences
-from .models import language_task, make_start, open_start, options_of
+from .models import make_start, open_start
 from .rewards import reward_model, reward_of_run
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:
     world = getattr(training.trainer, "world", None)
     if isinstance(world, TextWorld):
         return world
-    options = options_of(config)
+    options = config.language
     dtype: torch.dtype | None = getattr(torch, options.dtype) if training.device.type == "cuda" else None
     engine = TransformersEngine(training.model, dtype=dtype, batch_size=options.batch_size)
     return text_world(config, training.task, training.conversation, engine)
@@ -97,7 +97,7 @@ def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:
 
 def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversation, engine: Engine) -> TextWorld:
     """Prompts of ``task``, answered by ``engine`` as the configuration says and judged by the task's rewards."""
-    options = options_of(config)
+    options = config.language
     sampling = Sampling(
         max_tokens=task.max_completion_tokens,
         temperature=options.temperature,
@@ -117,7 +117,7 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
 
 def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
     """The task as it is learnt, and how its texts become tokens."""
-    task = language_task(config)
+    task = config.task
     conversation = converse(task, tokenizer, model)
     return fitting(task, conversation), conversation
 
@@ -129,7 +129,7 @@ def _tools(task: LanguageTask) -> Tool | None:
 def _world(
     config: TrainConfig, run: RunFolder, model: nn.Module, task: LanguageTask, conversation: Conversation
 ) -> TokenWorld:
-    options = options_of(config)
+    options = config.language
     if options.staleness:
         return AsynchronousWorld(
             functools.partial(_world_elsewhere, config, run.path),
@@ -155,7 +155,7 @@ def checked_engine(
     """The engine that ``config`` asks for, with room for what ``task`` allows, compared with ``model`` on ``rows``."""
     agent: Any = config.agent
     return make_engine(
-        options_of(config),
+        config.language,
         model,
         [prompt_tokens(row, task, conversation) for row in rows],
         longest=task.max_prompt_tokens + task.max_completion_tokens,

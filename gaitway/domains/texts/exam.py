@@ -23,7 +23,7 @@ from ..table import find_task
 from .build import checked_engine, text_world
 from .data import converse, fitting
 from .evaluate import EVALUATIONS, Evaluation, examine
-from .models import language_run, language_task, load_run, load_writer, options_of
+from .models import language_run, load_run, load_writer
 from .pages import write_page
 from .ranking import rank
 from .statistics import Measure
@@ -46,7 +46,7 @@ def hold_exam(
     """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers."""
     config = exam_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
-    asked = language_task(config)
+    asked = config.task
     conversation = converse(asked, loaded.tokenizer, loaded.model)
     asked = fitting(asked, conversation)
     if not asked.rewards:
@@ -81,7 +81,7 @@ def examine_judge(source: str, *, task: str | None, settings: Sequence[str], pro
     """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
     loaded = load_run(language_run(Path(source)))
     assert isinstance(loaded.model, RewardModel) and loaded.config is not None
-    asked = language_task(merge(loaded.config, None, settings))
+    asked = merge(loaded.config, None, settings).task
     if task is not None and task != asked.name:
         asked = find_language_task(task)
     rows = asked.source.rows("test")[:problems]
@@ -108,7 +108,7 @@ def exam_config(source: str, task: str | None, settings: Sequence[str], rollout:
     if is_run(Path(source)):
         stored = language_run(Path(source)).config()
         if task is None or task == stored.task.name:
-            return merge(replace(stored, language=_engine(options_of(stored), rollout)), None, settings)
+            return merge(replace(stored, language=_engine(stored.language, rollout)), None, settings)
     elif task is None:
         raise UserError(
             f"--task is missing: {source} is no run, which would know its task; 'gaitway list tasks' has some"

@@ -42,17 +42,7 @@ class Loaded:
 
     @property
     def task(self) -> LanguageTask | None:
-        return None if self.config is None else language_task(self.config)
-
-
-def language_task(config: TrainConfig) -> LanguageTask:
-    assert isinstance(config.task, LanguageTask)
-    return config.task
-
-
-def options_of(config: TrainConfig) -> LanguageOptions:
-    assert config.language is not None
-    return config.language
+        return None if self.config is None else self.config.task
 
 
 def quiet() -> None:
@@ -67,9 +57,9 @@ def quiet() -> None:
 
 def tokenizer_of(config: TrainConfig) -> Any:
     """The tokeniser of the model that a training begins with; of "tiny", one of the task's own words."""
-    options = options_of(config)
+    options = config.language
     if options.tiny is not None:
-        return build_tokenizer(_texts(language_task(config)))
+        return build_tokenizer(_texts(config.task))
     if is_run(Path(options.model)):
         run = language_run(Path(options.model))
         start = run.path / START
@@ -82,7 +72,7 @@ def make_start(config: TrainConfig, run: RunFolder) -> None:
 
     So a run needs nothing of the one before it, which may go on or be removed.
     """
-    options, folder = options_of(config), run.path / START
+    options, folder = config.language, run.path / START
     quiet()
     if folder.exists() or (options.tiny is None and not is_run(Path(options.model))):
         return
@@ -100,7 +90,7 @@ def open_start(config: TrainConfig, run: RunFolder | None, *, learning: bool = T
     ``learning=False`` leaves adapters out: a copy that takes merged weights.
     """
     quiet()
-    options = options_of(config)
+    options = config.language
     if run is not None and (run.path / START).exists():
         options = replace(options, model=str(run.path / START), tiny=None, pad_token="")
     tokenizer = tokenizer_of(replace(config, language=options))

@@ -23,7 +23,7 @@ from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
 from .data import Fitting, check_fields, check_lengths, converse, fitting
 from .devices import find_device
-from .models import START, language_run, language_task, options_of, tokenizer_of
+from .models import START, language_run, tokenizer_of
 
 if TYPE_CHECKING:
     from ...config.train_config import TrainConfig
@@ -39,7 +39,7 @@ def preflight(config: TrainConfig) -> None:
 
     Says how many rows there are. Raises a ``ValueError`` that names what is wrong, with its row or setting.
     """
-    options, task = options_of(config), language_task(config)
+    options, task = config.language, config.task
     find_device(config.device)
     if options.rollout == "vllm" and (missing := VLLM.missing()):
         raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
@@ -68,7 +68,7 @@ def preflight(config: TrainConfig) -> None:
 
 def _computing(config: TrainConfig) -> str:
     """What weights, forward passes and the engine are in, for people."""
-    options, agent = options_of(config), config.agent
+    options, agent = config.language, config.agent
     learning = "weights in float32" if options.lora is None else f"adapters in float32 on weights in {options.dtype}"
     passes = agent.optimizer.precision
     return f"{options.model}: {learning}, forward passes in {passes}, engine in {options.dtype}"
@@ -90,7 +90,7 @@ def _first(options: LanguageOptions) -> LanguageOptions:
         if start.exists():
             options = replace(options, model=str(start))
         else:
-            options = replace(options, model=options_of(language_run(Path(options.model)).config()).model)
+            options = replace(options, model=language_run(Path(options.model)).config().language.model)
     return options
 
 
@@ -104,7 +104,7 @@ def _no_room(task: LanguageTask, longest: int, most: int, options: LanguageOptio
 
 def _check_memory(config: TrainConfig, sequence: int) -> None:
     """Raise ``ModelError`` if the training does not fit into the memory of its device."""
-    agent, options, device = config.agent, _first(options_of(config)), find_device(config.device)
+    agent, options, device = config.agent, _first(config.language), find_device(config.device)
     if options.tiny is not None:
         return
     needed = estimate_memory(
