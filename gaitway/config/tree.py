@@ -9,6 +9,7 @@ only that one is imported.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import math
@@ -59,17 +60,19 @@ def _kinds_of(hint: Any) -> Kinds | None:
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
 
 
-def _bare(hint: Any) -> Any:
-    """``hint`` without its annotations."""
-    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    """The declared types of a dataclass's fields; of what is annotated, only kinds are kept."""
+    plain, full = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
+    return {name: full[name] if _kinds_of(full[name]) else hint for name, hint in plain.items()}
 
 
 def to_tree(value: Any, hint: Any = Any) -> Any:
     """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = typing.get_type_hints(type(value), include_extras=True)
+        hints = _hints(type(value))
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
-        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(_bare(hint))
+        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(hint)
         return {KIND: type(value).__name__, **tree} if len(allowed) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
@@ -92,7 +95,6 @@ def from_tree(hint: Any, data: Any, path: str = "") -> Any:
         return _freeze(data, path)
     if kinds := _kinds_of(hint):
         return kinds.read(data, path)
-    hint = _bare(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _dataclass_from(hint, data, path)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -116,7 +118,7 @@ def join(path: str, key: object) -> str:
 
 def _dataclass_from(cls: type, data: Any, path: str) -> Any:
     _expect(isinstance(data, Mapping), path, data, "a mapping")
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for key in data:
         if key not in fields and key != KIND:

@@ -19,14 +19,14 @@ from .pages import Command
 from .workshop import ROBOT
 
 NOT_HERE = (
-    (r"gaitway deploy", "takes over a robot; tests/gaitway/test_deploy.py lets it take over the twin"),
-    (r"gaitway rehearse", "takes minutes; tests/gaitway/test_rehearse.py runs parts of it"),
-    (r"gaitway identify", "takes half a minute; tests/gaitway/test_identify.py does it"),
-    (r"gaitway twin", "serves on the network; tests/gaitway/test_twin.py speaks with it"),
+    (r"gaitway deploy", "takes over a robot; tests/gaitway/commands/test_deploy.py lets it take over the twin"),
+    (r"gaitway rehearse", "takes minutes; tests/gaitway/commands/test_rehearse.py runs parts of it"),
+    (r"gaitway identify", "takes half a minute; tests/gaitway/commands/test_identify.py does it"),
+    (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
-    (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/test_signing.py makes one"),
+    (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
     (r"\S*pip |python3 -m venv|source ", "installs"),

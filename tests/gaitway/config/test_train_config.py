@@ -7,10 +7,10 @@ import pytest
 from gaitway_tasks.mdp import rewards
 from gaitway_tasks.registry import UnknownNameError, get_task, presets, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
+from gaitway_tasks.spec import Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaitway.config import train_config as configuration
 from gaitway.config.train_config import difference, dump, load, merge, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
