@@ -14,11 +14,12 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.policy import Evaluation
 from gaitway_agents.core.preference import PreferenceLossConfig, preference_loss
 from gaitway_agents.language.fixed_data import one_step
+from gaitway_agents.language.pairs import SequencePolicy
 from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer
+from gaitway_agents.language.reference import Reference
 from gaitway_agents.language.reward_model import RewardModelConfig, RewardModelTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.language.sft import SFTConfig, SFTTrainer
-from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
@@ -64,17 +65,6 @@ def model(tokenizer, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return transformers.Qwen2ForCausalLM(config), transformers.Qwen2ForSequenceClassification(config)
-
-
-class Reference:
-    """Another model's word on the same answers."""
-
-    def __init__(self, lm):
-        self.policy = CausalLMPolicy(lm, entropy="none")
-
-    @torch.no_grad()
-    def log_probs(self, tokens, lengths, mask):
-        return self.policy.log_probs(tokens, lengths, mask)[0]
 
 
 def pairs(batch, margins=None):
@@ -153,7 +143,8 @@ def test_losses_of_pairs_are_those_of_trls_dpo_trainer(kind, theirs, ours, token
     )
     batch = next(iter(trainer.get_train_dataloader()))
     config = PreferenceConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20), **ours)
-    learner = PreferenceTrainer(policy, pairs(batch), config, seed=0, reference=Reference(other))
+    learner = PreferenceTrainer(policy, pairs(batch), config, seed=0)
+    learner.reference = Reference(SequencePolicy(other))
     assert check(learner, policy, trainer, batch, range(4)) != pytest.approx(math.log(2.0), abs=1e-3)
 
 
@@ -179,7 +170,8 @@ def test_kto_is_that_of_trls_kto_trainer(tokenizer, tmp_path):
         schedule=LearningRateSchedule(),
         optimizer=one_step(chunk_size=10),
     )
-    learner = PreferenceTrainer(policy, answers(trainer.train_dataset), config, seed=0, reference=Reference(other))
+    learner = PreferenceTrainer(policy, answers(trainer.train_dataset), config, seed=0)
+    learner.reference = Reference(SequencePolicy(other))
     # They pair each prompt with the answer before it, we with the one after it.
     check(learner, policy, trainer, batch, reversed(range(4)))
     assert float(learner.batch_of([3, 2, 1, 0]).observations["baseline"][0]) > 0.1

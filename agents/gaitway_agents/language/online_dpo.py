@@ -16,11 +16,11 @@ from ..core.preference import PairLoss, PreferenceLossConfig
 from ..core.ranges import NonNegativeFloat, PositiveInt, Range
 from .fixed_data import check_no_advantages, one_step
 from .pairs import SequencePolicy, pairs_of
-from .reference import Reference, said_by
+from .reference import Reference
 from .samples import Samples, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
-from .world import LogProbs, TokenWorld
+from .world import TokenWorld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ class OnlineDPOConfig(PreferenceLossConfig):
 class OnlineDPOTrainer(SamplingTrainer):
     """``iterate()`` samples answers, learns from the pairs among them and lets the world's engine follow.
 
-    ``model`` is a causal LM of transformers; the ``reference`` is the model as it is now if none is given. ``steps``
-    counts sampled answers.
+    ``model`` is a causal LM of transformers; the reference is the model as it is now. ``steps`` counts sampled
+    answers.
     """
 
     def __init__(
@@ -62,16 +62,13 @@ class OnlineDPOTrainer(SamplingTrainer):
         *,
         seed: int,
         total_steps: int | None = None,
-        reference: LogProbs | None = None,
     ):
-        if reference is not None and not config.needs_reference:
-            raise ValueError(f"loss {config.loss!r} has no reference: leave it out")
         policy = SequencePolicy(model, temperature=world.temperature, entropy="none")
         generator = torch.Generator().manual_seed(seed)
         optimizer = PolicyOptimizer(policy, config.optimizer, generator, loss=PairLoss(config))
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config = config
-        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
+        self.reference = Reference(policy) if config.needs_reference else None
 
     def iterate(self) -> dict[str, float]:
         """Returns metrics, with the seconds spent under ``time/``. Where no rewards differ nothing is learnt."""
@@ -99,4 +96,4 @@ class OnlineDPOTrainer(SamplingTrainer):
         batch = pairs_of(samples.tokens[rows], samples.lengths[rows], samples.mask[rows])
         if self.reference is None or not len(batch):
             return batch
-        return batch.replace(reference=said_by(self.reference, batch, self.optimizer.config))
+        return batch.replace(reference=self.reference.evaluate(batch, self.optimizer.config))

@@ -29,19 +29,19 @@ from .corrections import high_entropy, importance_weights, mismatch, off_policy_
 from .entropy_control import EntropyController
 from .evaluation import evaluate
 from .kl_control import KLController
-from .reference import Reference, said_by
+from .reference import Reference
 from .samples import Samples, join, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
-from .world import LogProbs, TokenWorld
+from .world import TokenWorld
 
 
 class PolicyGradientTrainer(SamplingTrainer):
     """``iterate()`` samples answers, learns from them and lets the world's engine follow.
 
     ``model`` is what :class:`gaitway_agents.models.causal_lm.CausalLMPolicy` takes. The ``critic`` is that of the
-    policy, for advantage "gae"; the ``reference`` is what a KL penalty is measured from, the model as it is now if none
-    is given. ``steps`` counts sampled sequences, those included that dynamic sampling leaves out.
+    policy, for advantage "gae". The reference, which a KL penalty is measured from, is the model as it is now.
+    ``steps`` counts sampled sequences, those included that dynamic sampling leaves out.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class PolicyGradientTrainer(SamplingTrainer):
         *,
         seed: int,
         total_steps: int | None = None,
-        reference: LogProbs | None = None,
         critic: TokenCritic | None = None,
     ):
         if (config.advantage == "gae") != (critic is not None):
@@ -62,12 +61,11 @@ class PolicyGradientTrainer(SamplingTrainer):
         optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config = config
-        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
-        copied = isinstance(self.reference, Reference) and not self.reference.adapted
-        if config.reference_interval is not None and not copied:
+        self.reference = Reference(policy) if config.needs_reference else None
+        if config.reference_interval is not None and self.reference is not None and self.reference.adapted:
             raise ValueError(
-                "reference_interval moves a copy of the model, but the reference is none: train without adapters, or "
-                "leave it out"
+                "reference_interval moves a copy of the model, and a model with adapters has none: train without "
+                "adapters, or leave it out"
             )
         self.controller = None if config.kl is None else KLController(config.kl)
         self.entropy = None if config.entropy is None else EntropyController(config.entropy)
@@ -93,7 +91,7 @@ class PolicyGradientTrainer(SamplingTrainer):
     def _move_reference(self) -> None:
         interval = self.config.reference_interval
         if interval is not None and (self.version - 1) % interval == 0:
-            assert isinstance(self.reference, Reference)
+            assert self.reference is not None
             self.reference.follow(self.policy, self.config.reference_rate)
 
     def _update(self, batch: Batch) -> dict[str, float]:
@@ -146,7 +144,7 @@ class PolicyGradientTrainer(SamplingTrainer):
             if cfg.behaviour == "trainer":
                 batch = batch.replace(log_probs=own)
         if self.reference is not None:
-            batch = batch.replace(reference=said_by(self.reference, batch, cfg.optimizer))
+            batch = batch.replace(reference=self.reference.evaluate(batch, cfg.optimizer))
         batch = self._with_advantages(batch, samples, self._penalties(batch, own, metrics))
         if cfg.behaviour == "trainer":
             weights, statistics = _weights(cfg, batch, samples, now.entropy)
@@ -201,7 +199,7 @@ class PolicyGradientTrainer(SamplingTrainer):
     def state_dict(self) -> dict[str, Any]:
         named = {"controller": self.controller, "entropy": self.entropy}
         found = {name: None if part is None else part.state_dict() for name, part in named.items()}
-        reference = self.reference.state_dict() if isinstance(self.reference, Reference) else {}
+        reference = {} if self.reference is None else self.reference.state_dict()
         return super().state_dict() | found | {"reference": reference}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -210,7 +208,7 @@ class PolicyGradientTrainer(SamplingTrainer):
             self.controller.load_state_dict(state["controller"])
         if self.entropy is not None:
             self.entropy.load_state_dict(state["entropy"])
-        if isinstance(self.reference, Reference):
+        if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
 
 

@@ -14,9 +14,8 @@ from ..core.optimizer import OptimizerConfig
 from ..core.preference import PreferenceLossConfig, preference_loss
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step
 from .pairs import Example, Judged, Pair, SequencePolicy, batch_of_pairs, check_pairs, pairs_of
-from .reference import Reference, said_by
+from .reference import Reference
 from .sequences import pad
-from .world import LogProbs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +33,8 @@ class PreferenceConfig(FixedDataConfig, PreferenceLossConfig):
 class PreferenceTrainer(FixedDataTrainer):
     """Learns from pairs, or, with loss "kto", from single answers, which a pair is two of.
 
-    ``model`` is a causal LM of transformers. The ``reference`` is the model as it is now if none is given; what it says
-    of each answer is computed once and kept. SimPO has none.
+    ``model`` is a causal LM of transformers. The reference is the model as it is now; its log-probabilities are
+    computed once and kept. SimPO has none.
     """
 
     def __init__(
@@ -46,12 +45,9 @@ class PreferenceTrainer(FixedDataTrainer):
         *,
         seed: int,
         total_steps: int | None = None,
-        reference: LogProbs | None = None,
     ):
-        if reference is not None and not config.needs_reference:
-            raise ValueError(f"loss {config.loss!r} has no reference: leave it out")
         policy = SequencePolicy(model, entropy="none")
-        self.reference = Reference(policy) if reference is None and config.needs_reference else reference
+        self.reference = Reference(policy) if config.needs_reference else None
         self.device = next(model.parameters()).device
         if config.loss == "kto":
             self.answers = _answers(data)
@@ -91,7 +87,7 @@ class PreferenceTrainer(FixedDataTrainer):
 
     def _said(self, batch: Batch) -> Tensor:
         assert self.reference is not None
-        return said_by(self.reference, batch, self.config.optimizer)
+        return self.reference.evaluate(batch, self.config.optimizer)
 
     def rewards(self, batch: Batch) -> Tensor:
         """By how much likelier answers are than they were, shape (B, 2); of SimPO, the likelihood of a token itself."""

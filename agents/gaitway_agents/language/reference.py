@@ -14,39 +14,31 @@ from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
 from ..models.sequences import MergedWeights
 from .evaluation import evaluate
-from .world import LogProbs
 
 
 class Reference:
-    """What ``policy`` says now, for ever, or until :meth:`follow`.
+    """The policy as it is now, until :meth:`follow` moves it.
 
-    A model with adapters of peft is its own reference once they are off: the model that they were put on. Of others a
-    frozen copy is kept, in bfloat16 and on another device if asked for.
+    A model with adapters of peft is its own reference while they are off. Of other models a frozen copy is kept.
     """
 
-    def __init__(
-        self, policy: CausalLMPolicy, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-    ):
+    def __init__(self, policy: CausalLMPolicy):
         self.adapted = hasattr(policy.model, "disable_adapter")
-        if self.adapted and (dtype is not None or device is not None):
-            raise ValueError("the reference of a model with adapters is that model: leave out dtype and device")
         self._moved = False
         model: nn.Module = policy.model
         if not self.adapted:
-            model = copy.deepcopy(model).requires_grad_(False).to(device=device, dtype=dtype)
+            model = copy.deepcopy(model).requires_grad_(False)
         # Of the same kind, so that its forward passes are the policy's, with the same rounding.
         self.policy: CausalLMPolicy = type(policy)(model, temperature=policy.temperature, entropy="none")
 
     def evaluate(self, batch: Batch, config: OptimizerConfig) -> Tensor:
-        """Log-probability of each decision of ``batch``, as the policy's ``evaluate`` has them; 0 where none is.
+        """Log-probability of each decision of ``batch``, in the shape of the policy's ``evaluate``; 0 elsewhere.
 
-        Forward passes and precision are those of ``config``: a policy that has not moved says exactly the same.
+        Forward passes and precision are those of ``config``: a policy that has not moved gives exactly the same.
         """
-        there = next(self.policy.parameters()).device
         model: Any = self.policy.model
         with model.disable_adapter() if self.adapted else nullcontext():
-            found = evaluate(self.policy, batch.map(lambda value: value.to(there)), config)
-        return found.log_probs.to(batch.actions.device)
+            return evaluate(self.policy, batch, config).log_probs
 
     @torch.no_grad()
     def follow(self, policy: CausalLMPolicy, rate: float) -> None:
@@ -72,14 +64,3 @@ class Reference:
         if state:
             self.policy.model.load_state_dict(state["model"])
             self._moved = True
-
-
-@torch.no_grad()
-def said_by(reference: LogProbs | Reference, batch: Batch, config: OptimizerConfig) -> Tensor:
-    """Log-probability that ``reference`` gives to each decision of ``batch``: of tokens (B, L), or of whole answers."""
-    if isinstance(reference, Reference):
-        return reference.evaluate(batch, config)
-    mask = batch.observations["mask"] if batch.mask is None else batch.mask
-    lengths = batch.observations["lengths"]
-    found = reference.log_probs(batch.actions.flatten(0, -2), lengths.flatten(), mask.flatten(0, -2)).view(mask.shape)
-    return found.sum(-1) if batch.mask is None else found

@@ -91,11 +91,3 @@ class TokenWorld(Protocol):
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-class LogProbs(Protocol):
-    """A policy that does not learn."""
-
-    def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
-        """Log-probability of each masked token after those before it, shape (B, L); 0 elsewhere."""
-        ...

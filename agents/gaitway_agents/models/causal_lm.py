@@ -111,8 +111,7 @@ class CausalLMPolicy(nn.Module):
             for values in self._of(states[:, :-1][chosen], targets[:, 1:][chosen])
         ]
         if self.critic is not None:
-            backbone = self.critic.backbone
-            found.append(self.critic.of_states(states if backbone is None else states_of(backbone)) * where)
+            found.append(self.critic.of_states(states_of(self.critic.backbone)) * where)
         if parts is not None:
             found = [parts.put(values, width) for values in found]
         return [nn.functional.pad(values, (0, shape[1] - width)) for values in found]

@@ -90,30 +90,21 @@ class TwoHot(Squared):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy to the two-hot distributions of the targets."""
-        below, weight = neighbours(symlog(targets), self.bins)
-        pair = torch.stack((below, below + 1), -1)
-        log_probs = outputs.log_softmax(-1).gather(-1, pair)
-        return -(log_probs * torch.stack((1.0 - weight, weight), -1)).sum(-1)
+        return -(two_hot(symlog(targets), self.bins) * outputs.log_softmax(-1)).sum(-1)
 
 
 VALUE_HEADS = {"squared": Squared, "symlog": Symlog, "two_hot": TwoHot}
 
 
-def neighbours(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
-    """Index of the bin below each of ``x``, and the weight of the one above, so that their mean is ``x``.
+def two_hot(x: Tensor, bins: Tensor) -> Tensor:
+    """Distributions (..., B) over ``bins`` (B,), ascending, with mean ``x`` (...) and weight on its neighbours only.
 
     Values beyond the bins go to the outermost one.
     """
     x = x.clamp(bins[0], bins[-1])
     below = (torch.searchsorted(bins, x.contiguous(), right=True) - 1).clamp(max=len(bins) - 2)
     low, high = bins[below], bins[below + 1]
-    return below, (x - low) / (high - low)
-
-
-def two_hot(x: Tensor, bins: Tensor) -> Tensor:
-    """Distributions (..., B) over ``bins`` (B,), ascending, with mean ``x`` (...) and weight on its neighbours only."""
-    below, weight = neighbours(x, bins)
-    pair = torch.stack((below, below + 1), -1)
+    pair, weight = torch.stack((below, below + 1), -1), (x - low) / (high - low)
     hot = torch.zeros(*x.shape, len(bins), dtype=x.dtype, device=x.device)
     return hot.scatter(-1, pair, torch.stack((1.0 - weight, weight), -1))
 

@@ -15,17 +15,14 @@ from .sequences import without_dropout
 class TokenCritic(nn.Module):
     """A linear head, 0 at first, on the states of a decoder that reads the tokens.
 
-    The decoder is a copy of that of ``model``, a model of transformers, to be trained apart from it; ``shared`` uses
-    the policy's own decoder instead, which then learns from the values too.
+    The decoder is a copy of that of ``model``, a model of transformers, and is trained apart from it.
     """
 
-    def __init__(self, model: nn.Module, *, shared: bool = False):
+    def __init__(self, model: nn.Module):
         super().__init__()
         net: Any = model
-        self.backbone: nn.Module | None = None
-        if not shared:
-            self.backbone = copy.deepcopy(net.get_decoder())
-            without_dropout(self.backbone)
+        self.backbone: nn.Module = copy.deepcopy(net.get_decoder())
+        without_dropout(self.backbone)
         like = next(model.parameters())
         self.head = nn.Linear(net.config.get_text_config().hidden_size, 1, device=like.device)
         nn.init.zeros_(self.head.weight)

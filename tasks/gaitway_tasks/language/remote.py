@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from typing import Any
 
 from gaitway_files.trust import function_named, trust
 
-from .spec import RewardFunction, TextReward
+from .spec import TextReward
 
 _MAX_BODY = 1 << 28
 
@@ -80,48 +77,6 @@ def load_reward(where: str) -> TextReward:
         raise ValueError(f"reward {where!r}: {error}") from error
     except LookupError:
         raise ValueError(f"reward {where!r}: {module} has no {name!r}") from None
-
-
-@contextmanager
-def serve_reward(func: RewardFunction, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve a reward function to :func:`remote_reward` while the context lasts; yields its address.
-
-    Port 0 takes a free one. What the function raises is answered with status 500 and the reason.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            status = 200
-            answer: dict[str, Any]
-            try:
-                length = int(self.headers.get("Content-Length", 0))
-                if length > _MAX_BODY:
-                    raise ValueError(f"a request of {length} bytes is too long")
-                asked = json.loads(self.rfile.read(length))
-                scores = func(prompts=asked["prompts"], completions=asked["completions"], **asked.get("columns", {}))
-                answer = {"scores": [None if score is None else float(score) for score in scores]}
-            except Exception as error:
-                status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing of requests that went well."""
-
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{host}:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _ask(url: str, body: bytes, timeout: float, retries: int) -> list[float | None]:

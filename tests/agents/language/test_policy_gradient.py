@@ -12,10 +12,12 @@ from gaitway_agents.language.entropy_control import EntropyControlConfig
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.kl_control import KLControlConfig
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
+from gaitway_agents.language.reference import Reference
 from gaitway_agents.language.schedule import LearningRateSchedule
+from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.token_critic import TokenCritic
 
-from .tiny_models import Frozen, tiny_lm
+from .tiny_models import tiny_lm
 from .token_worlds import WantedToken
 
 QUICK = PolicyGradientConfig(prompts_per_step=4, group_size=4, optimizer=one_step(learning_rate=3e-3))
@@ -224,7 +226,8 @@ def test_a_penalty_for_leaving_the_reference_does_not_depend_on_the_engine(advan
     found = []
     for world in (WantedToken, Biased):
         critic = TokenCritic(tiny_lm(seed=1, vocab_size=12)) if advantage == "gae" else None
-        learner = trainer(config, world=world, critic=critic, reference=Frozen(tiny_lm(seed=2, vocab_size=12)))
+        learner = trainer(config, world=world, critic=critic)
+        learner.reference = Reference(CausalLMPolicy(tiny_lm(seed=2, vocab_size=12)))
         metrics = {}
         batch = learner._prepare(learner._sample()[0], metrics)
         found.append((batch, metrics, learner.controller.coefficient))

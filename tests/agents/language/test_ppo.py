@@ -34,8 +34,8 @@ class Shifted:
     def __init__(self, learner, gap):
         self.learner, self.gap = learner, gap
 
-    def log_probs(self, tokens, lengths, mask):
-        return (self.learner.last_rollout.log_probs + self.gap) * mask
+    def evaluate(self, batch, config):
+        return (self.learner.last_rollout.log_probs + self.gap) * batch.mask
 
 
 def test_the_settings_are_those_of_the_paper():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor
 
@@ -85,16 +83,3 @@ class HigherWins(list):
     def margin(self, index: int) -> float:
         (chosen, _), (rejected, _) = self.pair(index)
         return self.worth(chosen[2:]) - self.worth(rejected[2:])
-
-
-class Frozen:
-    """A reference: a copy of a model as it was."""
-
-    def __init__(self, model):
-        from gaitway_agents.models.causal_lm import CausalLMPolicy
-
-        self.policy = CausalLMPolicy(copy.deepcopy(model))
-
-    @torch.no_grad()
-    def log_probs(self, tokens, lengths, mask):
-        return self.policy.log_probs(tokens, lengths, mask)[0]

@@ -10,9 +10,11 @@ from gaitway_agents.tabular.dp_trainer import (
     ValueIterationConfig,
     ValueIterationTrainer,
 )
-from gaitway_agents.tabular.dynamic_programming import evaluate_within, policy_iteration
+from gaitway_agents.tabular.dynamic_programming import evaluate_within
 from gaitway_agents.tabular.model import find_model
 from gaitway_agents.trainer import evaluate
+
+from .solve import policy_iteration
 
 PLANNERS = [
     pytest.param(ValueIterationTrainer, ValueIterationConfig, id="value iteration"),

@@ -12,12 +12,12 @@ from gaitway_agents.tabular.dynamic_programming import (
     evaluate_policy,
     evaluate_within,
     greedy_policy,
-    policy_iteration,
-    value_iteration,
 )
 from gaitway_agents.tabular.model import TabularModel, model_from_table, model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from .solve import policy_iteration, value_iteration
 
 EXACT = [
     # id, options, gamma, value of the start

@@ -6,11 +6,12 @@ from gaitway_agents.tabular.dynamic_programming import (
     action_values,
     evaluate_policy,
     evaluate_within,
-    policy_iteration,
 )
 from gaitway_agents.tabular.model import TabularModel, find_model
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig, TDControlTrainer
 from gymnasium.vector import VectorEnv
+
+from .solve import policy_iteration
 
 
 def trained_for(env: VectorEnv, config, total_steps: int, seed: int = 0) -> TDControlTrainer:

@@ -1,15 +1,17 @@
 """Rewards from a server and from a module: what they give, and what goes wrong."""
 
+import contextlib
+import json
 import socket
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import pytest
 from gaitway_files import trust
 from gaitway_tasks.language import remote
-from gaitway_tasks.language.remote import RemoteRewardError, load_reward, remote_reward, serve_reward
+from gaitway_tasks.language.remote import RemoteRewardError, load_reward, remote_reward
 from gaitway_tasks.language.score import RewardError, score
 from gaitway_tasks.language.tasks import get_language_task
 
@@ -62,6 +64,41 @@ def answers():
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@contextlib.contextmanager
+def serve_reward(func):
+    """Serve a reward function while the context lasts; what it raises is answered with status 500 and the reason."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            status = 200
+            try:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                scores = func(prompts=asked["prompts"], completions=asked["completions"], **asked.get("columns", {}))
+                answer = {"scores": [None if score is None else float(score) for score in scores]}
+            except Exception as error:
+                status, answer = 500, {"error": f"{type(error).__name__}: {error}"}
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format, *args):
+            """Say nothing of requests that went well."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 64])
