@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mujoco
 import numpy as np
+from gaitway_onboard.rotation import tilt_of
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class BundleWalker:
         targets = self.policy.step(self.robot.read(), command)
         self.robot.write(targets, *self._gains)
         self.robot.sleep_until(self.robot.clock() + self.control_dt)
-        if _has_fallen(self.qpos, self.base_qpos, self.stage.frame.quat_wxyz):
+        quat = self.stage.frame.orientation(self.qpos[self.base_qpos + 3 : self.base_qpos + 7])
+        if np.cos(tilt_of(quat)) < UPSIDE_DOWN:
             self.reset()
 
     def reset(self) -> None:
@@ -176,10 +178,3 @@ def _visual_model(task: Task) -> mujoco.MjModel:
     mjcf.add_ground(spec)
     set_stage(spec)
     return spec.compile()
-
-
-def _has_fallen(qpos: Array, base: int, frame: Array) -> bool:
-    quat, turn = np.zeros(4), np.zeros(9)
-    mujoco.mju_mulQuat(quat, qpos[base + 3 : base + 7], frame)
-    mujoco.mju_quat2Mat(turn, quat)
-    return bool(turn[8] < UPSIDE_DOWN)

@@ -17,6 +17,8 @@ from gaitway_files.mjcf_files import read_mjcf
 from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
+from ..rotation import matrix_from_quat
+
 Array = NDArray[np.float64]
 
 REFUSED = ("include", "attach", "replicate", "composite", "flexcomp")
@@ -194,7 +196,7 @@ class _Reader:
         """Orientation of a body, frame or geom in its parent, (3, 3)."""
         attributes = self._attributes(node)
         if "quat" in attributes:
-            return rotation(self._vector(node, "quat", ()))
+            return matrix_from_quat(self._vector(node, "quat", ()))
         if "axisangle" in attributes:
             *axis, angle = self._vector(node, "axisangle", ())
             return _about(np.array(axis) / np.linalg.norm(axis), self.angle * float(angle))
@@ -207,18 +209,6 @@ class _Reader:
         if unknown := {"xyaxes", "zaxis"} & attributes.keys():
             raise LegError(f"{self.path}: {node.get('name')!r} is turned by {unknown.pop()}: write it as quat")
         return np.eye(3)
-
-
-def rotation(quat_wxyz: Array) -> Array:
-    """Rotation matrix of a quaternion of any length but zero, (3, 3)."""
-    w, x, y, z = quat_wxyz / np.linalg.norm(quat_wxyz)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 def cross_matrix(vector: Array) -> Array:

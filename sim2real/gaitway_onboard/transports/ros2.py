@@ -22,6 +22,7 @@ import numpy as np
 
 from ..hardware import Hardware
 from ..interface import Array, DeployError, Health, SafeStop, Signals
+from ..rotation import matrix_from_quat
 from ..wire.bus import Bus, Topic
 from ..wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
 from ..wire.idl import WireError
@@ -69,7 +70,8 @@ class Ros2Robot(BusRobot):
         self._damping = self._per_joint("stop_damping")
         self._frame = CommandFrame(kind, config.joints, self.period)
         self._reader = JointStateReader(config.joints)
-        self._rotation, self._base_of = _rotation(*config.imu_quat_wxyz), _undone_first(*config.imu_quat_wxyz)
+        self._rotation = matrix_from_quat(np.array(config.imu_quat_wxyz))
+        self._base_of = _undone_first(*config.imu_quat_wxyz)
         self._order, self._imu_order = Order(NANOSECONDS), Order(NANOSECONDS)
         self._joints: tuple[float, JointReading] | None = None
         self._imu: tuple[float, ImuReading] | None = None
@@ -250,17 +252,6 @@ class Ros2Robot(BusRobot):
     def _per_joint(self, key: str) -> Array:
         values = self.config.per_joint(key)
         return np.array([values[name] for name in self.joint_names])
-
-
-def _rotation(w: float, x: float, y: float, z: float) -> Array:
-    """The matrix (3, 3) that rotates as this unit quaternion does."""
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 def _undone_first(w: float, x: float, y: float, z: float) -> Array:

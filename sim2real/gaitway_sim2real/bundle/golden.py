@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnxruntime as ort
 from gaitway_onboard.bundle.contract import OUTPUTS
+from gaitway_onboard.rotation import quat_from_rpy
 from numpy.typing import NDArray
 
 Signals = dict[str, NDArray[np.float32]]
@@ -48,7 +49,7 @@ def plausible_signals(
     signals = {
         "joint_pos": default_joint_pos + joint_pos,
         "joint_vel": joint_vel,
-        "imu_quat_wxyz": _quat_from_rpy(angles),
+        "imu_quat_wxyz": quat_from_rpy(angles),
         "gyro": gyro,
         "command": commands[ticks],
     }
@@ -74,17 +75,3 @@ def record_golden(session: ort.InferenceSession, signals: Signals, state_dim: in
             rows[name].append(value[0])
         state = outputs["next_state"]
     return {name: np.stack(values) for name, values in rows.items()} | {"reset": reset}
-
-
-def _quat_from_rpy(angles: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Quaternions w, x, y, z of roll, pitch, yaw [rad], (..., 3) -> (..., 4)."""
-    (cr, cp, cy), (sr, sp, sy) = np.moveaxis(np.cos(angles / 2), -1, 0), np.moveaxis(np.sin(angles / 2), -1, 0)
-    return np.stack(
-        (
-            cr * cp * cy + sr * sp * sy,
-            sr * cp * cy - cr * sp * sy,
-            cr * sp * cy + sr * cp * sy,
-            cr * cp * sy - sr * sp * cy,
-        ),
-        -1,
-    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import projected_gravity
 
 from ..bundle.batched_policy import BatchedPolicy
 from .findings import Finding
@@ -226,9 +227,7 @@ def _reachable(terms: list[Term], frames: np.ndarray) -> np.ndarray:
     for term in terms:
         if term.kind == "projected_gravity":
             gravity = frames[..., term.columns] / _scale(term)
-            back = quat_of_gravity(gravity)
-            w, x, y, z = np.moveaxis(back, -1, 0)
-            again = np.stack((2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1), -1)
+            again = projected_gravity(quat_of_gravity(gravity))
             result: np.ndarray = np.abs(again - gravity).max(-1) < 1e-5
             return result
     return np.full(frames.shape[:2], True)

@@ -11,8 +11,8 @@ import numpy as np
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 from gaitway_onboard.bundle.contract import Contract, TermLayout
+from gaitway_onboard.rotation import quat_apply, quat_apply_inverse
 
-from ..mujoco.rotation import quat_apply, quat_apply_inverse
 from .view import View
 
 DOWN = np.array([0.0, 0.0, -1.0])

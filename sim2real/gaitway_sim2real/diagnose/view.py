@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import quat_apply, quat_apply_inverse
 from gaitway_tasks.recording import Recording, RecordingError
-
-from ..mujoco.rotation import quat_apply, quat_apply_inverse
 
 UPRIGHT = 0.7  # mean of the base's z axis along the vertical, above which robots are on their feet
 

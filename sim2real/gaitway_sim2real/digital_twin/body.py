@@ -10,6 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_onboard.interface import Array
+from gaitway_onboard.rotation import tilt_of
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, set_affine_drives
 from gaitway_tasks.robots.parameters import RobotParameters
@@ -62,8 +63,7 @@ class Truth:
     @property
     def tilt(self) -> float:
         """Angle between the base's z axis and the vertical [rad]."""
-        _, x, y, _ = self.base_quat_wxyz
-        return float(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0)))
+        return float(tilt_of(self.base_quat_wxyz))
 
 
 class Body:

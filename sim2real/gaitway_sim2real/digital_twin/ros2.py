@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import mujoco
 import numpy as np
 from gaitway_onboard.interface import Array, Remote
+from gaitway_onboard.rotation import matrix_from_quat, quat_mul
 from gaitway_onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config
 from gaitway_onboard.wire.bus import Bus
 from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_STATE, JOINT_TRAJECTORY
@@ -45,9 +45,7 @@ class Ros2Side:
             np.array([config.per_joint(key)[name] for name in config.joints]) for key in ("stiffness", "damping")
         )
         self._sensor = np.array(config.imu_quat_wxyz)
-        turn = np.zeros(9)
-        mujoco.mju_quat2Mat(turn, self._sensor)
-        self._into_sensor = turn.reshape(3, 3).T
+        self._into_sensor = matrix_from_quat(self._sensor).T
         self._stamped: tuple[Reading | None, int] = (None, 0)
 
     @property
@@ -61,8 +59,7 @@ class Ros2Side:
     def state(self, now: float, reading: Reading, intact: bool) -> list[tuple[Send, bytes]]:
         if reading is not self._stamped[0]:  # a frozen state has an old stamp
             self._stamped = reading, round(1e9 * now)
-        stamp, order, quat = self._stamped[1], self._order, np.zeros(4)
-        mujoco.mju_mulQuat(quat, reading.quat_wxyz, self._sensor)
+        stamp, order, quat = self._stamped[1], self._order, quat_mul(reading.quat_wxyz, self._sensor)
         joints = encode_joint_state(
             stamp, self._names, reading.joint_pos[order], reading.joint_vel[order], reading.joint_torque[order]
         )

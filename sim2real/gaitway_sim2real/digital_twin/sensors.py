@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from gaitway_onboard.interface import Array
+from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 from gaitway_onboard.transports.imu import base_in_imu
 from numpy.typing import NDArray
 
@@ -112,16 +113,4 @@ def glitch(reading: Reading, how: str) -> None:
 
 def rotated(quat: Array, angles: Array) -> Array:
     """``quat`` (w, x, y, z), then turned by a rotation vector [rad], (3,), in its own frame."""
-    angle = float(np.linalg.norm(angles))
-    if angle == 0.0:
-        return quat
-    w1, x1, y1, z1 = quat
-    w2, (x2, y2, z2) = np.cos(angle / 2), np.sin(angle / 2) / angle * angles
-    return np.array(
-        [
-            w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
-            w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
-            w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
-            w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
-        ]
-    )
+    return quat_mul(quat, quat_from_rotvec(angles))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Array
+from gaitway_onboard.rotation import projected_gravity
 from gaitway_tasks.robots import Robot
 
 MAX_BASE_SPEED = 0.25  # [rad/s] rms of the gyroscope of a robot that hangs still; a slow walk has twice that
@@ -130,9 +131,7 @@ def steady_part(log: DriveLog) -> DriveLog:
 
 def gravity_in_base(quat_wxyz: Array) -> Array:
     """(N, 3) [m/s^2] of orientations (N, 4)."""
-    w, x, y, z = quat_wxyz.T
-    down = -np.stack([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)], 1)
-    return 9.81 * down
+    return 9.81 * projected_gravity(quat_wxyz)
 
 
 def steady_times(stamps: Array, tick: Array) -> Array:

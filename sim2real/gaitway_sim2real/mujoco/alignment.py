@@ -9,9 +9,8 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from gaitway_onboard.rotation import quat_apply, quat_apply_inverse, quat_conjugate, quat_mul
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
-
-from .rotation import quat_apply, quat_apply_inverse, quat_conjugate, quat_mul
 
 SNAP_ANGLE = np.radians(3.0)  # a rotation this close to a multiple of 90 degrees is meant to be that multiple
 SNAP_DISTANCE = 0.02  # [m], a shift below this is a difference between legs, not of frames

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import yaw_of
 
 NOTES = {
     "base_lin_vel": "its base velocity, which no sensor measures",
@@ -25,8 +26,7 @@ def true_estimates(
     if "base_lin_vel" in contract.estimated:
         found["base_lin_vel"] = lin_vel_b()
     if contract.height_scan is not None:
-        w, x, y, z = np.moveaxis(base_quat, -1, 0)
-        yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))[:, None]
+        yaw = yaw_of(base_quat)[:, None]
         px, py = np.array(contract.height_scan.points()).T
         ground = np.tan(slope) * (base_pos[:, :1] + np.cos(yaw) * px - np.sin(yaw) * py)
         found["height_scan"] = base_pos[:, 2:] - ground

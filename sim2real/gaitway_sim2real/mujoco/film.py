@@ -8,10 +8,10 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from gaitway_files.writing import whole_file
+from gaitway_onboard.rotation import quat_apply
 
 from .camera import Camera, RenderingError
 from .model import RobotModel
-from .rotation import quat_apply
 
 SIZE = (848, 480)
 FPS = 25

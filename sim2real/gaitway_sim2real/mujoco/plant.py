@@ -14,6 +14,7 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Actuator, Contract
+from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
 from gaitway_tasks.robots.mjcf import set_actuators
 
@@ -30,7 +31,6 @@ from .model import (
     last_links,
     prepare_robot,
 )
-from .rotation import quat_apply
 
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground

@@ -10,12 +10,12 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import quat_apply, quat_from_axis, quat_mul
 from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
 from .estimates import true_estimates
 from .plant import FOOT_FIELDS, Plant
-from .rotation import quat_apply, quat_from_axis, quat_mul
 
 MAX_TILT = 1.0  # [rad]
 MIN_HEIGHT = 0.5  # of the initial height

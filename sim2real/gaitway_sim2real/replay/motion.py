@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 from gaitway_onboard.flight.reading import Flight
+from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.parameters import RobotParameters
 
@@ -106,7 +107,7 @@ def _pose(
     ground = m.geom("ground").id
     low = min(mujoco.mj_geomDistance(m, d, ground, geom, 2.0 * FAR, None) for geom in feet)
     d.qpos[base + 2] = FAR - low + (HUNG_HEIGHT if hung else 0.0)
-    mujoco.mju_rotVecQuat(d.qvel[dof : dof + 3], velocity, d.qpos[base + 3 : base + 7])
+    d.qvel[dof : dof + 3] = quat_apply(d.qpos[base + 3 : base + 7], velocity)
     return d.qpos.copy(), d.qvel.copy()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 from gaitway_onboard.flight.reading import Flight
+from gaitway_onboard.rotation import projected_gravity
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
 from ..digital_twin.body import Body
@@ -163,8 +164,7 @@ def _stand(body: Body, height: float, felt: np.ndarray) -> None:
 
 def _specific_force(flight: Flight) -> np.ndarray:
     """At every state, base frame [m/s^2], (N, 3): as measured, else that of a robot at rest."""
-    w, x, y, z = flight.state.imu_quat_wxyz.astype(float).T
-    rest = GRAVITY * np.column_stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+    rest = -GRAVITY * projected_gravity(flight.state.imu_quat_wxyz.astype(float))
     if "accelerometer" not in flight.state:
         return rest
     result: np.ndarray = np.where(flight.has("accelerometer")[:, None], flight.state.accelerometer, rest)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from gaitway_onboard.flight.reading import Event, Flight
+from gaitway_onboard.rotation import tilt_of
 
 from ..pages.svg import Axes
 from .closed_loop import ClosedLoop
@@ -148,7 +149,7 @@ def asked_torque(flight: Flight) -> np.ndarray:
 def health(flight: Flight, modes: Sequence[Span]) -> str:
     """Hottest motor, battery and tilt over the flight, as far as they were recorded."""
     state, time = flight.state, flight.state.time - flight.start
-    rows = [("tilt [rad]", tilt(state.imu_quat_wxyz.astype(float)))]
+    rows = [("tilt [rad]", tilt_of(state.imu_quat_wxyz.astype(float)))]
     if "motor_temperature" in state:
         rows.append(
             ("hottest motor [C]", np.where(flight.has("motor_temperature"), state.motor_temperature.max(1), np.nan))
@@ -163,14 +164,6 @@ def health(flight: Flight, modes: Sequence[Span]) -> str:
         panel.line(time, values, "measured")
         panels.append(panel.render())
     return "".join(panels)
-
-
-def tilt(quat_wxyz: np.ndarray) -> np.ndarray:
-    """Angle between the base's z axis and the vertical [rad], (N,)."""
-    norm = np.maximum((quat_wxyz**2).sum(1), 1e-12)
-    cosine = 1.0 - 2.0 * (quat_wxyz[:, 1] ** 2 + quat_wxyz[:, 2] ** 2) / norm
-    result: np.ndarray = np.arccos(np.clip(cosine, -1.0, 1.0))
-    return result
 
 
 def timing(flight: Flight) -> str:

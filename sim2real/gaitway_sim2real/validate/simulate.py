@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.delay import DelayLine
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
-from ..mujoco.rotation import quat_from_rotvec, quat_mul
 from .scenarios import NOISE, Conditions
 
 POLICY = "policy not finite"

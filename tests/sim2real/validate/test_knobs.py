@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
-from gaitway_sim2real.mujoco.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario, command_grid, draw
 from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
