@@ -9,7 +9,8 @@ import pytest
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Health, Signals
-from gaitway_sim2real.replay.plots import POINTS, thin, tilt
+from gaitway_onboard.rotation import tilt_of
+from gaitway_sim2real.replay.plots import POINTS, thin
 from gaitway_sim2real.replay.summary import summarise, text
 
 JOINTS = ("LF_HAA", "LF_HFE")
@@ -94,4 +95,4 @@ def test_tilt_by_hand() -> None:
     half = 0.3
     roll_then_yaw = [np.cos(half) * np.cos(1.0), np.sin(half) * np.cos(1.0), np.sin(half) * np.sin(1.0),
                      np.cos(half) * np.sin(1.0)]  # fmt: skip
-    assert tilt(np.array([roll_then_yaw, [1.0, 0, 0, 0]])) == pytest.approx([0.6, 0.0])
+    assert tilt_of(np.array([roll_then_yaw, [1.0, 0, 0, 0]])) == pytest.approx([0.6, 0.0])
