@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any
 
+from gaitway_agents.registry import ENVIRONMENTS, TEXTS
 from gaitway_files.trust import TrustError, trust
 from gaitway_files.yaml_files import dump_yaml
 from gaitway_mujoco.options import PhysicsOptions
@@ -17,13 +18,14 @@ from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
 from ..catalogue import AGENTS, WORLDS
-from ..domains.agent_kinds import AGENT_KINDS
 from ..domains.domain import Domain, Request
 from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_of
 from ..errors import MAX_SEED, ConfigError
 from .overrides import apply_layers, changes, read_layers, read_settings, trust_settings
 from .tree import Kinds, from_tree, named, to_tree
 
+AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())))
+"""The classes of agents' settings."""
 LEAST = {
     "num_envs": 1,
     "env_groups": 1,

@@ -104,8 +104,10 @@ def from_tree(hint: Any, data: Any, path: str = "") -> Any:
         return _tuple_from(args, data, path)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         _expect(isinstance(data, Mapping), path, data, "a mapping")
-        key_of = args[0] if args[0] in (int, str) else str
-        return {key_of(key): from_tree(args[1], item, join(path, key)) for key, item in data.items()}
+        return {
+            from_tree(int, key, path) if args[0] is int else str(key): from_tree(args[1], item, join(path, key))
+            for key, item in data.items()
+        }
     if origin is not None and issubclass(origin, Callable):  # type: ignore[arg-type]
         return function_from(data, path)
     if hint is Path:

@@ -96,17 +96,20 @@ class Environments(Domain):
         return self.trainer_in(self.make_envs(config, total, groups, seed), config, seed)
 
     def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
-        """The learner of a configuration in environments that are there."""
-        from .agents import make_trainer
+        """The learner of a configuration in environments that are there; refuses those that it cannot handle."""
+        from gaitway_agents.registry import load
+        from gymnasium import spaces
 
-        return make_trainer(
-            config.algorithm,
-            config.agent,
-            envs,
-            seed=seed,
-            total_steps=config.total_steps,
-            symmetry=self.symmetry(config),
-        )
+        name, observations, actions = config.algorithm, envs[0].single_observation_space, envs[0].single_action_space
+        assert isinstance(observations, spaces.Dict)
+        if objection := ENVIRONMENTS[name].objection(observations, actions):
+            able = [row.name for row in ENVIRONMENTS.values() if row.objection(observations, actions) is None]
+            raise ConfigError(f"agent {name!r} {objection}: use one of {', '.join(able)}")
+        arguments: dict[str, Any] = {"seed": seed, "total_steps": config.total_steps}
+        if (symmetry := self.symmetry(config)) is not None:
+            arguments["symmetry"] = symmetry
+        trainer: Trainer = load(ENVIRONMENTS[name].trainer)(envs, config.agent, **arguments)
+        return trainer
 
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
         return self.trainer(config, num_envs)
