@@ -48,6 +48,8 @@ def tokenizer():
 
 
 def model(tokenizer, seed=0):
+    """In float64, as far as transformers goes along (norms stay in float32): in float32 two processors may sum a gradient
+    in orders that lie further apart than ``ATOL``."""
     config = transformers.Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -64,7 +66,8 @@ def model(tokenizer, seed=0):
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return transformers.Qwen2ForCausalLM(config), transformers.Qwen2ForSequenceClassification(config)
+        models = transformers.Qwen2ForCausalLM(config), transformers.Qwen2ForSequenceClassification(config)
+    return tuple(each.double() for each in models)
 
 
 def pairs(batch, margins=None):
@@ -145,6 +148,7 @@ def test_losses_of_pairs_are_those_of_trls_dpo_trainer(kind, theirs, ours, token
     config = PreferenceConfig(batch_size=4, schedule=LearningRateSchedule(), optimizer=one_step(chunk_size=20), **ours)
     learner = PreferenceTrainer(policy, pairs(batch), config, seed=0)
     learner.reference = Reference(SequencePolicy(other))
+    learner._known = learner._known.double()
     assert check(learner, policy, trainer, batch, range(4)) != pytest.approx(math.log(2.0), abs=1e-3)
 
 
@@ -172,6 +176,7 @@ def test_kto_is_that_of_trls_kto_trainer(tokenizer, tmp_path):
     )
     learner = PreferenceTrainer(policy, answers(trainer.train_dataset), config, seed=0)
     learner.reference = Reference(SequencePolicy(other))
+    learner._known = learner._known.double()
     # They pair each prompt with the answer before it, we with the one after it.
     check(learner, policy, trainer, batch, reversed(range(4)))
     assert float(learner.batch_of([3, 2, 1, 0]).observations["baseline"][0]) > 0.1
