@@ -115,7 +115,7 @@ def twin(dds_domain: int) -> Iterator[subprocess.Popen[str]]:
     assert process.stdout is not None and "hung on a stand" in process.stdout.readline()
     yield process
     process.terminate()
-    process.wait(30)
+    process.wait(120)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_deployment_ends_well_and_leaves_a_flight(
             break
     time.sleep(1.0)
     deploy.send_signal(signal.SIGTERM)
-    rest, _ = deploy.communicate(timeout=60)
+    rest, _ = deploy.communicate(timeout=300)
     text = "".join(said) + rest
     assert deploy.returncode == 0, text
     assert "WARNING    max_stall is loosened to 1 s, the default is 0.05" in text

@@ -69,7 +69,7 @@ def test_a_go2_is_served_until_it_is_stopped(dds_domain):
             assert signals.joint_pos[joint] == pytest.approx(wanted[joint], abs=0.1)
             assert signals.health.motor_temperature[joint] > 80.0 and signals.health.corrupt == 0
             process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=20)[0]
+            said = process.communicate(timeout=120)[0]
         finally:
             if bus is not None:
                 bus.close()
