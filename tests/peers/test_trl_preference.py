@@ -48,8 +48,10 @@ def tokenizer():
 
 
 def model(tokenizer, seed=0):
-    """In float64, as far as transformers goes along (norms stay in float32): in float32 two processors may sum a gradient
-    in orders that lie further apart than ``ATOL``."""
+    """In float64, as far as transformers goes along (norms stay in float32).
+
+    In float32 two processors may sum a gradient in orders that lie further apart than ``ATOL``.
+    """
     config = transformers.Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=32,
