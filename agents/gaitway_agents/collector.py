@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -12,20 +11,10 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from .core import distributed
-from .core.threads import result_of
 from .models.actor_critic import ActorCritic
 from .rollout import Lane, Rollout, join
 from .symmetry import Symmetry
 from .trainer import Observation
-
-
-@runtime_checkable
-class SplitStep(Protocol):
-    """An environment whose ``step`` is these three in a row, so that only its physics need run in the background."""
-
-    def apply_action(self, actions: Tensor) -> None: ...
-    def step_physics(self) -> None: ...
-    def evaluate(self) -> tuple[Any, ...]: ...
 
 
 @runtime_checkable
@@ -36,10 +25,9 @@ class ChosenFinals(Protocol):
 
 
 class Collector:
-    """Rollouts of ``num_steps`` steps; the environments take turns.
+    """Rollouts of ``num_steps`` steps.
 
-    While the physics of one runs in the background, the terms and the policy of the next are computed. With a
-    ``symmetry`` the policy sees canonical observations only, and what enters an environment is mirrored back.
+    With a ``symmetry`` the policy sees canonical observations only, and what enters an environment is mirrored back.
     """
 
     def __init__(
@@ -60,9 +48,6 @@ class Collector:
             if isinstance(env, ChosenFinals):
                 env.final_groups = self._final_groups()
         self._steps_at_once = self.num_envs * distributed.size()
-        # One environment that cannot be split has nothing to run beside it, and a thread would only cost time.
-        alone = len(envs) == 1 and not isinstance(envs[0], SplitStep)
-        self._background = None if alone else ThreadPoolExecutor(1, "physics")
 
     def rollout(self, steps: int, *, last: bool) -> Rollout:
         """The next rollout, ``steps`` steps into the training; ``last`` if no further one will be asked for."""
@@ -78,16 +63,16 @@ class Collector:
             ]
         timing = {"environment": 0.0, "policy": 0.0}
         lanes = [Lane() for _ in self.envs]
-        pending = [self._act(lane, i, timing) for i, lane in enumerate(lanes)]
         for t in range(self.num_steps):
             for i, lane in enumerate(lanes):
                 start = time.perf_counter()
-                observation, *outcome = pending[i]()
+                action = self._act(lane, self.observations[i])
+                acted = time.perf_counter()
+                observation, *outcome = self.envs[i].step(action)
                 lane.add_outcome(*outcome, steps=steps + (t + 1) * self._steps_at_once)
                 self.observations[i] = observation | lane.memory
-                timing["environment"] += time.perf_counter() - start
-                if t + 1 < self.num_steps:
-                    pending[i] = self._act(lane, i, timing)
+                timing["policy"] += acted - start
+                timing["environment"] += time.perf_counter() - acted
         return join(lanes, [self.canonical(observation)[0] for observation in self.observations], timing)
 
     def _final_groups(self) -> list[str]:
@@ -95,27 +80,13 @@ class Collector:
         read = list(self.policy.critic_encoder.keys)
         return read if self.symmetry is None or "policy" in read else ["policy", *read]
 
-    def _act(self, lane: Lane, i: int, timing: dict[str, float]) -> Callable[[], tuple[Any, ...]]:
-        """Choose actions for environment ``i`` and start its step; the result returns what ``step`` does.
-
-        Where a step can be split, only its physics runs in the background.
-        """
-        start = time.perf_counter()
-        observation, element = self.canonical(self.observations[i])  # type: ignore[index]
+    def _act(self, lane: Lane, observation: Observation) -> Tensor:
+        """Choose and record actions; returns them as the environment takes them."""
+        observation, element = self.canonical(observation)
         distribution, lane.memory = self.policy.act(observation)
         action = self.policy.head.sample(distribution, self.generator)
         lane.decisions.append((observation, action, distribution))
-        action = self.to_env(action, element)
-        timing["policy"] += time.perf_counter() - start
-        env, background = self.envs[i], self._background
-        if background is None:
-            return lambda: env.step(action)
-        if isinstance(env, SplitStep):
-            env.apply_action(action)
-            physics = background.submit(env.step_physics)
-            return lambda: (result_of(physics, background), env.evaluate())[1]
-        whole = background.submit(env.step, action)
-        return lambda: result_of(whole, background)
+        return self.to_env(action, element)
 
     def canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
         """The observation as the policy sees it, and the mirror element that took it there."""

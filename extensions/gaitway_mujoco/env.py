@@ -90,11 +90,6 @@ class MujocoVectorEnv(VectorEnv):
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
         """Advance one control step with raw policy outputs ``actions`` (N, A), float32."""
-        self.apply_action(actions)
-        self.step_physics()
-        return self.evaluate()
-
-    def apply_action(self, actions: Tensor) -> None:
         if not self._started:
             raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
         actions = torch.as_tensor(actions, dtype=torch.float32)
@@ -102,15 +97,9 @@ class MujocoVectorEnv(VectorEnv):
             raise ValueError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
-        self.world.apply_action(actions)
-
-    def step_physics(self) -> None:
-        """The physics part of :meth:`step`; releases the GIL, so that other threads can work meanwhile."""
-        self.world.step_physics()
-
-    def evaluate(self) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Everything of :meth:`step` after the physics: terms, resets, commands, events, observations."""
         world, managers = self.world, self.managers
+        world.apply_action(actions)
+        world.step_physics()
         world.robot.update(world.step_dt)
         world.episode_step += 1
         terminated, truncated, reasons = managers.terminations.compute()

@@ -19,6 +19,8 @@ CONFIG_FILE = "config.yaml"
 CONFIG_BYTES = 2 * MIB
 """Most of a config.yaml; the largest of ours has 20 kB."""
 INTERPOLATION = "${"
+GONE = {"env_groups": 1}
+"""Settings of earlier versions, with the value at which they change nothing."""
 
 
 def read_layers(config_file: Path | None, overrides: Sequence[str]) -> list[dict[str, Any]]:
@@ -87,6 +89,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a valid configuration file: {reason}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
+    for key, usual in GONE.items():
+        if data.pop(key, usual) != usual:
+            raise ConfigError(f"{path}: {key} is no setting any more; write {key}: {usual} to play or export the run")
     return {str(key): value for key, value in data.items()}
 
 

@@ -28,7 +28,6 @@ AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.v
 """The classes of agents' settings."""
 LEAST = {
     "num_envs": 1,
-    "env_groups": 1,
     "num_threads": 0,
     "total_steps": 1,
     "evaluation_episodes": 0,
@@ -52,8 +51,6 @@ class TrainConfig:
     algorithm: str = "ppo"
     seed: int = 0
     num_envs: int = 4096
-    env_groups: int = 1
-    """The environments are split into so many groups; physics of one runs while terms of another are computed."""
     total_steps: int = 29_491_200
     """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
     num_threads: int = 0
@@ -95,10 +92,6 @@ class TrainConfig:
                 raise ConfigError(f"{name}={value}: must be at least {low}")
         if not 0 <= self.seed <= MAX_SEED:
             raise ConfigError(f"seed={self.seed}: must be from 0 to {MAX_SEED:,}")
-        if self.num_envs % self.env_groups:
-            raise ConfigError(
-                f"num_envs={self.num_envs} cannot be split into env_groups={self.env_groups} equal groups"
-            )
         if self.evaluation_interval and not self.evaluation_episodes:
             raise ConfigError("evaluation_interval needs evaluation_episodes: how many episodes to play")
         self.domain.check(self)

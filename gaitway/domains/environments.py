@@ -35,10 +35,6 @@ class Environments(Domain):
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         """``num_envs`` environments of the configuration's task, in the shape that agents know."""
 
-    def make_envs(self, config: TrainConfig, num_envs: int, groups: int, seed: int) -> Sequence[VectorEnv]:
-        """``groups`` vector environments of ``num_envs`` in all."""
-        return [self.make_env(config, num_envs // groups, seed * groups + g) for g in range(groups)]
-
     def symmetry(self, config: TrainConfig) -> Symmetry | None:
         """The mirror group that the agent uses; None if it uses none."""
         return None
@@ -91,9 +87,8 @@ class Environments(Domain):
     def trainer(self, config: TrainConfig, num_envs: int | None = None) -> Trainer:
         from gaitway_agents.core import distributed
 
-        total, groups = (num_envs, 1) if num_envs else (config.num_envs, config.env_groups)
         seed = config.seed + PROCESS_SEEDS * distributed.rank()
-        return self.trainer_in(self.make_envs(config, total, groups, seed), config, seed)
+        return self.trainer_in([self.make_env(config, num_envs or config.num_envs, seed)], config, seed)
 
     def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
         """The learner of a configuration in environments that are there; refuses those that it cannot handle."""

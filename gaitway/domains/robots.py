@@ -203,9 +203,11 @@ def _check_isaaclab(config: TrainConfig) -> None:
             f"agent {config.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on the "
             "GPU that also learns, so nothing can be gathered meanwhile; use --agent ppo with agent.decoupled=false"
         )
-    for name, value in (("env_groups", 1), ("evaluation_episodes", 0)):
-        if (found := getattr(config, name)) != value:
-            raise ConfigError(f"{name}={found}: a process has one simulation of Isaac Lab; use {name}={value}")
+    if config.evaluation_episodes:
+        raise ConfigError(
+            f"evaluation_episodes={config.evaluation_episodes}: a process has one simulation of Isaac Lab; use "
+            "evaluation_episodes=0"
+        )
 
 
 def _check_task(task: Task) -> None:

@@ -74,9 +74,9 @@ class Texts(Domain):
                     f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
                     "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
                 )
-        if (config.num_envs, config.env_groups) != (1, 1):
+        if config.num_envs != 1:
             raise ConfigError(
-                f"num_envs={config.num_envs}, env_groups={config.env_groups}: a language task has no environments; "
+                f"num_envs={config.num_envs}: a language task has no environments; "
                 "agent.prompts_per_step, agent.group_size and agent.batch_size say how much is done at once"
             )
 

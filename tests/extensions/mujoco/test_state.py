@@ -116,8 +116,8 @@ def test_a_contact_is_reported_on_the_bodies_that_touch(lowest, height, up, knee
     action = (joints - env.world.default_joint_pos) / 0.5
     first: set[str] = set()
     while not first:
-        env.apply_action(action)
-        env.step_physics()
+        env.world.apply_action(action)
+        env.world.step_physics()
         env.world.robot.update(env.world.step_dt)
         force = env.world.robot.contact_force_w[0]
         first = {name for name, f in zip(ANYMAL_C.body_names, force, strict=True) if f.norm() > 1.0}

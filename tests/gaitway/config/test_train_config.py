@@ -27,6 +27,16 @@ def changed(base, *settings):
     return merge(base, None, settings)
 
 
+def test_settings_of_earlier_versions(base, tmp_path):
+    """``env_groups`` split the environments; at 1 it changed nothing."""
+    path = tmp_path / "config.yaml"
+    path.write_text(f"env_groups: 1\n{dump(base)}")
+    assert load(path) == base
+    path.write_text(f"env_groups: 2\n{dump(base)}")
+    with pytest.raises(ConfigError, match="env_groups is no setting any more; write env_groups: 1 to play"):
+        load(path)
+
+
 @pytest.mark.parametrize(("name", "preset"), [(n, p) for n in task_names() for p in [None, *presets(n)]])
 def test_every_task_and_preset_reads_back(name, preset, tmp_path):
     config = resolve(name, preset=preset)
@@ -109,7 +119,6 @@ BAD = {
     "task.timing.episode_length_s=0.001": "shorter than one control step",
     "agent.gamma=2": "gamma 2.0: must lie in [0, 1]",
     "agent.optimizer.schedule=linear": "schedule 'linear': use 'adaptive' or 'constant'",
-    "env_groups=3": "cannot be split into env_groups=3 equal groups",
     "num_envs=0": "num_envs=0: must be at least 1",
     "total_steps=10": "less than one rollout",
     "world=gazebo": "unknown world 'gazebo'",

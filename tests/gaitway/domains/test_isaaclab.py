@@ -86,7 +86,6 @@ def test_a_run_of_mujoco_reads_back_without_the_new_settings(tmp_path):
     ("settings", "said"),
     [
         (["device=tpu"], "device=tpu: use auto, cpu or cuda:0"),
-        (["env_groups=2"], "env_groups=2: a process has one simulation"),
         (["evaluation_episodes=5"], "evaluation_episodes=5: a process has one simulation"),
         (["isaaclab.physics=bullet"], "isaaclab.physics 'bullet'"),
         (["isaaclab.asset=urdf"], "isaaclab.asset 'urdf'"),

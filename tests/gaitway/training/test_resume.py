@@ -21,7 +21,6 @@ from gaitway.training.progress import Progress
 
 SMALL = [
     "num_envs=16",
-    "env_groups=2",
     "agent.num_steps=8",
     "total_steps=768",
     "num_threads=1",

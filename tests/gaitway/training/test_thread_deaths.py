@@ -13,12 +13,11 @@ from gaitway_agents.core.optimizer import PolicyOptimizer
 from gaitway_agents.core.threads import ThreadDied, result_of
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.runs.rows import read_rows
 
 pytestmark = pytest.mark.hostile("durability")
 
-TRAIN = ["train", "cartpole", "--quiet", "num_envs=4", "env_groups=2", "agent.num_steps=8", "total_steps=256"]
+TRAIN = ["train", "cartpole", "--quiet", "num_envs=4", "agent.num_steps=8", "total_steps=256"]
 SMALL = [
     "agent.optimizer.epochs=1", "agent.optimizer.workers=2", "agent.optimizer.chunk_size=8",
     "agent.optimizer.minibatches=1", "checkpoint_interval=2", "evaluation_episodes=0",
@@ -50,17 +49,10 @@ def fail_and_resume(out, capsys, *settings, reason="out of memory"):
     return [*command, "--resume"]
 
 
-@pytest.mark.parametrize("settings", [[], ["agent.decoupled=true"]], ids=["physics", "actor"])
-def test_of_environments(tmp_path, capsys, monkeypatch, settings):
-    name = "actor" if settings else "physics"
+def test_of_environments(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
-        if settings:
-            patch.setattr(Collector, "collect", dying(Collector.collect, 5, name))
-        else:
-            config = resolve("cartpole")
-            kind = type(config.domain.make_env(config, 2, 0))
-            patch.setattr(kind, "step", dying(kind.step, 70, name))
-        command = fail_and_resume(tmp_path / "run", capsys, *settings)
+        patch.setattr(Collector, "collect", dying(Collector.collect, 5, "actor"))
+        command = fail_and_resume(tmp_path / "run", capsys, "agent.decoupled=true")
     assert main(command) == 0
     assert [row["iteration"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == list(range(1, 9))
 
