@@ -30,9 +30,10 @@ HARDWARE = {found.name: found for robot in ROBOTS.values() if (found := hardware
 
 
 def hardware_of(name: str, config: Path | None = None) -> Hardware:
-    """What ``--robot`` calls ``name``. ``config`` is the file that describes a robot on ROS 2, and only such a robot.
+    """What ``--robot`` calls ``name``: one of :data:`HARDWARE`, "ros2", or ``module:object`` of a robot elsewhere.
 
-    Raises :class:`DeployError`.
+    ``config`` is the file that describes a robot on ROS 2, and only such a robot. Raises :class:`DeployError`, and
+    :class:`gaitway_files.trust.TrustError` for a module that the user did not name.
     """
     if name == ROS2:
         if config is None:
@@ -40,6 +41,11 @@ def hardware_of(name: str, config: Path | None = None) -> Hardware:
         return ros2_hardware(config)
     if config is not None:
         raise DeployError(f"--config describes robots on ROS 2; {name} is known")
+    if ":" in name:
+        found = hardware_from(ROBOTS[name])
+        if found is None:
+            raise DeployError(f"{name} has no hardware: its Robot must say how it is driven")
+        return found
     if name not in HARDWARE:
         raise DeployError(f"unknown robot {name!r}: known are {', '.join([*HARDWARE, ROS2])}")
     return HARDWARE[name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..patterns import matches
 
@@ -26,7 +26,7 @@ class Hardware:
     robot: str
     """Name of the :class:`gaitway_tasks.robots.Robot` whose joints these are."""
     family: str
-    """The messages it speaks: a key of :data:`FAMILIES`."""
+    """The messages it speaks: a key of :data:`FAMILIES`, or ``module:function`` of a transport of your own."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
     enable: Mapping[str, int]
@@ -57,11 +57,15 @@ class Hardware:
     """[degrees C]"""
     min_battery: float = 0.1
     """State of charge below which no policy starts, and a running one ends; of 1."""
+    wire: Any = None
+    """What only a transport of your own reads."""
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise ValueError(f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}")
-        slots = FAMILIES[self.family]
+        if self.family not in FAMILIES and ":" not in self.family:
+            raise ValueError(
+                f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}, and not module:function"
+            )
+        slots = FAMILIES.get(self.family)
         if slots is not None and len(self.motors) > slots:
             raise ValueError(f"{self.name}: {len(self.motors)} motors, and {self.family} has room for {slots}")
         joints = self.joint_names
