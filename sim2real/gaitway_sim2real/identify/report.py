@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.resources import files
 
 import numpy as np
 from gaitway_onboard.interface import Array
 
 from ..pages.document import document
+from ..pages.parts import figure, head, items, legend, section, table
 from ..pages.svg import Axes
 from .hung_model import KINDS, Values
 from .identify import EXPLAINED, Identification
@@ -26,8 +26,7 @@ MEANING = {
 def render_page(found: Identification) -> str:
     """The whole page."""
     sections = [_head(found), _common(found), _joints(found), _errors(found), _traces(found), _weak(found)]
-    style = (files(__package__) / "report.css").read_text("utf-8")
-    return document(f"{found.robot.name}: system identification", sections, style)
+    return document(f"{found.robot.name}: system identification", sections)
 
 
 def _head(found: Identification) -> str:
@@ -35,13 +34,14 @@ def _head(found: Identification) -> str:
     word = "IDENTIFIED" if good else "NOT EXPLAINED"
     before = float(np.sqrt((found.before.roll_pos**2).mean()))
     after = float(np.sqrt((found.after.roll_pos**2).mean()))
-    return f"""<header class="{"pass" if good else "fail"}">
-<p class="kicker">System identification, {found.seconds:.0f} s of motion of {escape(", ".join(found.sources))}</p>
-<h1>{escape(found.robot.name)} <span>{len(found.unknowns)} numbers, {found.cpu_seconds:.0f} s of computing</span></h1>
-<div class="verdict"><span class="badge">{word}</span>
-<p>Predicting a second of held-out motion, joints are off by <b>{1e3 * after:.2f} mrad</b> (rms); by
-<b>{1e3 * before:.2f} mrad</b> under the model as it was. What is still missed is {found.missed:.1%} of the motion.</p>
-</div></header>"""
+    text = (
+        f"Predicting a second of held-out motion, joints are off by <b>{1e3 * after:.2f} mrad</b> (rms); by "
+        f"<b>{1e3 * before:.2f} mrad</b> under the model as it was. What is still missed is {found.missed:.1%} of the "
+        "motion."
+    )
+    kicker = f"System identification, {found.seconds:.0f} s of motion of {', '.join(found.sources)}"
+    about = f"{len(found.unknowns)} numbers, {found.cpu_seconds:.0f} s of computing"
+    return head("pass" if good else "fail", kicker, found.robot.name, about, word=word, text=text)
 
 
 def _common(found: Identification) -> str:
@@ -51,7 +51,7 @@ def _common(found: Identification) -> str:
         for item, value, deviation in zip(found.unknowns.items, found.solution.theta, std, strict=True)
         if item.kind in COMMON
     ]
-    return _section("Common to all joints", ["", "value, ± 2 standard deviations", ""], rows)
+    return _table("Common to all joints", ["", "value, ± 2 standard deviations", ""], rows)
 
 
 def _joints(found: Identification) -> str:
@@ -72,7 +72,7 @@ def _joints(found: Identification) -> str:
             )
         rows.append(row)
     heads = ["joint", *(f"{kind}{f' [{UNITS[kind]}]' if kind in UNITS else ''}" for kind in KINDS)]
-    return _section("Joints, ± 2 standard deviations", heads, rows)
+    return _table("Joints, ± 2 standard deviations", heads, rows)
 
 
 def _errors(found: Identification) -> str:
@@ -85,7 +85,7 @@ def _errors(found: Identification) -> str:
         for i, name in enumerate(found.robot.joint_names)
     ]
     heads = ["joint", "20 ms ahead [mrad]", "20 ms ahead [rad/s]", "1 s roll-out [mrad]", "1 s roll-out [rad/s]"]
-    return _section("Prediction errors before → after (rms, on motion that was not fitted)", heads, rows)
+    return _table("Prediction errors before → after (rms, on motion that was not fitted)", heads, rows)
 
 
 def _traces(found: Identification) -> str:
@@ -102,14 +102,10 @@ def _traces(found: Identification) -> str:
         axes.grid("s", "rad")
         for values, css in zip(series, ("measured", "before", "after"), strict=True):
             axes.line(time[::4], values[::4], css)
-        figures.append(
-            f"<figure>{axes.render(found.robot.joint_names[joint])}<figcaption>{escape(found.robot.joint_names[joint])}</figcaption></figure>"
-        )
-    legend = (
-        '<p class="legend"><span class="key measured"></span>measured <span class="key before"></span>model as it was '
-        '<span class="key after"></span>as identified</p>'
-    )
-    return f"<section><h2>A second that was not fitted</h2>{legend}{''.join(figures)}</section>"
+        name = found.robot.joint_names[joint]
+        figures.append(figure(axes.render(name), name))
+    key = legend(("measured", "measured"), ("before", "model as it was"), ("after", "as identified"))
+    return section("A second that was not fitted", key, *figures)
 
 
 def _positions(found: Identification, values: Values, windows: object) -> Array:
@@ -117,15 +113,9 @@ def _positions(found: Identification, values: Values, windows: object) -> Array:
 
 
 def _weak(found: Identification) -> str:
-    lines = "".join(f"<li>{escape(line)}</li>" for line in found.weak)
-    return f"<section><h2>What this motion cannot tell</h2><ul>{lines}</ul></section>"
+    return section("What this motion cannot tell", items(found.weak) or "<ul></ul>")
 
 
-def _section(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; cells are HTML."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="numbers"><tr>{head}</tr>{body}'
-        "</table></div></section>"
-    )
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are HTML."""
+    return section(title, table([escape(text) for text in heads], rows, kinds=[""] * len(heads)))

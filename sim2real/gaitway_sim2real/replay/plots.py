@@ -9,14 +9,13 @@ import numpy as np
 from gaitway_onboard.flight.reading import Event, Flight
 from gaitway_onboard.rotation import tilt_of
 
-from ..pages.svg import Axes
+from ..pages.svg import COMPONENTS, Axes
 from .closed_loop import ClosedLoop
 from .open_loop import OpenLoop
 from .summary import Span
 
 POINTS = 1200
 """A line has at most about this many points: of each stretch the lowest and the highest, so that no peak is lost."""
-COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
 MODE_CSS = {"policy": "mode policy", "settle": "mode policy", "damp": "mode damp"}
 MARKED = ("trip", "stop", "killed", "drop", "clamp")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 
 import numpy as np
 from gaitway_files.json_files import parse_json
 from gaitway_onboard.flight.reading import Flight
 
 from ..pages.document import document
+from ..pages.parts import caption, facts, figure, head, legend, section, table
 from . import plots
 from .compare import Comparison
 from .motion import Motion
@@ -35,8 +35,7 @@ def render_page(flight: Flight, summary: Summary, motion: Motion | None, against
         _events(flight),
         _provenance(flight),
     ]
-    style = (files(__package__) / "report.css").read_text("utf-8")
-    return document(f"{summary.robot or 'robot'}: flight of {summary.started}", sections, style)
+    return document(f"{summary.robot or 'robot'}: flight of {summary.started}", sections)
 
 
 def detail(flight: Flight, summary: Summary) -> tuple[float, float]:
@@ -65,7 +64,7 @@ def legs(names: Sequence[str]) -> dict[str, list[str]]:
 def _head(flight: Flight, summary: Summary) -> str:
     tripped = summary.end is not None and summary.end.kind != "stop"
     lost = ", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count)
-    facts = {
+    rows = {
         "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes),
         "frames": f"{summary.frames}, every {1e3 * summary.frame_gap[0]:.2f} ms, p99 {1e3 * summary.frame_gap[1]:.2f} "
         f"ms, longest {1e3 * summary.frame_gap[2]:.2f} ms",
@@ -75,27 +74,19 @@ def _head(flight: Flight, summary: Summary) -> str:
         "not recorded": lost or "nothing",
     }
     if summary.tracking is not None:
-        facts["tracking"] = (
+        rows["tracking"] = (
             f"{summary.tracking[0]:.3f} m/s and {summary.tracking[1]:.3f} rad/s mean error, by the estimate"
         )
     for key, peak, unit in (("highest torque", summary.torque, "N m"), ("hottest motor", summary.hottest, "°C")):
         if peak is not None:
-            facts[key] = f"{peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s"
+            rows[key] = f"{peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s"
     if summary.battery is not None:
-        facts["battery"] = f"{100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %"
-    rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
+        rows["battery"] = f"{100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %"
     missing = incomplete(summary)
     cut = f"<p><b>Incomplete: {escape(missing)}.</b></p>" if missing else ""
-    return f"""<header class="{"fail" if tripped else "plain"}">
-<p class="kicker">Flight of {escape(summary.started)} UTC, {escape(flight.metadata.get("host", ""))}</p>
-<h1>{escape(summary.hardware or summary.robot)} <span>{escape(summary.task)}</span></h1>
-<p>{summary.seconds:.1f} s. Ended by {escape(ending(summary, flight))}.</p>{cut}
-<dl>{rows}</dl></header>"""
-
-
-def _key(*entries: tuple[str, str]) -> str:
-    spans = "".join(f'<span class="key {css}"></span>{escape(text)}' for css, text in entries)
-    return f'<p class="legend">{spans}</p>'
+    text = f"<p>{summary.seconds:.1f} s. Ended by {escape(ending(summary, flight))}.</p>{cut}\n{facts(rows)}"
+    kicker = f"Flight of {summary.started} UTC, {flight.metadata.get('host', '')}"
+    return head("fail" if tripped else "plain", kicker, summary.hardware or summary.robot, summary.task, text=text)
 
 
 def _velocity(flight: Flight, summary: Summary, motion: Motion | None) -> str:
@@ -105,10 +96,12 @@ def _velocity(flight: Flight, summary: Summary, motion: Motion | None) -> str:
     found = np.concatenate([motion.lin_vel_b[:, :2], yaw], 1)
     time = motion.time - flight.start
     body = plots.velocity(flight, command_of_states(flight), summary.modes, time, found)
-    return f"""<section><h2>Command and velocity</h2>{_key(("command", "command"), ("measured", motion.source))}
-<figure>{body}</figure>
-<p class="caption">The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses.</p>
-</section>"""
+    return section(
+        "Command and velocity",
+        legend(("command", "command"), ("measured", motion.source)),
+        figure(body),
+        caption("The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses."),
+    )
 
 
 def _joints(flight: Flight, summary: Summary, span: tuple[float, float]) -> str:
@@ -118,51 +111,46 @@ def _joints(flight: Flight, summary: Summary, span: tuple[float, float]) -> str:
     for limb, names in legs(flight.joint_names).items():
         parts.append(
             f"<h3>{escape(limb)}</h3>"
-            + _key(("command", "target"), ("measured", "position"))
-            + f"<figure>{plots.joints(flight, names, summary.modes, span)}</figure>"
-            + _key(("command", "torque asked: kp (q* − q) − kd q̇"), ("measured", "torque as the drives report it"))
-            + f"<figure>{plots.torques(flight, names, summary.modes, span)}</figure>"
+            + legend(("command", "target"), ("measured", "position"))
+            + figure(plots.joints(flight, names, summary.modes, span))
+            + legend(("command", "torque asked: kp (q* − q) − kd q̇"), ("measured", "torque as the drives report it"))
+            + figure(plots.torques(flight, names, summary.modes, span))
         )
-    return f"<section><h2>Joints, {span[0]:.1f} s to {span[1]:.1f} s</h2>{''.join(parts)}</section>"
+    return section(f"Joints, {span[0]:.1f} s to {span[1]:.1f} s", *parts)
 
 
 def _health(flight: Flight, summary: Summary) -> str:
     parts = []
     if len(flight.state):
-        parts.append(f"<figure>{plots.health(flight, summary.modes)}</figure>")
+        parts.append(figure(plots.health(flight, summary.modes)))
     if len(flight.frame) > 2:
-        parts.append(f"<h3>Timing</h3><figure>{plots.timing(flight)}</figure>")
-    return f"<section><h2>Robot and computer</h2>{''.join(parts)}</section>" if parts else ""
+        parts.append("<h3>Timing</h3>" + figure(plots.timing(flight)))
+    return section("Robot and computer", *parts)
 
 
 def _events(flight: Flight) -> str:
     shown = flight.events[:EVENTS]
-    rows = "".join(
-        f"<tr><td>{event.time - flight.start:.3f} s</td><td>{escape(event.kind)}</td><td>{escape(event.text)}</td></tr>"
-        for event in shown
-    )
-    more = f'<p class="caption">and {len(flight.events) - EVENTS} more</p>' if len(flight.events) > EVENTS else ""
-    table = f'<div class="scroll"><table class="numbers events">{rows}</table></div>'
-    return f"<section><h2>Events</h2>{table}{more}</section>"
+    rows = [[f"{event.time - flight.start:.3f} s", escape(event.kind), escape(event.text)] for event in shown]
+    more = caption(f"and {len(flight.events) - EVENTS} more") if len(flight.events) > EVENTS else ""
+    return section("Events", table(["", "", ""], rows, css="numbers events", kinds=["", "", ""]), more)
 
 
 def _against(flight: Flight, found: Comparison) -> str:
     policy, windows, walk = found.policy, found.windows, found.walk
-    parts = [f"<h2>Against {escape(found.bundle)}</h2>"]
+    parts: list[str] = []
     if policy is not None:
         parts += [
             f"<h3>The policy on the recorded signals: {'' if policy.same else 'NOT '}as recorded</h3>",
             f"<p>{escape(policy.text(flight))}.</p>",
-            f"<figure>{plots.policy_error(flight, policy.error, TOLERANCE)}</figure>",
+            figure(plots.policy_error(flight, policy.error, TOLERANCE)),
         ]
     parts += [
         "<h3>Recorded frames through MuJoCo</h3>",
         f"<p>{escape(windows.text())}.</p>",
-        _key(("swing", "how much joints changed"), ("cause", "error of the prediction")),
+        legend(("swing", "how much joints changed"), ("cause", "error of the prediction")),
         '<div class="pair">',
         *(
-            f"<figure>{plots.window_error(flight, windows, h)}<figcaption>after {1e3 * windows.horizons[h]:.0f} ms"
-            "</figcaption></figure>"
+            figure(plots.window_error(flight, windows, h), f"after {1e3 * windows.horizons[h]:.0f} ms")
             for h in range(2)
         ),
         "</div>",
@@ -172,14 +160,13 @@ def _against(flight: Flight, found: Comparison) -> str:
         parts += [
             "<h3>The same commands, policy in the loop</h3>",
             f"<p>{escape(walk.text(flight))}.</p>",
-            _key(("limit", "command"), ("measured", "robot"), ("command", "simulation")),
-            f"<figure>{plots.beside(flight, walk)}</figure>",
-            f"<figure>{plots.beside_joints(flight, walk, first, DETAIL)}</figure>",
+            legend(("limit", "command"), ("measured", "robot"), ("command", "simulation")),
+            figure(plots.beside(flight, walk)),
+            figure(plots.beside_joints(flight, walk, first, DETAIL)),
         ]
     else:
         parts.append(f"<p>The policy was not walked in simulation: {escape(found.why_no_walk)}.</p>")
-    parts.append(_table(flight, found))
-    return f"<section>{''.join(parts)}</section>"
+    return section(f"Against {found.bundle}", *parts, _table(flight, found))
 
 
 def _table(flight: Flight, found: Comparison) -> str:
@@ -188,25 +175,20 @@ def _table(flight: Flight, found: Comparison) -> str:
         columns["target [rad]"] = found.policy.target_rmse
     if found.walk is not None:
         columns["in the loop [rad]"] = found.walk.pos_rmse
-    head = "".join(f'<th class="num">{name}</th>' for name in columns)
-    rows = []
-    for j, name in enumerate(flight.joint_names):
-        cells = "".join(f'<td class="num">{values[j]:.4f}</td>' for values in columns.values())
-        rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
-    return (
-        f'<div class="scroll"><table class="numbers"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
-        '<p class="caption">Root mean square errors of each joint: predicted position after 20 and 200 ms of recorded '
-        "frames; targets of the policy on the recorded signals; position with the policy in the loop.</p>"
+    rows = [
+        [escape(name), *(f"{values[j]:.4f}" for values in columns.values())]
+        for j, name in enumerate(flight.joint_names)
+    ]
+    text = (
+        "Root mean square errors of each joint: predicted position after 20 and 200 ms of recorded frames; targets of "
+        "the policy on the recorded signals; position with the policy in the loop."
     )
+    return table(["", *columns], rows) + caption(text)
 
 
 def _provenance(flight: Flight) -> str:
-    rows = "".join(
-        f"<dt>{escape(key)}</dt><dd><code>{escape(_short(value))}</code></dd>"
-        for key, value in sorted(flight.metadata.items())
-        if value
-    )
-    return f"<section><h2>Where it comes from</h2><dl>{rows}</dl></section>"
+    rows = {key: _short(value) for key, value in sorted(flight.metadata.items()) if value}
+    return section("Where it comes from", facts(rows, code=True))
 
 
 def _short(value: str) -> str:

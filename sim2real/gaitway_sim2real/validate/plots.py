@@ -7,11 +7,9 @@ import itertools
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
-from ..pages.svg import Axes, number
+from ..pages.svg import COMPONENTS, Axes, number, velocity_panels
 from .evidence import Evidence
 from .showcase import Showcase
-
-COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
 
 
 def velocity_plots(showcase: Showcase) -> str:
@@ -20,22 +18,8 @@ def velocity_plots(showcase: Showcase) -> str:
     time = (np.arange(len(rec.command)) + 1) * rec.control_dt
     measured = np.concatenate([rec.lin_vel[:, 0, :2], rec.ang_vel[:, 0, 2:]], 1).astype(float)
     measured[~rec.alive[:, 0]] = np.nan
-    panels = []
-    for k, (name, unit) in enumerate(COMPONENTS):
-        both = np.concatenate([rec.command[:, 0, k], measured[:, k]])
-        low, high = np.nanmin(both), np.nanmax(both)
-        pad = 0.1 * max(high - low, 0.5)
-        last = k == len(COMPONENTS) - 1
-        axes = Axes(
-            x=(0.0, float(time[-1])), y=(low - pad, high + pad), height=136 if last else 122, bottom=40 if last else 20
-        )
-        axes.grid("time [s]" if last else "", f"{name} [{unit}]")
-        if k == 0:
-            _phase_labels(axes, showcase, time)
-        axes.line(time, measured[:, k], "measured")
-        axes.line(time, rec.command[:, 0, k], "command")
-        panels.append(axes.render(f"{name}: commanded and measured"))
-    return "".join(panels)
+    command = rec.command[:, 0].astype(float)
+    return velocity_panels(time, command, measured, "time [s]", lambda axes: _phase_labels(axes, showcase, time))
 
 
 def _phase_labels(axes: Axes, showcase: Showcase, time: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from gaitway_onboard.bundle.contract import Actuator, Contract
 
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.document import document
+from ..pages.parts import caption, facts, figure, head, items, legend, mark, repeat, section, table
 from . import plots
 from .evidence import Evidence
 from .metrics import METRICS
@@ -52,29 +53,31 @@ def _head(verdict: Verdict, contract: Contract) -> str:
     required = [result for result in verdict.scenarios if result.required]
     beyond = [result for result in verdict.scenarios if not result.required]
     robots = sum(result.envs for result in verdict.scenarios)
+    passed = sum(result.passed for result in required)
     hours = sum(result.envs * result.seconds for result in verdict.scenarios) / 3600
-    lines = [f"<li><b>{escape(r.title)}</b>: {escape(c.sentence())}</li>" for r, c in verdict.failures()]
-    failed = f'<ul class="failures">{"".join(lines)}</ul>' if lines else ""
+    lines = [f"<b>{escape(r.title)}</b>: {escape(c.sentence())}" for r, c in verdict.failures()]
     model = "" if verdict.model == "bundle" else f" on <b>{escape(verdict.model)}</b>"
     extra = f", and {sum(r.passed for r in beyond)} of {len(beyond)} beyond the requirement" if beyond else ""
-    return f"""<header class="{verdict.word.lower()}">
-<p class="kicker">Validation in MuJoCo, suite {escape(verdict.suite_version)}, seed {verdict.seed}</p>
-<h1>{escape(contract.robot)} <span>{escape(contract.task)}</span></h1>
-<div class="verdict"><span class="badge">{verdict.word}</span>
-<p>The policy passed <b>{sum(r.passed for r in required)} of {len(required)}</b> required scenarios{extra}{model}.
-{robots} simulated robots, {hours:.1f} hours in all.</p></div>
-{failed}</header>"""
+    text = (
+        f"The policy passed <b>{passed} of {len(required)}</b> required scenarios{extra}{model}."
+        f" {robots} simulated robots, {hours:.1f} hours in all."
+    )
+    kicker = f"Validation in MuJoCo, suite {verdict.suite_version}, seed {verdict.seed}"
+    return head(
+        verdict.word.lower(), kicker, contract.robot, contract.task, word=verdict.word, text=text, failures=lines
+    )
 
 
 def _film(clip: Path | None, why: str) -> str:
     if clip is None:
-        return f'<section><h2>Video</h2><p class="muted">No video: {escape(why)}.</p></section>'
+        return section("Video", f'<p class="muted">No video: {escape(why)}.</p>')
     data = base64.b64encode(clip.read_bytes()).decode("ascii")
-    return (
-        '<section><h2>What it looks like</h2><video controls muted loop playsinline preload="auto" '
-        f'src="data:video/mp4;base64,{data}#t=4"></video>'
-        '<p class="caption">The undisturbed robot follows a fixed sequence '
-        "of commands. Arrows show commanded and measured velocity.</p></section>"
+    return section(
+        "What it looks like",
+        f'<video controls muted loop playsinline preload="auto" src="data:video/mp4;base64,{data}#t=4"></video>',
+        caption(
+            "The undisturbed robot follows a fixed sequence of commands. Arrows show commanded and measured velocity."
+        ),
     )
 
 
@@ -98,7 +101,7 @@ def _scenario_rows(result: ScenarioResult) -> str:
     for k, check in enumerate(result.checks):
         span = len(result.checks)
         first = (
-            f'<td class="mark {_mark(result)}" rowspan="{span}">{"✓" if result.passed else "✗"}</td>'
+            f'<td class="mark {_mark(result)}" rowspan="{span}">{mark(result.passed)[1]}</td>'
             f'<td rowspan="{span}"><b>{escape(result.title)}</b><small>{escape(result.about)} '
             f"{result.envs} robots, {result.seconds:.0f} s.</small></td>"
             if k == 0
@@ -116,7 +119,7 @@ def _scenario_rows(result: ScenarioResult) -> str:
 
 
 def _mark(result: ScenarioResult) -> str:
-    return "good" if result.passed else "bad" if result.required else "warn"
+    return mark(result.passed, result.required)[0]
 
 
 def _bar(check: LimitCheck, required: bool) -> str:
@@ -124,7 +127,7 @@ def _bar(check: LimitCheck, required: bool) -> str:
     used = allowance_used(check)
     if math.isnan(used):
         return ""
-    colour = "good" if check.passed else "bad" if required else "warn"
+    colour, _ = mark(check.passed, required)
     width = min(used / 1.5, 1.0) * 100
     bar = f'<i class="{colour}" style="width:{width:.1f}%"></i>'
     return f'<div class="bar" title="{100 * used:.0f} % of what is allowed">{bar}</div>'
@@ -141,9 +144,8 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
     if evidence.showcase is not None:
         parts.append(
             "<h2>Following commands</h2>"
-            '<p class="legend"><span class="key command"></span>commanded '
-            '<span class="key measured"></span>measured, base frame</p>'
-            f"<figure>{plots.velocity_plots(evidence.showcase)}</figure>"
+            + legend(("command", "commanded"), ("measured", "measured, base frame"))
+            + figure(plots.velocity_plots(evidence.showcase))
         )
     if evidence.grid_command is not None:
         limits = {c.metric: c.limit for r in verdict.scenarios if r.name == "command_grid" for c in r.checks}
@@ -197,22 +199,11 @@ def _falls(verdict: Verdict) -> str:
 
 
 def _all_numbers(verdict: Verdict) -> str:
-    head = "".join(
-        f'<th class="num" title="{escape(METRICS[m].about)}">{escape(METRICS[m].title)}</th>' for m in TABLE_METRICS
-    )
-    rows = "".join(
-        f"<tr><td>{escape(r.title)}</td>"
-        + "".join(f'<td class="num">{_short(m, r.metrics[m])}</td>' for m in TABLE_METRICS)
-        + "</tr>"
-        for r in verdict.scenarios
-    )
-    about = "".join(f"<dt>{escape(m.title)}</dt><dd>{escape(m.about)}</dd>" for m in METRICS.values())
-    return (
-        "<section><h2>All numbers</h2>"
-        f'<div class="scroll"><table class="numbers"><thead><tr><th>Scenario</th>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-        f"<details><summary>What the numbers mean</summary><dl>{about}</dl></details></section>"
-    )
+    heads = [f'<span title="{escape(METRICS[m].about)}">{escape(METRICS[m].title)}</span>' for m in TABLE_METRICS]
+    rows = [[escape(r.title), *(_short(m, r.metrics[m]) for m in TABLE_METRICS)] for r in verdict.scenarios]
+    about = facts({metric.title: metric.about for metric in METRICS.values()})
+    more = f"<details><summary>What the numbers mean</summary>{about}</details>"
+    return section("All numbers", table(["Scenario", *heads], rows), more)
 
 
 def _short(metric: str, value: float) -> str:
@@ -220,16 +211,14 @@ def _short(metric: str, value: float) -> str:
 
 
 def _scope(verdict: Verdict, contract: Contract) -> str:
-    notes = "".join(f"<li>{escape(note)}</li>" for note in verdict.notes)
-    model = f"<h3>Notes</h3><ul>{notes}</ul>" if notes else ""
-    missing = "".join(f"<li>{escape(item)}</li>" for item in NOT_TESTED)
+    model = f"<h3>Notes</h3>{items(verdict.notes)}" if verdict.notes else ""
     return f"""<section><h2>What this does and does not show</h2>
 <p>The exported graph drove the robot model in plain MuJoCo, through the contract's joint order, rates, gains and torque
 limits. Signals were joint encoders, gyro and orientation{_estimates(contract)}; nothing else reached the policy.
 A robot counts as fallen when its base tilts by more than {MAX_TILT:g} rad, sinks below {100 * MIN_HEIGHT:.0f} % of its
 initial height, or when any body above the last link of a leg presses on the ground with more than {CONTACT_FORCE:g} N.
 It is counted once and measured until then.</p>{model}
-<h3>Not tested</h3><ul>{missing}</ul></section>"""
+<h3>Not tested</h3>{items(NOT_TESTED)}</section>"""
 
 
 def _estimates(contract: Contract) -> str:
@@ -240,15 +229,11 @@ def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path)
     command = f"gaitway validate {bundle.name}"
     command += "" if verdict.model == "bundle" else f" --model {model.name}"
     command += f" --seed {verdict.seed}" if verdict.seed else ""
-    rows = {
+    hashes = {
         "policy.onnx": verdict.policy_sha256,
         "contract.yaml": verdict.contract_sha256,
         f"model ({verdict.model})": verdict.model_sha256,
         "checkpoint": contract.checkpoint_sha256,
     }
-    hashes = "".join(f"<dt>{escape(name)}</dt><dd><code>{escape(value)}</code></dd>" for name, value in rows.items())
-    versions = ", ".join(f"{escape(name)} {escape(value)}" for name, value in verdict.software.items())
-    return f"""<section><h2>To repeat this</h2>
-<pre>{escape(command)}</pre>
-<p class="caption">Same bundle, model, suite version, seed and software give the same numbers.</p>
-<dl class="hashes">{hashes}</dl><p class="muted">{versions}</p></section>"""
+    text = "Same bundle, model, suite version, seed and software give the same numbers."
+    return repeat(command, text, hashes, verdict.software)

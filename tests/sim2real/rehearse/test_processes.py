@@ -5,6 +5,7 @@ import signal
 import sys
 
 import pytest
+from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import processes
 from gaitway_sim2real.rehearse.processes import ENDINGS, _longest_gap, rehearse_processes
 from gaitway_tasks.robots import GO2
@@ -26,7 +27,7 @@ def ear(dds_domain):
 def test_a_second_deployment_is_refused_and_killed_with_9_the_robot_is_damped(go2_bundle, ear, dds_domain):
     ending = next(each for each in ENDINGS if each.signal == signal.SIGKILL)
     ending = dataclasses.replace(ending, newcomer=True)
-    (trial,) = rehearse_processes(go2_bundle, GO2.hardware, ear, LAUNCHER, domain=dds_domain, endings=[ending])
+    (trial,) = rehearse_processes(go2_bundle, hardware_from(GO2), ear, LAUNCHER, domain=dds_domain, endings=[ending])
     assert trial.failures() == [], trial.outcome
     assert "guardian" in trial.outcome
     assert "second refused with exit code 2" in [check.title for check in trial.checks]
@@ -36,7 +37,7 @@ def test_a_second_deployment_is_refused_and_killed_with_9_the_robot_is_damped(go
 def test_a_deployment_that_cannot_start_is_told_why(go2_bundle, ear, dds_domain, monkeypatch):
     monkeypatch.setattr(processes, "START", 20.0)
     launcher = (sys.executable, "-c", "import sys; sys.exit('nobody is there')")
-    (trial,) = rehearse_processes(go2_bundle, GO2.hardware, ear, launcher, domain=dds_domain, endings=ENDINGS[:1])
+    (trial,) = rehearse_processes(go2_bundle, hardware_from(GO2), ear, launcher, domain=dds_domain, endings=ENDINGS[:1])
     assert not trial.passed and "nobody is there" in trial.outcome
 
 

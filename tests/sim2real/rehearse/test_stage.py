@@ -9,6 +9,7 @@ from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.transports.source import Source
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_sim2real.digital_twin.quirks import Quirks
+from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import faults, nominal
 from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
 from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
@@ -30,7 +31,7 @@ def values(trial):
 
 @pytest.fixture(scope="module")
 def nominal_run(go2_bundle):
-    return rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN, seed=1)
+    return rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.5, quirks=WORN, seed=1)
 
 
 def test_nominal_stands_up_and_lies_down(nominal_run):
@@ -43,7 +44,7 @@ def test_nominal_stands_up_and_lies_down(nominal_run):
 
 def test_the_same_seed_gives_the_same_numbers(nominal_run, go2_bundle):
     trial, trace = nominal_run
-    again, trace_again = rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN, seed=1)
+    again, trace_again = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.5, quirks=WORN, seed=1)
     assert again == trial
     np.testing.assert_array_equal(trace_again.share, trace.share)
 
@@ -59,7 +60,7 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
             self.policy.twist = lambda targets: targets + 0.9 * np.sign(np.arange(12) % 2 - 0.5)
 
     monkeypatch.setattr(nominal, "Stage", Weak)
-    trial, _ = rehearse_nominal(go2_bundle, GO2.hardware, seconds=1.5, quirks=WORN)
+    trial, _ = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.5, quirks=WORN)
     assert made and not trial.passed
     assert values(trial)["trips"] == 1.0 or values(trial)["falls"] == 1.0
 
@@ -85,7 +86,7 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
 )
 @pytest.mark.hostile("deployment")
 def test_faults_end_in_damping(go2_bundle, name, mode):
-    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble(name), mode, quirks=WORN)
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble(name), mode, quirks=WORN)
     assert trial.failures() == []
     assert trial.mode == mode and math.isfinite(trial.facts["detected after [ms]"])
 
@@ -93,14 +94,14 @@ def test_faults_end_in_damping(go2_bundle, name, mode):
 @pytest.mark.hostile("deployment")
 def test_a_second_deployment_disturbs_no_other(go2_bundle, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 0.5)
-    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-deploy"), Mode.RAMP, quirks=WORN)
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble("second-deploy"), Mode.RAMP, quirks=WORN)
     assert trial.failures() == [] and "finished; the second: controller drives a robot on rt/lowcmd" in trial.outcome
 
 
 def test_a_second_deployment_that_does_not_look_fails(go2_bundle, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 0.5)
     monkeypatch.setattr(UnitreeRobot, "check_alone", lambda robot: None)
-    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-deploy"), Mode.RAMP, quirks=WORN)
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble("second-deploy"), Mode.RAMP, quirks=WORN)
     assert trial.outcome.startswith("second_writer") and values(trial)["trips"] == 1.0
 
 
@@ -108,27 +109,27 @@ def test_states_that_are_believed_of_anybody_fail(go2_bundle, monkeypatch):
     """What the audit takes for the robot does not depend on what the transport does."""
     monkeypatch.setattr(Source, "counts", lambda source, writer: True)
     monkeypatch.setattr(Source, "strangers", lambda source: ())
-    trial = rehearse_fault(go2_bundle, GO2.hardware, trouble("second-robot"), Mode.RAMP, quirks=Quirks())
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble("second-robot"), Mode.RAMP, quirks=Quirks())
     assert not trial.passed
 
 
 def test_a_fault_that_nobody_notices_fails(go2_bundle, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 0.5)
     nothing = Trouble(name="nothing", about="", causes=("state_age",), provoke=lambda stage: None)
-    trial = rehearse_fault(go2_bundle, GO2.hardware, nothing, Mode.RAMP, quirks=Quirks())
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), nothing, Mode.RAMP, quirks=Quirks())
     assert not trial.passed and values(trial)["reason named"] == 0.0
 
 
 def test_a_reason_that_is_another_fails(go2_bundle):
     wrong = Trouble(name="wrong", about="", causes=("battery",), provoke=trouble("imu-nan").provoke)
-    trial = rehearse_fault(go2_bundle, GO2.hardware, wrong, Mode.RAMP, quirks=Quirks())
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), wrong, Mode.RAMP, quirks=Quirks())
     assert trial.failures() == ["wrong in ramp: reason named 0, allowed at least 1"]
 
 
 @pytest.mark.hostile("deployment")
 @pytest.mark.parametrize("kind", ["alternating", "one NaN", "beyond float"])
 def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
-    trial = rehearse_policy(go2_bundle, GO2.hardware, kind=kind, quirks=WORN, seconds=0.6)
+    trial = rehearse_policy(go2_bundle, hardware_from(GO2), kind=kind, quirks=WORN, seconds=0.6)
     assert trial.failures() == []
     if kind == "alternating":  # which is clamped, not refused: something must have been held back
         assert values(trial)["largest torque asked for, of the limit"] > 0.9
@@ -142,14 +143,14 @@ def test_without_the_clamp_policies_do_get_past(go2_bundle, monkeypatch):
         return Command(*(np.asarray(x, np.float32) for x in (targets, stiffness, damping)), False)
 
     monkeypatch.setattr(Clamp, "command", unclamped)
-    trial = rehearse_policy(go2_bundle, GO2.hardware, kind="alternating", quirks=Quirks(), seconds=0.5)
+    trial = rehearse_policy(go2_bundle, hardware_from(GO2), kind="alternating", quirks=Quirks(), seconds=0.5)
     assert values(trial)["largest torque asked for, of the limit"] > 1.0 and not trial.passed
 
 
 @pytest.mark.parametrize("kind", sorted(ADVERSARIES))
 def test_adversaries_are_what_they_say(go2_bundle, kind):
     contract = Contract.load(go2_bundle)
-    names = GO2.hardware.joint_names
+    names = hardware_from(GO2).joint_names
     first, second = Adversary(kind, contract, names, seed=4), Adversary(kind, contract, names, seed=4)
     sane = first.default + 0.1 * np.arange(12)
     outputs = np.array([first(sane) for _ in range(3)])

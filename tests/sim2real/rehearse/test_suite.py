@@ -12,6 +12,7 @@ from gaitway_onboard.bundle.verdict import REHEARSAL, VerdictError, read_verdict
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import rehearsal_doubts
+from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import suite
 from gaitway_sim2real.rehearse.suite import RehearsalError, Settings, rehearse_bundle, save, write_report
 from gaitway_sim2real.rehearse.trace import Trace
@@ -66,11 +67,11 @@ def test_file_is_sealed_and_read_back(go2_bundle, tmp_path):
 
 def test_a_deployment_is_told(go2_bundle, tmp_path):
     bundle = shutil.copytree(go2_bundle, tmp_path / "bundle")
-    hardware = GO2.hardware
+    hardware = hardware_from(GO2)
     assert "run gaitway rehearse first" in rehearsal_doubts(bundle, hardware)[0]
     save(rehearsal(trial(), bundle=bundle), bundle / "rehearsal.json")
     assert rehearsal_doubts(bundle, hardware) == ()
-    assert "another robot" in rehearsal_doubts(bundle, H1.hardware)[0]
+    assert "another robot" in rehearsal_doubts(bundle, hardware_from(H1))[0]
     save(rehearsal(trial(checks=(BAD,)), bundle=bundle), bundle / "rehearsal.json")
     assert rehearsal_doubts(bundle, hardware) == ("FAILED ITS REHEARSAL: silence in hold; see its report",)
 
@@ -117,8 +118,8 @@ def test_settings_that_make_no_sense(changes, wrong):
 
 def test_a_bundle_for_another_robot_is_refused(go2_bundle):
     with pytest.raises(DeployError, match="go2"):
-        rehearse_bundle(go2_bundle, H1.hardware, Settings())
-    assert ANYMAL_C.hardware is None
+        rehearse_bundle(go2_bundle, hardware_from(H1), Settings())
+    assert hardware_from(ANYMAL_C) is None
 
 
 @pytest.mark.slow
@@ -130,7 +131,7 @@ def test_two_processes_find_what_one_finds(go2_bundle, monkeypatch):
     alone, together = (
         rehearse_bundle(
             go2_bundle,
-            GO2.hardware,
+            hardware_from(GO2),
             Settings(quick=True, jobs=jobs),
             groups=(FAULTS, POLICIES),
             wire=lambda: iter([trial(group=WIRE)]),
