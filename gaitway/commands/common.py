@@ -139,10 +139,6 @@ def export_run(
     ``estimated`` has the estimator of each input that no sensor gives, "robot" for the robot's own software and None
     for the usual one; without a mapping, the policy gets what it needs and names nobody for it.
     """
-    import hashlib
-
-    from gaitway_files.checkpoints import CHECKPOINT_BYTES
-    from gaitway_files.reading import read_bytes
     from gaitway_onboard.estimation.estimators import USUAL
     from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle
 
@@ -153,7 +149,7 @@ def export_run(
         from gaitway_sim2real.leapp.write import export_leapp
 
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
-    digest = hashlib.sha256(read_bytes(checkpoint, CHECKPOINT_BYTES)).hexdigest()
+    digest = _digest(checkpoint)
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
     task = config.robot_task.replace(estimators=signals)
     if form == "leapp":
@@ -163,6 +159,15 @@ def export_run(
     return export_bundle(task, actor, out, checkpoint_sha256=digest, estimators=ours)
 
 
+def _digest(checkpoint: Path) -> str:
+    import hashlib
+
+    from gaitway_files.checkpoints import CHECKPOINT_BYTES
+    from gaitway_files.reading import read_bytes
+
+    return hashlib.sha256(read_bytes(checkpoint, CHECKPOINT_BYTES)).hexdigest()
+
+
 def bundle_of(path: Path, robot: str | None = None) -> Path:
     """``path`` itself if it is a bundle; of a run or a LEAPP package, its ``bundle/``, written anew if it is outdated.
 
@@ -170,8 +175,6 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
     A policy that reads what no sensor measures gets a bundle all the same: simulations know it, and a robot that does
     not estimate it is refused by the bundle itself.
     """
-    import hashlib
-
     if is_leapp(path):
         require("reading a LEAPP package", LEAPP)
         from gaitway_sim2real.leapp.bundle import bundle_of_package
@@ -182,17 +185,13 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
         raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")
     if kind == "bundle":
         return path
-    from gaitway_files.checkpoints import CHECKPOINT_BYTES
-    from gaitway_files.reading import read_bytes
     from gaitway_onboard.bundle.contract import Contract
 
     from ..runs.folder import RunFolder
 
     bundle = path / "bundle"
     checkpoints = RunFolder.open(path).checkpoints()
-    if is_bundle(bundle) and checkpoints:
-        digest = hashlib.sha256(read_bytes(checkpoints[-1], CHECKPOINT_BYTES)).hexdigest()
-        if Contract.load(bundle).checkpoint_sha256 == digest:
-            return bundle
+    if is_bundle(bundle) and checkpoints and Contract.load(bundle).checkpoint_sha256 == _digest(checkpoints[-1]):
+        return bundle
     require("export", EXPORT)
     return export_run(path, bundle, estimated=None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .gather import Run, flatten, text_of
+from ..config.overrides import flatten
+from .gather import Run, text_of
 
 EXPECTED = ("seed",)
 """Settings in which runs of one group should differ."""

@@ -10,11 +10,11 @@ from typing import Any
 from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.yaml_files import parse_yaml, read_yaml
 
+from ..config.overrides import CONFIG_FILE, flatten
 from ..errors import RunError, UserError, nearest
 from ..runs.folder import RECORD, RunFolder, is_run
 from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
-CONFIG = "config.yaml"
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
 """Names of what ``run.json`` says about a run, and its words for them."""
 BASELINE = " (baseline)"
@@ -163,13 +163,6 @@ def read_runs(headers: Iterable[Header], metric: str) -> tuple[list[Run], list[L
     return runs, left_out
 
 
-def flatten(tree: Any, path: str = "") -> dict[str, Any]:
-    """Dotted keys of nested mappings; lists are values."""
-    if not isinstance(tree, Mapping) or not tree:
-        return {path: tree}
-    return {k: v for key, item in tree.items() for k, v in flatten(item, f"{path}.{key}" if path else str(key)).items()}
-
-
 def _unfinished(header: Header, status: str) -> LeftOut:
     if status == "failed":
         error = header.record.get("error", "it does not say why")
@@ -180,15 +173,15 @@ def _unfinished(header: Header, status: str) -> LeftOut:
 
 
 def _read_config(run: Path) -> dict[str, Any]:
-    path = run / CONFIG
+    path = run / CONFIG_FILE
     try:
         tree = read_yaml(path)
     except MissingFile:
-        raise NothingToCompare(f"it has no {CONFIG}") from None
+        raise NothingToCompare(f"it has no {CONFIG_FILE}") from None
     except FileError as error:
-        raise RunError(f"{CONFIG} cannot be read: {error.reason}") from None
+        raise RunError(f"{CONFIG_FILE} cannot be read: {error.reason}") from None
     if not isinstance(tree, dict):
-        raise RunError(f"{CONFIG} is damaged: it is not a mapping")
+        raise RunError(f"{CONFIG_FILE} is damaged: it is not a mapping")
     return flatten(tree)
 
 
@@ -203,7 +196,9 @@ def _group_name(header: Header, keys: list[str]) -> str:
 def _check_key(headers: list[Header], key: str, option: str) -> None:
     if headers and not any(header.has(key) for header in headers):
         near = nearest(key, [*RECORDED, *{k for header in headers for k in header.config}])
-        hint = f": did you mean {near}?" if near else f"; known are {', '.join(RECORDED)} and every key of {CONFIG}"
+        hint = (
+            f": did you mean {near}?" if near else f"; known are {', '.join(RECORDED)} and every key of {CONFIG_FILE}"
+        )
         raise UserError(f"{option} {key}: no run has such a setting{hint}")
 
 

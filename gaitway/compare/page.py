@@ -26,7 +26,11 @@ def render_page(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate 
         *(_section(table, comparison) for table in circumstances(comparison)),
         _repeat(comparison, command),
     ]
-    return document(_title(comparison), sections, (files(__package__) / "page.css").read_text("utf-8"))
+    return document(_title(comparison), sections, style())
+
+
+def style() -> str:
+    return (files(__package__) / "page.css").read_text("utf-8")
 
 
 def _title(comparison: Comparison) -> str:
@@ -62,7 +66,7 @@ def _head(comparison: Comparison, gate: Gate | None) -> str:
 
 def _curves(figures: dict[str, Drawing]) -> str:
     steps, time = figures["curves-steps"], figures["curves-time"]
-    both = _figure(steps) + _figure(time)
+    both = figure_of(steps) + figure_of(time)
     single = steps.figure.get_figwidth() < 10.0
     body = f'<div class="pair">{both}</div>' if single else both
     return f"<section><h2>Learning curves</h2>{body}</section>"
@@ -70,7 +74,7 @@ def _curves(figures: dict[str, Drawing]) -> str:
 
 def _aggregates(figures: dict[str, Drawing], tables: dict[str, Table], comparison: Comparison) -> str:
     """Aggregates and probabilities with their figures; takes both tables out of ``tables``."""
-    drawn = {name: _figure(drawing) for name, drawing in figures.items() if not name.startswith("curves")}
+    drawn = {name: figure_of(drawing) for name, drawing in figures.items() if not name.startswith("curves")}
     parts = []
     if table := tables.pop("Aggregates", None):
         parts.append(f"<h2>{table.title}</h2>{_note(table)}{drawn.get('aggregates', '')}{_table(table, comparison)}")
@@ -106,7 +110,7 @@ def _table(table: Table, comparison: Comparison) -> str:
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td class="{c}">{_dot(cell, comparison) if name == "group" else ""}{escape(cell)}</td>'
+            f'<td class="{c}">{dot(comparison.groups.index(cell)) if name == "group" else ""}{escape(cell)}</td>'
             for c, name, cell in zip(css, table.columns, row, strict=True)
         )
         + "</tr>"
@@ -117,12 +121,12 @@ def _table(table: Table, comparison: Comparison) -> str:
     )
 
 
-def _dot(group: str, comparison: Comparison) -> str:
-    colour = comparison.groups.index(group) % len(COLOURS)
-    return f'<span class="dot" style="background:var(--g{colour})"></span>'
+def dot(number: int) -> str:
+    """A dot in the colour of group or run ``number``."""
+    return f'<span class="dot" style="background:var(--g{number % len(COLOURS)})"></span>'
 
 
-def _figure(drawing: Drawing) -> str:
+def figure_of(drawing: Drawing) -> str:
     return f"<figure>{drawing.inline()}<figcaption>{escape(drawing.caption)}</figcaption></figure>"
 
 

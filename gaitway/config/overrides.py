@@ -62,7 +62,7 @@ def read_tree(path: Path) -> dict[str, Any]:
 
 def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
     """Dotted keys in which two trees of plain data differ, with both values; None where a key is missing."""
-    left, right = _flat(before), _flat(after)
+    left, right = flatten(before), flatten(after)
     keys = [key for key in {**left, **right} if left.get(key, ...) != right.get(key, ...)]
     return {key: (left.get(key), right.get(key)) for key in keys}
 
@@ -159,10 +159,11 @@ def _keys(tree: Any, path: str = "") -> list[str]:
     return [k for key, item in tree.items() for k in (join(path, key), *_keys(item, join(path, key)))]
 
 
-def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+def flatten(tree: Any, path: str = "") -> dict[str, Any]:
+    """Dotted keys of nested mappings; lists are values."""
     if not isinstance(tree, dict) or not tree:
         return {path: tree}
-    return {k: v for key, item in tree.items() for k, v in _flat(item, join(path, key)).items()}
+    return {k: v for key, item in tree.items() for k, v in flatten(item, join(path, key)).items()}
 
 
 def _modules_of(tree: Any) -> Iterator[str]:

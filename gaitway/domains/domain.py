@@ -122,6 +122,10 @@ class Domain(ABC):
         gpu = self.learns_on_gpu(world) and device != "cpu" and torch.cuda.is_available()
         return torch.device("cuda" if gpu else "cpu")
 
+    def parameters(self, config: TrainConfig) -> dict[str, int]:
+        """Parameters at least, by the setting that asks for them, that the agent's own settings do not tell of."""
+        return {}
+
     # ---- training --------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -35,10 +35,7 @@ def estimate(config: TrainConfig, observation: int = 4) -> dict[str, int]:
             found[path] = value * (observation + STEP)
         elif name == "memory_size" and config.agent.model.recurrent != "none":
             found[path] = LEARNT * 3 * value * value
-    if config.language is not None and (tiny := config.language.tiny) is not None:
-        layer = 4 * tiny.hidden_size**2 + 3 * tiny.hidden_size * tiny.intermediate_size
-        found["language.tiny"] = LEARNT * (tiny.layers * layer + tiny.max_positions)
-    return found
+    return found | {name: LEARNT * count for name, count in config.domain.parameters(config).items()}
 
 
 def check(config: TrainConfig, observation: int = 4) -> None:

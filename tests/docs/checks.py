@@ -124,7 +124,7 @@ def resolved(args: argparse.Namespace) -> object:
         agent=args.agent or domain_of(task).usual_agent,
         preset=args.preset,
         overrides=own + _physics(args, world),
-        options=_options(args),
+        options={name: value for name, value in _options(args).items() if name != "parameters"},
         seed=args.seed,
         world=args.world,
     )

@@ -89,6 +89,12 @@ class Texts(Domain):
         if "lora" in options and config.language.lora is None:
             raise RunError(f"{path} was started without --lora: choose another --out")
 
+    def parameters(self, config: TrainConfig) -> dict[str, int]:
+        if (tiny := config.language.tiny) is None:
+            return {}
+        layer = 4 * tiny.hidden_size**2 + 3 * tiny.hidden_size * tiny.intermediate_size
+        return {"language.tiny": tiny.layers * layer + tiny.max_positions}
+
     def preflight(self, config: TrainConfig) -> None:
         from ...training import memory
         from .preflight import preflight

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gaitway_sim2real.pages.document import document
 
 from ...compare.figures import COLOURS, STYLE, Drawing
+from ...compare.page import dot, figure_of
+from ...compare.page import style as page_style
 from ...errors import RunError
 from ...runs.folder import EVALUATIONS as EXAMS
 from ...runs.folder import METRICS, RunFolder
@@ -113,8 +115,7 @@ def render_report(story: Story, command: str) -> str:
         *(_answers(story, task) for task in story.tasks),
         _repeat(story, command),
     ]
-    css = (Path(__file__).parents[2] / "compare" / "page.css").read_text("utf-8")
-    return document(f"{title}: what was learnt", sections, css, style())
+    return document(f"{title}: what was learnt", sections, page_style(), style())
 
 
 def _main(evaluation: Evaluation) -> tuple[Measure, bool]:
@@ -136,7 +137,7 @@ def _head(story: Story) -> str:
     best = max((c for c in story.chapters if task in c.evaluations), key=lambda c: _main(c.evaluations[task])[0].value)
     lines = "".join(f"<p>{escape(line)}</p>" for line in story.headlines())
     rows = "".join(
-        f"<tr><td>{_dot(i)}{escape(c.name)}</td><td>{escape(c.agent)}</td><td>{escape(_began(c))}</td>"
+        f"<tr><td>{dot(i)}{escape(c.name)}</td><td>{escape(c.agent)}</td><td>{escape(_began(c))}</td>"
         f'<td class="num">{c.record["steps"]:,}</td><td class="num">{c.cpu_minutes:.1f}</td>'
         f'<td class="num">{c.record["wall_time_s"] / 60:.1f}</td><td>{escape(c.record["status"])}</td></tr>'
         for i, c in enumerate(story.chapters)
@@ -160,7 +161,7 @@ def _began(chapter: Chapter) -> str:
 def _scores(story: Story, task: str) -> str:
     """Every measure of every run on one task, and greedy accuracy by level."""
     there = [(i, c, c.evaluations[task]) for i, c in enumerate(story.chapters) if task in c.evaluations]
-    head = "".join(f'<th class="num">{_dot(i)}{escape(c.name)}</th>' for i, c, _ in there)
+    head = "".join(f'<th class="num">{dot(i)}{escape(c.name)}</th>' for i, c, _ in there)
     names = dict.fromkeys(name for *_, evaluation in there for name in evaluation.measures)
     rows = {name: [shown(name, e.measures[name]) if name in e.measures else "-" for *_, e in there] for name in names}
     for level in dict.fromkeys(level for *_, evaluation in there for level in evaluation.levels):
@@ -180,9 +181,7 @@ def _scores(story: Story, task: str) -> str:
 
 def _curves(story: Story) -> str:
     drawings = [drawing for drawing in (_exam_curve(story), *(_panel(story, *panel) for panel in PANELS)) if drawing]
-    figures = "".join(
-        f"<figure>{drawing.inline()}<figcaption>{escape(drawing.caption)}</figcaption></figure>" for drawing in drawings
-    )
+    figures = "".join(figure_of(drawing) for drawing in drawings)
     return f'<section><h2>While they learnt</h2><div class="pair">{figures}</div></section>' if figures else ""
 
 
@@ -289,10 +288,6 @@ Gaitway {escape(record["versions"]["gaitway"])}, torch {escape(record["versions"
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     return read_rows(path) if path.exists() else []
-
-
-def _dot(number: int) -> str:
-    return f'<span class="dot" style="background:var(--g{number % len(COLOURS)})"></span>'
 
 
 def _colour(number: int) -> str:
