@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gaitway_tasks.registry import task_names
 from gaitway_tasks.robots import Robot
 from isaaclab.utils.string import resolve_matching_names, resolve_matching_names_values
 
@@ -22,6 +23,15 @@ PREFIXES = {
     "g1": "G1",
 }
 """How the configuration classes of each robot begin."""
+
+
+def robot_of(task: str) -> str:
+    """Name of the robot of a velocity task."""
+    return task.removesuffix("-blind").split("-", 2)[2]
+
+
+STOCK = [name for name in task_names() if not name.endswith("-blind") and robot_of(name) in PREFIXES]
+"""Our tasks of which Isaac Lab has its own."""
 
 
 def stock_cfg(robot: str, ground: str, play: bool = False) -> Any:

@@ -11,18 +11,17 @@ from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.world import IsaacLabWorld, world_of
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
 from gaitway_tasks.mdp.events import randomize_action_delay
-from gaitway_tasks.registry import get_task, task_names
+from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Event, JointPositionAction
 from gpu_work import GpuWork
 from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
 from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
-from stock_tasks import stock_cfg
+from stock_tasks import STOCK, stock_cfg
 from tensor_world import TensorWorld, close
 
 N = 256
 FLAT, BLIND = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind"
-STOCK = [name for name in task_names() if not name.endswith("-blind")]
 
 
 def our_cfg(task_name):
