@@ -13,7 +13,7 @@ from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_ST
 from gaitway_onboard.wire.idl import WireError, decode
 from gaitway_onboard.wire.ros import encode_imu, encode_joint_state, ros_topic
 
-from .body import Truth
+from ..mujoco.body import Truth
 from .command import Command, Counters
 from .faults import Fault
 from .sensors import Reading

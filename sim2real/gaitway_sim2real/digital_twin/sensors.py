@@ -10,7 +10,7 @@ from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 from gaitway_onboard.transports.imu import base_in_imu
 from numpy.typing import NDArray
 
-from .body import Body
+from ..mujoco.body import Body
 from .drives import Drives
 from .quirks import Quirks
 

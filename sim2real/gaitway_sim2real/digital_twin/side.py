@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gaitway_onboard.interface import Remote
 
-from .body import Truth
+from ..mujoco.body import Truth
 from .command import Command, Counters
 from .faults import Fault
 from .sensors import Reading

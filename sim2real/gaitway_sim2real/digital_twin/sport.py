@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from gaitway_onboard.interface import Array
 
-from .body import Body
+from ..mujoco.body import Body
 from .command import Command
 from .drives import Drives
 

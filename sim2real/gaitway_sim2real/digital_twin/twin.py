@@ -17,7 +17,7 @@ from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..hardware import hardware_from, hardware_of
-from .body import Body, Truth
+from ..mujoco.body import Body, Truth
 from .command import Command, Counters, Received
 from .drives import Drives, drive_limits
 from .faults import STOP_BUTTONS, TILT, Fault, FaultBoard, FaultError, Injection

@@ -17,7 +17,7 @@ from gaitway_onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WI
 from gaitway_onboard.wire.idl import WireError
 from gaitway_onboard.wire.layouts import layout_of
 
-from .body import Truth
+from ..mujoco.body import Truth
 from .command import Command, Counters
 from .faults import Fault
 from .quirks import QuirkError, Quirks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
@@ -77,41 +76,6 @@ class Axes:
     def render(self, label: str) -> str:
         body = "".join(self.items)
         return f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(label)}">{body}</svg>'
-
-
-COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
-"""Names and units of a velocity command."""
-
-
-def panel(x: tuple[float, float], y: tuple[float, float], label: str, time: str) -> Axes:
-    """One of several plots over the same time, which stand below each other; ``time`` names its axis at the last."""
-    axes = Axes(x=x, y=y, height=136 if time else 116, bottom=40 if time else 20)
-    axes.grid(time, label)
-    return axes
-
-
-def velocity_panels(
-    time: np.ndarray,
-    command: np.ndarray,
-    measured: np.ndarray,
-    label: str,
-    decorate: Callable[[Axes], None] = lambda axes: None,
-) -> str:
-    """Commanded and measured velocity, (T, 3) each, one panel a component; ``decorate`` adds to the first."""
-    panels = []
-    for k, (name, unit) in enumerate(COMPONENTS):
-        both = np.concatenate([command[:, k], measured[:, k]])
-        low, high = float(np.nanmin(both)), float(np.nanmax(both))
-        pad = 0.1 * max(high - low, 0.5)
-        axes = panel(
-            (float(time[0]), float(time[-1])), (low - pad, high + pad), f"{name} [{unit}]", label if k == 2 else ""
-        )
-        if k == 0:
-            decorate(axes)
-        axes.line(time, measured[:, k], "measured")
-        axes.line(time, command[:, k], "command")
-        panels.append(axes.render(f"{name}: commanded and measured"))
-    return "".join(panels)
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:

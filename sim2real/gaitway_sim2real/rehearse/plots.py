@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..pages.svg import panel, velocity_panels
+from ..pages.panels import stacked, velocity_rows
 from .trace import Trace
+
+XLABEL = "time since the policy took over [s]"
 
 
 def velocity(trace: Trace) -> str:
@@ -13,8 +15,9 @@ def velocity(trace: Trace) -> str:
     rounds = max(1, int(trace.time[-1] / trace.lap)) if trace.lap else 1
     start = (rounds - 1) * trace.lap
     chosen = (trace.time >= start) & (trace.time <= start + (trace.lap or trace.time[-1]))
-    label = "time since the policy took over [s]"
-    return velocity_panels(trace.time[chosen], trace.command[chosen], trace.velocity[chosen], label)
+    time = trace.time[chosen]
+    rows = velocity_rows(time, measured=trace.velocity[chosen], command=trace.command[chosen])
+    return stacked(rows, (float(time[0]), float(time[-1])), xlabel=XLABEL)
 
 
 def whole(trace: Trace) -> str:
@@ -24,17 +27,18 @@ def whole(trace: Trace) -> str:
     time = trace.time[starts]
     if len(time) < 2:
         return ""
-    rows = (
-        ("height [m]", (np.minimum.reduceat(trace.height, starts), np.maximum.reduceat(trace.height, starts))),
-        ("tilt [rad]", (np.maximum.reduceat(trace.tilt, starts),)),
-        ("torque of limit", (np.maximum.reduceat(trace.share, starts),)),
-    )
-    panels = []
-    for k, (label, lines) in enumerate(rows):
-        high = max(float(np.nanmax(line)) for line in lines)
-        span, last = (float(time[0]), float(time[-1])), k == len(rows) - 1
-        axes = panel(span, (0.0, 1.12 * max(high, 1e-3)), label, "time since the policy took over [s]" if last else "")
-        for line in lines:
-            axes.line(time, line, "share")
-        panels.append(axes.render(label))
-    return "".join(panels)
+    highest = {
+        name: np.maximum.reduceat(values, starts)
+        for name, values in (("height", trace.height), ("tilt", trace.tilt), ("share", trace.share))
+    }
+    highest = {
+        name: np.maximum.reduceat(values, starts)
+        for name, values in (("height", trace.height), ("tilt", trace.tilt), ("share", trace.share))
+    }
+    lowest = np.minimum.reduceat(trace.height, starts)
+    rows = [
+        ("height [m]", [(time, lowest, "share"), (time, highest["height"], "share")]),
+        ("tilt [rad]", [(time, highest["tilt"], "share")]),
+        ("torque of limit", [(time, highest["share"], "share")]),
+    ]
+    return stacked(rows, (float(time[0]), float(time[-1])), xlabel=XLABEL, zero=True)

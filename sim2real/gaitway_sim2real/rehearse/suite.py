@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -14,13 +13,13 @@ from typing import Any
 from gaitway_files.children import worker_pool
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
-from gaitway_onboard.bundle.verdict import REHEARSAL_FILE, seal
+from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.safety.preflight import check_bundle
 
 from ..digital_twin.quirks import Quirks
-from ..validate.suite import software
+from ..pages.verdict import software, write_verdict
 from .adversary import ADVERSARIES
 from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
@@ -186,9 +185,7 @@ def _run(
 
 def save(rehearsal: Rehearsal, path: Path) -> Path:
     """Write JSON with the seal of the verdict, atomically."""
-    body = rehearsal.to_dict()
-    text = json.dumps({**body, "seal": seal(body)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return write_text(path, text)
+    return write_verdict(path, rehearsal.to_dict())
 
 
 def write_report(rehearsal: Rehearsal, trace: Trace, folder: Path, command: str) -> Path:

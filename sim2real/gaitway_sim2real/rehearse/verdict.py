@@ -9,6 +9,8 @@ from typing import Any
 
 from gaitway_onboard.bundle.verdict import REHEARSAL, SCHEMA
 
+from ..pages.verdict import plain, rounded
+
 NOMINAL, FAULTS, POLICIES, WIRE = "nominal", "faults", "policies", "wire"
 GROUPS = {
     NOMINAL: "Walking as intended",
@@ -121,15 +123,5 @@ def quantity(value: float, unit: str) -> str:
     if float(value).is_integer() and abs(value) < 1e9:
         text = f"{value:.0f}"
     else:
-        text = f"{value:.{3 if abs(value) < 1 else 2 if abs(value) < 10 else 1}f}"
+        text = rounded(value)
     return f"{text} {unit}".rstrip()
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -11,7 +11,7 @@ from gaitway_onboard.interface import Signals
 from gaitway_onboard.safety.limits import walking_gains
 from gaitway_tasks.robots.parameters import RobotParameters
 
-from ..digital_twin.body import Body
+from ..mujoco.body import Body
 from .motion import Motion
 from .open_loop import RecordedDrives
 from .policy_check import load_policy

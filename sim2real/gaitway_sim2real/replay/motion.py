@@ -16,7 +16,7 @@ from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.parameters import RobotParameters
 
-from ..digital_twin.body import Body
+from ..mujoco.body import Body
 from .summary import ReplayError
 from .velocity import base_velocity
 

@@ -15,7 +15,7 @@ from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.rotation import projected_gravity
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
-from ..digital_twin.body import Body
+from ..mujoco.body import Body
 from ..mujoco.model import GRAVITY
 from .motion import Motion
 from .summary import ReplayError

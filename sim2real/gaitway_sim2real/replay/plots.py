@@ -2,135 +2,74 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from gaitway_onboard.flight.reading import Event, Flight
+from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.rotation import tilt_of
 
-from ..pages.svg import COMPONENTS, Axes
+from ..pages.panels import Line, Mark, stacked, velocity_rows
+from ..pages.svg import Axes
 from .closed_loop import ClosedLoop
 from .open_loop import OpenLoop
 from .summary import Span
 
-POINTS = 1200
-"""A line has at most about this many points: of each stretch the lowest and the highest, so that no peak is lost."""
 MODE_CSS = {"policy": "mode policy", "settle": "mode policy", "damp": "mode damp"}
 MARKED = ("trip", "stop", "killed", "drop", "clamp")
 
 
-def thin(time: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest value of each of POINTS / 2 stretches, in order; NaN where a stretch has nothing else."""
-    if len(time) <= POINTS:
-        return time, values
-    edges = np.linspace(0, len(time), POINTS // 2 + 1).astype(int)
-    chosen = []
-    for a, b in itertools.pairwise(edges):
-        part = values[a:b]
-        if np.isfinite(part).any():
-            chosen += sorted({a + int(np.nanargmin(part)), a + int(np.nanargmax(part))})
-        else:
-            chosen.append(a)
-    return time[chosen], values[chosen]
-
-
-class Panel:
-    """Axes over the whole flight, or a part of it, with modes as bands and events as lines."""
-
-    def __init__(
-        self,
-        span: tuple[float, float],
-        values: Sequence[np.ndarray],
-        label: str,
-        *,
-        last: bool = False,
-        modes: Sequence[Span] = (),
-        events: Sequence[tuple[float, Event]] = (),
-        zero: bool = False,
-    ):
-        """``zero`` keeps zero in the picture; modes and events are drawn with their names above the first panel."""
-        finite = [v[np.isfinite(v)] for v in values]
-        low = min((float(v.min()) for v in finite if len(v)), default=0.0)
-        high = max((float(v.max()) for v in finite if len(v)), default=1.0)
-        if zero:
-            low, high = min(low, 0.0), max(high, 0.0)
-        pad = 0.08 * max(high - low, 0.1 * abs(high), 1e-3)
-        end = span[1] if span[1] > span[0] else span[0] + 1.0
-        self.axes = Axes(
-            x=(span[0], end), y=(low - pad, high + pad), height=136 if last else 112, bottom=40 if last else 18
-        )
-        self.label = label
-        for mode in modes:
-            if mode.end > span[0] and mode.start < end:
-                bounds = max(mode.start, span[0]), min(mode.end, end)
-                self.axes.box(*bounds, *self.axes.y, MODE_CSS.get(mode.mode, "mode"), mode.mode)
-        self.axes.grid("time [s]" if last else "", label)
-        for time, event in events:
-            if span[0] <= time <= end:
-                self.axes.box(time, time, *self.axes.y, f"event {event.kind}", f"{event.kind}: {event.text}")
-
-    def line(self, time: np.ndarray, values: np.ndarray, css: str) -> None:
-        self.axes.line(*thin(time, values.astype(float)), css)
-
-    def render(self) -> str:
-        return self.axes.render(self.label)
-
-
-def marks(flight: Flight) -> list[tuple[float, Event]]:
-    return [(event.time - flight.start, event) for event in flight.events if event.kind in MARKED]
+def _panels(
+    flight: Flight,
+    rows: Sequence[tuple[str, Sequence[Line]]],
+    modes: Sequence[Span],
+    span: tuple[float, float] | None = None,
+    *,
+    zero: bool = False,
+) -> str:
+    """Panels over the whole flight, or a part of it, with modes as bands and events as lines."""
+    bands = [(mode.start, mode.end, MODE_CSS.get(mode.mode, "mode"), mode.mode) for mode in modes]
+    events: list[Mark] = []
+    for event in flight.events:
+        if event.kind in MARKED:
+            at = event.time - flight.start
+            events.append((at, at, f"event {event.kind}", f"{event.kind}: {event.text}"))
+    return stacked(rows, span or (0.0, flight.seconds), bands=bands, events=events, zero=zero)
 
 
 def velocity(flight: Flight, command: np.ndarray, modes: Sequence[Span], time: np.ndarray, found: np.ndarray) -> str:
     """Commands at each state (N, 3) and velocities ``found`` at ``time``, (T,) and (T, 3)."""
     states = flight.state.time - flight.start
-    span, panels = (0.0, flight.seconds), []
-    for k, (name, unit) in enumerate(COMPONENTS):
-        panel = Panel(
-            span, [command[:, k], found[:, k]], f"{name} [{unit}]", last=k == 2, modes=modes, events=marks(flight)
-        )
-        panel.line(time, found[:, k], "measured")
-        panel.line(states, command[:, k], "command")
-        panels.append(panel.render())
-    return "".join(panels)
+    measured, commanded = velocity_rows(time, measured=found), velocity_rows(states, command=command)
+    rows = [(label, [*lines, *more]) for (label, lines), (_, more) in zip(measured, commanded, strict=True)]
+    return _panels(flight, rows, modes)
 
 
 def joints(flight: Flight, names: Sequence[str], modes: Sequence[Span], span: tuple[float, float]) -> str:
     """Positions against targets, one panel per joint."""
-    state, frame, panels = flight.state, flight.frame, []
+    state, frame = flight.state, flight.frame
     states, frames = state.time - flight.start, frame.time - flight.start
     inside, sent = (states >= span[0]) & (states <= span[1]), (frames >= span[0]) & (frames <= span[1])
-    for row, name in enumerate(names):
+    rows = []
+    for name in names:
         j = flight.joint_names.index(name)
         targets = np.where(frame.stiffness[:, j] > 0.0, frame.targets[:, j], np.nan)[sent]
-        measured = state.joint_pos[inside, j]
-        panel = Panel(
-            span, [targets, measured], f"{name} [rad]", last=row == len(names) - 1, modes=modes, events=marks(flight)
-        )
-        panel.line(frames[sent], targets, "command")
-        panel.line(states[inside], measured, "measured")
-        panels.append(panel.render())
-    return "".join(panels)
+        measured = (states[inside], state.joint_pos[inside, j], "measured")
+        rows.append((f"{name} [rad]", [(frames[sent], targets, "command"), measured]))
+    return _panels(flight, rows, modes, span)
 
 
 def torques(flight: Flight, names: Sequence[str], modes: Sequence[Span], span: tuple[float, float]) -> str:
     """What the commands asked of the drives, kp (q* - q) - kd qd, and what the drives said they exerted."""
-    state, panels = flight.state, []
-    states = state.time - flight.start
+    state, states = flight.state, flight.state.time - flight.start
     inside = np.flatnonzero((states >= span[0]) & (states <= span[1]))
-    asked = asked_torque(flight)[inside]
-    for row, name in enumerate(names):
+    series = {"command": asked_torque(flight)}
+    if "joint_torque" in state:
+        series["measured"] = state.joint_torque
+    rows = []
+    for name in names:
         j = flight.joint_names.index(name)
-        lines = [asked[:, j]]
-        if "joint_torque" in state:
-            lines.append(state.joint_torque[inside, j].astype(float))
-        panel = Panel(
-            span, lines, f"{name} [N m]", last=row == len(names) - 1, modes=modes, events=marks(flight), zero=True
-        )
-        for line, css in zip(lines, ("command", "measured"), strict=False):
-            panel.line(states[inside], line, css)
-        panels.append(panel.render())
-    return "".join(panels)
+        rows.append((f"{name} [N m]", [(states[inside], values[inside, j], css) for css, values in series.items()]))
+    return _panels(flight, rows, modes, span, zero=True)
 
 
 def asked_torque(flight: Flight) -> np.ndarray:
@@ -148,21 +87,13 @@ def asked_torque(flight: Flight) -> np.ndarray:
 def health(flight: Flight, modes: Sequence[Span]) -> str:
     """Hottest motor, battery and tilt over the flight, as far as they were recorded."""
     state, time = flight.state, flight.state.time - flight.start
-    rows = [("tilt [rad]", tilt_of(state.imu_quat_wxyz.astype(float)))]
+    series = {"tilt [rad]": tilt_of(state.imu_quat_wxyz.astype(float))}
     if "motor_temperature" in state:
-        rows.append(
-            ("hottest motor [C]", np.where(flight.has("motor_temperature"), state.motor_temperature.max(1), np.nan))
-        )
+        hottest = state.motor_temperature.max(1)
+        series["hottest motor [C]"] = np.where(flight.has("motor_temperature"), hottest, np.nan)
     if flight.has("battery").any():
-        rows.append(("battery [%]", np.where(flight.has("battery"), 100.0 * state.battery, np.nan)))
-    panels = []
-    for k, (label, values) in enumerate(rows):
-        panel = Panel(
-            (0.0, flight.seconds), [values], label, last=k == len(rows) - 1, modes=modes, events=marks(flight)
-        )
-        panel.line(time, values, "measured")
-        panels.append(panel.render())
-    return "".join(panels)
+        series["battery [%]"] = np.where(flight.has("battery"), 100.0 * state.battery, np.nan)
+    return _panels(flight, [(label, [(time, values, "measured")]) for label, values in series.items()], modes)
 
 
 def timing(flight: Flight) -> str:
@@ -181,15 +112,9 @@ def timing(flight: Flight) -> str:
 
 def beside(flight: Flight, run: ClosedLoop) -> str:
     """Velocities of the robot and of the simulation under the same commands."""
-    time, panels = run.time - flight.start, []
-    span = float(time[0]), float(time[-1])
-    for k, (name, unit) in enumerate(COMPONENTS):
-        values = [run.command[:, k], run.robot_vel[:, k], run.sim_vel[:, k]]
-        panel = Panel(span, values, f"{name} [{unit}]", last=k == 2)
-        for line, css in zip(values, ("limit", "measured", "command"), strict=True):
-            panel.line(time, line, css)
-        panels.append(panel.render())
-    return "".join(panels)
+    time = run.time - flight.start
+    rows = velocity_rows(time, limit=run.command, measured=run.robot_vel, command=run.sim_vel)
+    return stacked(rows, (float(time[0]), float(time[-1])))
 
 
 def beside_joints(flight: Flight, run: ClosedLoop, names: Sequence[str], seconds: float) -> str:
@@ -197,25 +122,22 @@ def beside_joints(flight: Flight, run: ClosedLoop, names: Sequence[str], seconds
     time = run.time - flight.start
     middle = (time[0] + time[-1]) / 2
     inside = (time >= middle - seconds / 2) & (time <= middle + seconds / 2)
-    span, panels = (float(time[inside][0]), float(time[inside][-1])), []
-    for row, name in enumerate(names):
+    chosen, rows = time[inside], []
+    for name in names:
         j = flight.joint_names.index(name)
-        values = [run.robot_pos[inside, j], run.sim_pos[inside, j]]
-        panel = Panel(span, values, f"{name} [rad]", last=row == len(names) - 1)
-        for line, css in zip(values, ("measured", "command"), strict=True):
-            panel.line(time[inside], line, css)
-        panels.append(panel.render())
-    return "".join(panels)
+        both = (run.robot_pos, "measured"), (run.sim_pos, "command")
+        rows.append((f"{name} [rad]", [(chosen, values[inside, j], css) for values, css in both]))
+    return stacked(rows, (float(chosen[0]), float(chosen[-1])))
 
 
 def policy_error(flight: Flight, error: np.ndarray, limit: float) -> str:
     """Largest difference of an action per policy step, logarithmic."""
     time = flight.policy.time - flight.start
-    values = np.log10(np.maximum(error, 1e-9))
-    panel = Panel((float(time[0]), float(time[-1])), [values, np.array([np.log10(limit)])], "log10 error", last=True)
-    panel.line(time, values, "measured")
-    panel.line(time[[0, -1]], np.full(2, np.log10(limit)), "limit")
-    return panel.render()
+    lines = [
+        (time, np.log10(np.maximum(error, 1e-9)), "measured"),
+        (time[[0, -1]], np.full(2, np.log10(limit)), "limit"),
+    ]
+    return stacked([("log10 error", lines)], (float(time[0]), float(time[-1])))
 
 
 def window_error(flight: Flight, windows: OpenLoop, horizon: int) -> str:

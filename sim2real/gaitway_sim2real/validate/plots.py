@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
-from ..pages.svg import COMPONENTS, Axes, number, velocity_panels
+from ..pages.panels import VELOCITY, stacked, velocity_rows
+from ..pages.svg import Axes, number
 from .evidence import Evidence
 from .showcase import Showcase
 
@@ -18,14 +19,11 @@ def velocity_plots(showcase: Showcase) -> str:
     time = (np.arange(len(rec.command)) + 1) * rec.control_dt
     measured = np.concatenate([rec.lin_vel[:, 0, :2], rec.ang_vel[:, 0, 2:]], 1).astype(float)
     measured[~rec.alive[:, 0]] = np.nan
-    command = rec.command[:, 0].astype(float)
-    return velocity_panels(time, command, measured, "time [s]", lambda axes: _phase_labels(axes, showcase, time))
-
-
-def _phase_labels(axes: Axes, showcase: Showcase, time: np.ndarray) -> None:
-    changes = [0, *(i for i in range(1, len(time)) if showcase.labels[i] != showcase.labels[i - 1]), len(time) - 1]
-    for start, end in itertools.pairwise(changes):
-        axes.text((axes.px(time[start]) + axes.px(time[end])) / 2, axes.top + 1, showcase.labels[start], "phase")
+    labels = showcase.labels
+    changes = [0, *(i for i in range(1, len(time)) if labels[i] != labels[i - 1]), len(time) - 1]
+    phases = [(time[start], time[end], labels[start]) for start, end in itertools.pairwise(changes)]
+    rows = velocity_rows(time, measured=measured, command=rec.command[:, 0])
+    return stacked(rows, (0.0, float(time[-1])), phases=phases)
 
 
 def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) -> str:
@@ -45,7 +43,7 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
         left=60,
         bottom=42,
     )
-    name, unit = COMPONENTS[row]
+    name, unit = VELOCITY[row]
     for x in vx:
         for y in other:
             wanted = np.array([x, y, rest] if row == 1 else [x, rest, y])

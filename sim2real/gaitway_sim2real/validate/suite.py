@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import mujoco
 import numpy as np
-import onnxruntime
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.policy import OnboardPolicy
@@ -19,6 +17,7 @@ from gaitway_tasks.robots.mjcf import ModelError
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
 from ..mujoco.plant import Plant, build_plant
+from ..pages.verdict import software
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
@@ -134,25 +133,6 @@ def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:
     if plant.foot_names != own.foot_names:
         notes.append(f"Feet, found as the last link of each leg: {', '.join(plant.foot_names)}.")
     return tuple(notes)
-
-
-def software(contract: Contract) -> dict[str, str]:
-    """Versions that produced the numbers; the policy's own are the contract's."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        gaitway = version("gaitway")
-    except PackageNotFoundError:
-        gaitway = "not installed"
-    return {
-        "gaitway": gaitway,
-        "python": platform.python_version(),
-        "mujoco": mujoco.__version__,
-        "numpy": np.__version__,
-        "onnxruntime": onnxruntime.__version__,
-        **{f"export/{name}": value for name, value in contract.software.items()},
-    }
 
 
 def write_report(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gaitway_files.writing import write_text
-from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, read_verdict, seal
+from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, read_verdict
 
+from ..pages.verdict import plain, rounded, write_verdict
 from .metrics import METRICS
 from .scenarios import Limit, Scenario
 
@@ -117,7 +116,7 @@ class Verdict:
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; NaN becomes null, since JSON has no NaN."""
+        """Plain data without the seal; NaN becomes None, since JSON has no NaN."""
         body = {
             "gaitway_validation": SCHEMA,
             "verdict": self.word,
@@ -127,12 +126,11 @@ class Verdict:
                 for result in self.scenarios
             ],
         }
-        plain = _plain(body)
-        return {**plain, "seal": seal(plain)}
+        return plain(body)
 
     def save(self, path: str | Path) -> Path:
-        """Write JSON, atomically."""
-        return write_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        """Write JSON with its seal, atomically."""
+        return write_verdict(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path, *, policy: Path | None = None) -> Verdict:
@@ -157,8 +155,7 @@ def format_value(metric: str, value: float) -> str:
     info = METRICS[metric]
     if info.percent:
         return f"{100 * value:.1f} %"
-    digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
-    return f"{value:.{digits}f} {info.unit}".rstrip()
+    return f"{rounded(value)} {info.unit}".rstrip()
 
 
 def _overshoot(check: LimitCheck) -> float:
@@ -189,13 +186,3 @@ def _result(row: dict[str, Any]) -> ScenarioResult:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

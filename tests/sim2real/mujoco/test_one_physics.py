@@ -13,11 +13,11 @@ import torch
 from gaitway_mujoco.options import PhysicsOptions
 from gaitway_mujoco.world import MujocoWorld
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_sim2real.digital_twin.body import Body
 from gaitway_sim2real.digital_twin.command import Command
 from gaitway_sim2real.digital_twin.drives import Drives, drive_limits
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.lockstep.robot import LockstepRobot
+from gaitway_sim2real.mujoco.body import Body
 from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch

@@ -10,7 +10,7 @@ from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Health, Signals
 from gaitway_onboard.rotation import tilt_of
-from gaitway_sim2real.replay.plots import POINTS, thin
+from gaitway_sim2real.pages.panels import POINTS, thin
 from gaitway_sim2real.replay.summary import summarise, text
 
 JOINTS = ("LF_HAA", "LF_HFE")

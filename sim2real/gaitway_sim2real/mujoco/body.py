@@ -1,4 +1,7 @@
-"""The twin's body: a robot's MJCF on a floor, on its own feet or hung up, driven by torque commands."""
+"""One simulated robot: its MJCF on a floor, on its own feet or hung up, under drives whose law is given every step.
+
+The digital twin and replay move it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, set_affine
 from gaitway_tasks.robots.parameters import RobotParameters
 from numpy.typing import NDArray
 
-from ..mujoco.alignment import BaseFrame, align_base
-from ..mujoco.model import (
+from .alignment import BaseFrame, align_base
+from .model import (
     GRAVITY,
     RobotModel,
     add_contact_sensor,
@@ -29,7 +32,7 @@ from ..mujoco.model import (
     prepare_robot,
 )
 
-STAND, IMU = "stand", "twin_imu"
+STAND, IMU = "stand", "body_imu"
 CLEARANCE = 0.3  # [m] between the floor and the feet of a hung robot
 LYING_MARGIN = 0.05  # [rad] to the end of a joint's range when the legs are folded
 MAX_FOLD = 3.0
@@ -37,7 +40,7 @@ MAX_FOLD = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What no robot knows of itself. Joints in the order of the twin's ``joint_names``, J; feet as the robot's, F."""
+    """What no robot knows of itself. Joints in the order of the body's ``joint_names``, J; feet as the robot's, F."""
 
     time: float
     """[s]"""

@@ -3,7 +3,7 @@ import dataclasses
 import mujoco
 import numpy as np
 import pytest
-from gaitway_sim2real.digital_twin.body import Body
+from gaitway_sim2real.mujoco.body import Body
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1, ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
