@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from .core.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 from .tabular.td_control import epsilon_greedy, one_hot, sample
 from .trainer import Observation, episodes_from
 from .with_envs import Envs, WithEnvs

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import torch
+from gaitway_files.ranges import Checked, PositiveInt, Share, one_of
 
 from .core.critic import CriticConfig
 from .core.optimizer import OptimizerConfig
@@ -14,14 +16,14 @@ from .models.critics import DreamerTricks
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig:
+class PPOConfig(Checked):
     """PPO on a vector environment. Defaults are rsl_rl's for Isaac Lab's flat ANYmal-C task."""
 
-    num_steps: int = 24
+    num_steps: PositiveInt = 24
     """Environment steps per rollout."""
-    gamma: float = 0.99
-    lam: float = 0.95
-    advantage: str = "gae"
+    gamma: Share = 0.99
+    lam: Share = 0.95
+    advantage: Annotated[str, one_of("gae", "vtrace", "monte_carlo")] = "gae"
     """"gae"; "vtrace", which corrects for rollouts of an older policy; or "monte_carlo", returns without a baseline."""
     scale_rewards: bool = False
     """Divide rewards by the running standard deviation of the discounted return."""
@@ -29,7 +31,7 @@ class PPOConfig:
     """Estimate advantages anew before every epoch (Andrychowicz et al. 2021, "What matters in on-policy RL")."""
     random_episode_start: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
-    symmetry: str = "none"
+    symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
     """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
@@ -39,26 +41,18 @@ class PPOConfig:
     optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
-        if self.advantage not in ("gae", "vtrace", "monte_carlo"):
-            raise ValueError(f"advantage {self.advantage!r}: use 'gae', 'vtrace' or 'monte_carlo'")
+        super().__post_init__()
         self._check_critic()
         if isinstance(self.optimizer, TrustRegionConfig):
             if self.recompute_advantages:
                 raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
-        if self.symmetry not in ("none", "canonical", "augment"):
-            raise ValueError(f"symmetry {self.symmetry!r}: use 'none', 'canonical' or 'augment'")
         if self.symmetry != "none" and self.model.recurrent != "none":
             raise ValueError(
                 f"symmetry {self.symmetry!r} with model.recurrent {self.model.recurrent!r}: use only one of them"
             )
         self._check_tricks()
-        if self.num_steps < 1:
-            raise ValueError(f"num_steps {self.num_steps}: must be at least 1")
-        for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} {getattr(self, name)}: must lie in [0, 1]")
 
     def _check_critic(self) -> None:
         if self.model.share_encoder and self.optimizer.critic is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from .core.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, Share, one_of
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, Share, one_of
 
 ACTIVATIONS = (
     "elu", "selu", "relu", "crelu", "lrelu", "tanh", "sigmoid", "softplus", "gelu", "swish", "mish", "identity",

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from . import objective
 from .batch import Batch
 from .finite import NonFiniteError, first_bad
-from .ranges import Checked, PositiveFloat, PositiveInt
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import torch
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, PositivePair, one_of
 from torch import Tensor
 
 from . import objective
 from .batch import Batch
 from .critic import squared_errors
 from .policy import Evaluation
-from .ranges import Checked, PositiveFloat, PositiveInt, PositivePair, one_of
 
 
 class Loss(Protocol):

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from torch import Tensor, nn
 
 from . import distributed, objective
@@ -20,7 +21,6 @@ from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .policy import Evaluation, computing
-from .ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from .threads import result_of
 
 

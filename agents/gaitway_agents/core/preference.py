@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, Range, one_of
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .batch import Batch
 from .losses import Loss
 from .policy import Evaluation
-from .ranges import Checked, NonNegativeFloat, PositiveFloat, Range, one_of
 
 # ---- pure functions -------------------------------------------------------------------------------------------------
 

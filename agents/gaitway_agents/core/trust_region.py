@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, one_of
 from torch import Tensor, nn
 
 from . import objective
@@ -16,7 +17,6 @@ from .critic import CriticConfig, CriticOptimizer, decisions
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .policy import Evaluation
-from .ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, one_of
 
 RESIDUAL = 1e-10
 """Conjugate gradients stop where the squared residual is this share of the squared gradient."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare, Share, one_of
+
 from ..core.group_advantage import SCALES
 from ..core.optimizer import OptimizerConfig
-from ..core.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare, Share, one_of
 from .corrections import CorrectionConfig
 from .entropy_control import EntropyControlConfig
 from .fixed_data import one_step

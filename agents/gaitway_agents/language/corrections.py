@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
+from gaitway_files.ranges import Checked, one_of
 from torch import Tensor
 
 from ..core import objective
-from ..core.ranges import Checked, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.ranges import Checked, PositiveFloat
+from gaitway_files.ranges import Checked, PositiveFloat
 
 
 @dataclass(frozen=True, kw_only=True)

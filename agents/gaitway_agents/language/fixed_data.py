@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from gaitway_files.ranges import Checked, PositiveInt
 from torch import nn
 
 from ..core.batch import Batch
 from ..core.losses import Loss
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.policy import Evaluation
-from ..core.ranges import Checked, PositiveInt
 from ..trainer import Episode
 from .evaluation import evaluate
 from .schedule import LearningRateSchedule

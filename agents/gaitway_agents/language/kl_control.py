@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ..core.ranges import Checked, PositiveFloat, PositiveInt, one_of
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import torch
+from gaitway_files.ranges import NonNegativeFloat, PositiveInt, Range
 from torch import nn
 
 from ..core.batch import Batch
 from ..core.group_advantage import has_signal
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.preference import PairLoss, PreferenceLossConfig
-from ..core.ranges import NonNegativeFloat, PositiveInt, Range
 from .fixed_data import check_no_advantages, one_step
 from .pairs import SequencePolicy, pairs_of
 from .reference import Reference

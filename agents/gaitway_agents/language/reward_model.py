@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from gaitway_files.ranges import NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
@@ -13,7 +14,6 @@ from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..core.policy import Evaluation
 from ..core.preference import RankingLoss
-from ..core.ranges import NonNegativeFloat, NonNegativeInt
 from ..models.reward_model import RewardModel
 from ..models.sequences import token_chunks
 from .fixed_data import FixedDataConfig, FixedDataTrainer, one_step

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..core.ranges import Checked, Share, ShareBelowOne, one_of
+from gaitway_files.ranges import Checked, Share, ShareBelowOne, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

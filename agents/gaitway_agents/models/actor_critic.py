@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 import torch
+from gaitway_files.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt, ShareBelowOne, one_of
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
-from ..core.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt, ShareBelowOne, one_of
 from .critics import VALUE_HEADS, DreamerTricks, follow, frozen_copy
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
+from gaitway_files.ranges import Checked, one_of
 from torch import Tensor, nn
 
 from ..core.objective import value_loss
-from ..core.ranges import Checked, one_of
 
 LIMIT = 20.0
 """Symlog values stay within +- this, so returns within +-4.9e8."""

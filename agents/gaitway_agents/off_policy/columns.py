@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 
-class Column(Protocol):
-    """One observation of every transition, at its beginning and at its end."""
-
-    kind: ClassVar[str]
-
-    def put(self, slot: int, observation: Tensor, following: Tensor, fresh: Tensor) -> None:
-        """One step of all environments, (N, ...); ``fresh`` (N,) is True where it is the first of an episode."""
-        ...
-
-    def get(self, rows: Tensor) -> Tensor: ...
-    def get_next(self, rows: Tensor) -> Tensor: ...
-
-    def has_lost(self, slot: int) -> bool:
-        """Whether parts of a slot have been overwritten."""
-        ...
-
-    @property
-    def nbytes(self) -> int: ...
-    def state_dict(self, used: int) -> dict[str, Any]: ...
-
-    @classmethod
-    def load(cls, state: dict[str, Any], size: int) -> Column: ...
-
-
 class Whole:
-    """Both observations of every transition as they are."""
+    """The observations at the beginning and at the end of every transition, as they are."""
 
     kind: ClassVar[str] = "whole"
 
@@ -41,6 +17,7 @@ class Whole:
         self.values = example.new_zeros(2, size, *example.shape[1:])
 
     def put(self, slot: int, observation: Tensor, following: Tensor, fresh: Tensor) -> None:
+        """One step of all environments, (N, ...); ``fresh`` (N,) is True where it is the first of an episode."""
         n = len(observation)
         self.values[0, slot * n : (slot + 1) * n] = observation
         self.values[1, slot * n : (slot + 1) * n] = following
@@ -52,6 +29,7 @@ class Whole:
         return self.values[1].index_select(0, rows)
 
     def has_lost(self, slot: int) -> bool:
+        """Whether parts of a slot have been overwritten."""
         return False
 
     @property
@@ -154,7 +132,8 @@ class Frames:
         return column
 
 
-COLUMNS: dict[str, type[Column]] = {"whole": Whole, "frames": Frames}
+Column = Whole | Frames
+COLUMNS: dict[str, type[Whole] | type[Frames]] = {"whole": Whole, "frames": Frames}
 
 
 def is_continued(stacks: Tensor, following: Tensor) -> Tensor:

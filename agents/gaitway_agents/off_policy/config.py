@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..core.ranges import (
+from gaitway_files.ranges import (
     Betas,
     Checked,
     LayerSizes,
@@ -18,6 +18,7 @@ from ..core.ranges import (
     Share,
     one_of,
 )
+
 from ..models.mlp import ACTIVATIONS
 
 _ORDERED = Range(lambda pair: pair[0] < pair[1], "must be (low, high) with low < high")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,47 +12,6 @@ from .replay import ReplayBuffer, Transitions
 
 EPSILON = 1e-6
 """Added to errors, so that every transition keeps a chance."""
-FAN_OUT = 128
-"""Children of a node: a million leaves are three levels, each a few operations whatever the batch."""
-
-
-class SumTree:
-    """Weights of ``size`` leaves and the sums above them, in float64; draws leaves in proportion to their weights."""
-
-    def __init__(self, size: int):
-        self.levels: list[Tensor] = []
-        while not self.levels or size > 1:
-            blocks = -(-size // FAN_OUT)
-            self.levels.append(torch.zeros(blocks * FAN_OUT, dtype=torch.float64))
-            size = blocks
-
-    @property
-    def total(self) -> Tensor:
-        return self.levels[-1].sum()
-
-    @property
-    def leaves(self) -> Tensor:
-        return self.levels[0]
-
-    def set(self, rows: Tensor, weights: Tensor) -> None:
-        """New weights of leaves ``rows`` (K,); sums are made anew, so that rounding errors do not pile up."""
-        self.levels[0][rows] = weights
-        for lower, upper in pairwise(self.levels):
-            rows = rows // FAN_OUT
-            upper[rows] = lower.view(-1, FAN_OUT)[rows].sum(1)
-
-    def find(self, points: Tensor) -> Tensor:
-        """Leaves (K,) in whose share of [0, total) the ``points`` (K,) lie; never one of weight 0."""
-        rows = torch.zeros(len(points), dtype=torch.int64)
-        for level in reversed(self.levels):
-            edges = level.view(-1, FAN_OUT)[rows].cumsum(1)
-            # Rounding may leave a point on the last edge, beyond which nothing lies.
-            points = torch.minimum(points, edges[:, -1].nextafter(torch.zeros((), dtype=torch.float64)))
-            child = (edges <= points[:, None]).sum(1)
-            before = torch.where(child > 0, edges.gather(1, (child - 1).clamp(min=0)[:, None])[:, 0], 0.0)
-            points = points - before
-            rows = rows * FAN_OUT + child
-        return rows
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
@@ -67,7 +25,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     ):
         super().__init__(capacity, num_envs, gamma=gamma, n_step=n_step, seed=seed)
         self.alpha, self.beta = alpha, beta
-        self.tree = SumTree(self.slots * num_envs)
+        self.priorities = torch.zeros(self.slots * num_envs, dtype=torch.float64)
         self.largest = torch.ones((), dtype=torch.float64)
         self._changed: list[int] = []
 
@@ -95,8 +53,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._set_changed()
         strata = torch.arange(count, dtype=torch.float64)
         offsets = torch.rand(count, dtype=torch.float64, generator=self.generator)
-        rows = self.tree.find((strata + offsets) * (self.tree.total / count))
-        priorities = self.tree.leaves[rows]
+        rows = find(self.priorities, (strata + offsets) / count)
+        priorities = self.priorities[rows]
         weights = (priorities.min() / priorities) ** self.beta
         return self._read(rows, weights.to(self.rewards.dtype))
 
@@ -105,7 +63,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._set_changed()
         sizes = errors.abs().double() + EPSILON
         self.largest = torch.maximum(self.largest, sizes.max())
-        self.tree.set(rows, sizes**self.alpha)
+        self.priorities[rows] = sizes**self.alpha
 
     def _set_changed(self) -> None:
         """Priorities of the slots written or forgotten since the last draw."""
@@ -116,15 +74,26 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         rows = (slots[:, None] * self.num_envs + torch.arange(self.num_envs)).flatten()
         age = (self.cursor - 1 - slots) % self.slots
         there = (age < self.filled).repeat_interleave(self.num_envs) & self.valid[rows]
-        self.tree.set(rows, there * self.largest**self.alpha)
+        self.priorities[rows] = there * self.largest**self.alpha
 
     def state_dict(self) -> dict[str, Any]:
         self._set_changed()
         state = super().state_dict()
-        return state | {"priorities": self.tree.leaves[: len(state["rewards"])].clone(), "largest": self.largest}
+        return state | {"priorities": self.priorities[: len(state["rewards"])].clone(), "largest": self.largest}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.largest = state["largest"].clone()
         self._changed.clear()
-        self.tree.set(torch.arange(len(state["priorities"])), state["priorities"])
+        self.priorities[: len(state["priorities"])] = state["priorities"]
+
+
+def find(weights: Tensor, shares: Tensor) -> Tensor:
+    """Rows (K,) in whose part of the cumulative ``weights`` (R,) the ``shares`` (K,), in [0, 1], lie.
+
+    A row of weight 0 is never among them.
+    """
+    sums = weights.cumsum(0)
+    # Rounding may leave a point on the last sum, beyond which nothing lies.
+    points = torch.minimum(shares * sums[-1], sums[-1].nextafter(torch.zeros_like(sums[-1])))
+    return torch.searchsorted(sums, points, right=True)

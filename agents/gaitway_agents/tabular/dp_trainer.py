@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.ranges import Checked, Range, Share
 from torch import Tensor
 
-from ..core.ranges import Checked, Range, Share
 from ..trainer import Observation
 from ..with_envs import Envs, WithEnvs
 from .dynamic_programming import (

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.ranges import Checked, PositiveInt, PositiveShare, Share
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from ..core.ranges import Checked, PositiveInt, PositiveShare, Share
 from ..trainer import Observation, episodes_from
 from ..with_envs import Envs, WithEnvs
 from .spaces import TableSpaces

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,42 +13,6 @@ Past = Sequence[Tensor | None]
 """Keys and values of the beginnings of prompts, where they are known."""
 
 
-class Session(Protocol):
-    """A batch of B sequences under way; rows leave it when they are done."""
-
-    logits: Tensor
-    """Of the next token of each row, shape (B, V)."""
-
-    def step(self, tokens: Tensor) -> None:
-        """Append a token to each row, shape (B,)."""
-        ...
-
-    def keep(self, alive: Tensor) -> Tensor:
-        """Drop the rows where ``alive`` (B,) is False; return which of the old rows the new ones were, shape (B',)."""
-        ...
-
-    def past(self, row: int) -> Tensor | None:
-        """Keys and values of what a row has read, shape (layers, 2, KV, length, size), if ``start`` takes such."""
-        ...
-
-
-class Decoder(Protocol):
-    def load(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
-        """Take new weights, named as in the model's ``state_dict``, one at a time."""
-        ...
-
-    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
-        """Read prompts (U, S), padded on the left, and continue the u-th ``counts[u]`` times, ``room`` tokens each.
-
-        Where there is a ``past`` of the beginning of a prompt, only what follows needs to be read.
-        """
-        ...
-
-    def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Of every next token of sequences (B, L) padded on the left, shape (B, L, V)."""
-        ...
-
-
 class ModuleDecoder:
     """Any causal LM of transformers, through its own ``forward`` and a cache of transformers."""
 
@@ -56,6 +20,7 @@ class ModuleDecoder:
         self.model: Any = model
 
     def load(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Take new weights, named as in the model's ``state_dict``, one at a time."""
         own = self.model.state_dict()
         # Tied weights have several names and are complete with one.
         left = {name: tensor.data_ptr() for name, tensor in own.items()}
@@ -66,15 +31,22 @@ class ModuleDecoder:
                     left = {other: at for other, at in left.items() if at != own[name].data_ptr()}
         check_complete(left)
 
-    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> Session:
-        return _ModuleSession(self.model, tokens, lengths, counts)
+    def start(self, tokens: Tensor, lengths: Tensor, counts: Tensor, room: int, past: Past) -> ModuleSession:
+        """Read prompts (U, S), padded on the left, and continue the u-th ``counts[u]`` times, ``room`` tokens each.
+
+        Where there is a ``past`` of the beginning of a prompt, only what follows needs to be read.
+        """
+        return ModuleSession(self.model, tokens, lengths, counts)
 
     def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Of every next token of sequences (B, L) padded on the left, shape (B, L, V)."""
         found: Tensor = self.model(tokens, **_places(tokens.shape[1], lengths), use_cache=False).logits
         return found
 
 
-class _ModuleSession:
+class ModuleSession:
+    """A batch of B sequences under way; rows leave it when they are done. ``logits`` (B, V) are of the next token."""
+
     def __init__(self, model: Any, tokens: Tensor, lengths: Tensor, counts: Tensor):
         self.model = model
         self.cache = DynamicCache(config=model.config)
@@ -87,6 +59,7 @@ class _ModuleSession:
         self.logits: Tensor = output.logits[rows, -1]
 
     def step(self, tokens: Tensor) -> None:
+        """Append a token to each row, shape (B,)."""
         self.width += 1
         self.lengths = self.lengths + 1
         places = _places(self.width, self.lengths)
@@ -95,13 +68,14 @@ class _ModuleSession:
         self.logits = output.logits[:, -1]
 
     def keep(self, alive: Tensor) -> Tensor:
+        """Drop the rows where ``alive`` (B,) is False; return which of the old rows the new ones were, shape (B',)."""
         rows = alive.nonzero()[:, 0]
         self.cache.batch_select_indices(rows)
         self.lengths, self.logits = self.lengths[rows], self.logits[rows]
         return rows
 
     def past(self, row: int) -> None:
-        """Caches of transformers have many forms."""
+        """No keys and values of what a row has read: caches of transformers have many forms."""
 
 
 def _places(width: int, lengths: Tensor) -> dict[str, Tensor]:

@@ -253,4 +253,5 @@ class LlamaSession:
         return rows
 
     def past(self, row: int) -> Tensor:
+        """Keys and values of what a row has read, shape (layers, 2, KV, length, size)."""
         return self.cache[:, :, row, :, int(self.before[row]) : self.width].clone()

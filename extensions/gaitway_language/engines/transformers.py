@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..rollout import PADDING, Completion, Sampling
-from .decoder import Decoder, ModuleDecoder
+from .decoder import ModuleDecoder
 from .draw import draw, keys, uniform
 from .limits import check_prompts
 from .llama import LlamaDecoder, understood
@@ -52,7 +52,7 @@ class TransformersEngine:
         self.dtype: torch.dtype = dtype or base.dtype
         self.decoder = self._decoder(model)
 
-    def _decoder(self, model: Any) -> Decoder:
+    def _decoder(self, model: Any) -> ModuleDecoder | LlamaDecoder:
         if not self.copied:
             return ModuleDecoder(model)
         plain = merged(model)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gaitway_files.ranges import Checked, PositiveInt, ShareBelowOne
+
 from .answers import TAGS, with_tags
 from .rows import Row, check_split
 
@@ -39,7 +41,7 @@ class _Step(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArithmeticSource:
+class ArithmeticSource(Checked):
     """Word problems about a number of things that grows and shrinks, such as
 
     | Tom has 7 apples . Tom finds 5 . Tom sells 3 . how many apples now ?
@@ -63,13 +65,14 @@ class ArithmeticSource:
     """Smallest and largest number in an operation, and at the start."""
     max_total: int = 20
     """Largest intermediate result; none is negative."""
-    demonstrations: int = 1000
-    slips: float = 0.0
+    demonstrations: PositiveInt = 1000
+    slips: ShareBelowOne = 0.0
     """Share of the steps of demonstrations that their writer got wrong: half of them left out, half with the wrong
     operation; the rest follows from that. The problems are the same whatever the share."""
-    test_problems: int = 1000
+    test_problems: PositiveInt = 1000
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         unknown = [operation for operation in self.operations if operation not in SENTENCES]
         if unknown or not self.operations:
             raise ValueError(f"operations {self.operations}: name some of {', '.join(map(repr, SENTENCES))}")
@@ -80,12 +83,6 @@ class ArithmeticSource:
         low, high = self.operand
         if not 0 <= low <= high or low > self.max_total:
             raise ValueError(f"operand ({low}, {high}): needs 0 <= smallest <= largest, smallest <= max_total")
-        if not 0.0 <= self.slips < 1.0:
-            raise ValueError(f"slips {self.slips}: a share of steps, at least 0 and below 1")
-        if self.demonstrations < 1 or self.test_problems < 1:
-            raise ValueError(
-                f"demonstrations {self.demonstrations}, test_problems {self.test_problems}: both must be at least 1"
-            )
 
     def rows(self, split: str) -> list[Row]:
         """Distinct problems, each with ``prompt``, ``answer``, ``completion`` and ``level``.

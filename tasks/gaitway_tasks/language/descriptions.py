@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveInt, Share
+
 from .rows import Row, check_split
 
 THINGS = ["fox", "lake", "bell", "tree", "boat", "lamp", "road", "bird", "house", "river", "clock", "horse", "bridge"]
@@ -23,7 +25,7 @@ _WORDS = {word: tone for tone, words in TONES.items() for word in words}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DescriptionSource:
+class DescriptionSource(Checked):
     """Requests and answers such as
 
     | describe the fox in a cheerful tone
@@ -34,24 +36,14 @@ class DescriptionSource:
     noise of the model of Bradley and Terry (1952). Words are separated by single spaces.
     """
 
-    longest: int = 5
+    longest: PositiveInt = 5
     """Most words that the writer finds for a thing."""
-    faithful: float = 0.5
+    faithful: Share = 0.5
     """Probability that a word of the writer's is drawn from the tone that was asked for, and not from all words."""
-    noise: float = 0.25
+    noise: NonNegativeFloat = 0.25
     """The answer that is better by this much is chosen with odds e : 1; 0 makes no mistakes."""
-    pairs: int = 4000
-    test_pairs: int = 500
-
-    def __post_init__(self) -> None:
-        if self.longest < 1:
-            raise ValueError(f"longest {self.longest}: must be at least 1")
-        if not 0.0 <= self.faithful <= 1.0:
-            raise ValueError(f"faithful {self.faithful}: is a probability")
-        if not self.noise >= 0.0:
-            raise ValueError(f"noise {self.noise}: must not be negative")
-        if self.pairs < 1 or self.test_pairs < 1:
-            raise ValueError(f"pairs {self.pairs}, test_pairs {self.test_pairs}: both must be at least 1")
+    pairs: PositiveInt = 4000
+    test_pairs: PositiveInt = 500
 
     def rows(self, split: str) -> list[Row]:
         check_split(split)

@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
+
 from . import confine
 
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -39,24 +41,19 @@ class SandboxError(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Checked):
     """What a program may use."""
 
-    cpu: float = 5.0
+    cpu: PositiveFloat = 5.0
     """Processor time [s], rounded up to whole seconds."""
-    wall: float = 15.0
+    wall: PositiveFloat = 15.0
     """Time until it is stopped whatever it does [s]."""
-    asleep: float = 2.0
+    asleep: PositiveFloat = 2.0
     """Time in all that it may wait, when there is nothing to wait for [s]."""
-    memory: int = 1 << 29
+    memory: PositiveInt = 1 << 29
     """Address space [bytes]; the interpreter itself takes some 30 MB of it."""
-    output: int = 1 << 16
+    output: PositiveInt = 1 << 16
     """What it may say on each of its two streams [bytes]; more ends it."""
-
-    def __post_init__(self) -> None:
-        for name in ("cpu", "wall", "asleep", "memory", "output"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} {getattr(self, name)}: must be positive")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gaitway_files.ranges import Checked, NonNegativeInt
+
 from . import hub
 from .fields import NEEDED, to_row
 from .files import Record, is_file_name, read_records
@@ -17,7 +19,7 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileSource:
+class FileSource(Checked):
     """Rows of a local ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or of a dataset of the Hugging Face hub.
 
     Field names of well-known data sets are understood (TRL's, GSM8K's, Alpaca's, chat ``messages``, Anthropic's HH
@@ -30,7 +32,7 @@ class FileSource:
     """None holds out rows of the training file, the same whatever the seed."""
     subset: str | None = None
     """The configuration of a dataset on the hub, such as "main"."""
-    holdout: int = 200
+    holdout: NonNegativeInt = 200
     """Rows held out without ``test``, a tenth of all at most."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Which field of the file is which of ours: ``{"prompt": "question"}``."""
@@ -38,14 +40,13 @@ class FileSource:
     """Leave out rows that cannot be used, and count them, instead of refusing the file."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in filter(None, (self.train, self.test)):
             if not is_file_name(name) and not _HUB_ID.fullmatch(name):
                 raise ValueError(
                     f"rows of {name!r}: name a file that ends in .jsonl, .jsonl.gz or .parquet, or owner/name on the "
                     "hub"
                 )
-        if self.holdout < 0:
-            raise ValueError(f"holdout {self.holdout}: must not be negative")
 
     def rows(self, split: str) -> list[Row]:
         """All usable rows; raises :class:`RowError` for the first bad one unless ``skip_bad_rows``."""

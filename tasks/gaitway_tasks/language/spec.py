@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
+
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
 from .rows import Row, RowError, Rows
@@ -24,22 +26,18 @@ completion, None where it has no opinion. It runs in a thread of its own, where 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReward:
+class TextReward(Checked):
     """One part of the reward: ``weight`` times ``func(prompts, completions, **columns, **params)``."""
 
     func: RewardFunction
     weight: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
-    time_limit: float = 600.0
+    time_limit: PositiveFloat = 600.0
     """Longest time for the completions of one call [s]; one that takes longer is an error."""
-
-    def __post_init__(self) -> None:
-        if not self.time_limit > 0.0:
-            raise ValueError(f"time_limit {self.time_limit}: must be positive")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageTask:
+class LanguageTask(Checked):
     """Prompts, and what answers are worth."""
 
     name: str
@@ -47,18 +45,16 @@ class LanguageTask:
     rewards: Mapping[str, TextReward] = field(default_factory=dict)
     system_prompt: str = ""
     """Said before every prompt that brings no system message of its own."""
-    max_prompt_tokens: int = 512
-    max_completion_tokens: int = 512
+    max_prompt_tokens: PositiveInt = 512
+    max_completion_tokens: PositiveInt = 512
     """Tokens of a whole answer, all turns and what tools wrote included."""
     tools: tuple[str, ...] = ()
     """Tools the model may call, by name: "calculator", "python"."""
-    max_turns: int = 1
+    max_turns: PositiveInt = 1
     """Answers of the model within one conversation; more than one only with tools."""
 
     def __post_init__(self) -> None:
-        for name in ("max_prompt_tokens", "max_completion_tokens", "max_turns"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: must be at least 1")
+        super().__post_init__()
         unknown = [name for name in self.tools if name not in TOOLS]
         if unknown:
             raise ValueError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")

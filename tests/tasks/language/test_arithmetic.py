@@ -121,7 +121,7 @@ def test_slips_change_demonstrations_and_nothing_else():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"slips": 1.0}, r"slips 1\.0: a share"),
+        ({"slips": 1.0}, r"slips 1\.0: must lie"),
         ({"test_steps": (0, 2)}, r"test_steps \(0, 2\)"),
         ({"operations": ("+", "/")}, r"operations"),
         ({"operations": ()}, r"operations"),

@@ -1,4 +1,4 @@
-"""Ranges of settings, declared with their types: ``epochs: PositiveInt = 5``. Needs no torch."""
+"""Ranges of settings that come from files and command lines, declared with their types: ``epochs: PositiveInt = 5``."""
 
 from __future__ import annotations
 
