@@ -32,20 +32,20 @@ class BanditConfig(Checked):
     exploration: PositiveFloat = 2.0**0.5
     """Width of the confidence bounds of "ucb1", for rewards in [0, 1]; scale it with their range."""
     prior: Annotated[str, one_of("beta", "gaussian")] = "beta"
-    """Of "thompson": "beta", uniform in the probability of a reward of 1; or "gaussian", for any rewards."""
+    """Prior of "thompson": "beta", uniform in the probability of a reward of 1; or "gaussian", for any rewards."""
     prior_std: PositiveFloat = 1.0
-    """Of the means under the "gaussian" prior, around 0."""
+    """Standard deviation of the means under the "gaussian" prior, around 0."""
     reward_std: PositiveFloat = 1.0
     """Known noise of the rewards under the "gaussian" prior."""
     learning_rate: PositiveFloat = 0.1
-    """Of the preferences of "gradient"."""
+    """Step size of the preferences of "gradient"."""
     num_steps: PositiveInt = 100
     """Pulls in every environment per iteration."""
 
 
 @dataclass
 class Knowledge:
-    """What N players know of K arms, each from its own pulls only: pulls, sums of rewards and preferences (N, K)."""
+    """Pulls, sums of rewards and preferences (N, K) of N players and K arms, each from its own pulls only."""
 
     counts: Tensor
     sums: Tensor
@@ -133,7 +133,7 @@ class BanditTrainer(WithEnvs):
         self.known = [Knowledge.none(env.num_envs, arms) for env in self.envs]
         self.generator = torch.Generator().manual_seed(seed)
         self.regret = 0.0
-        """What all players together have lost so far against always pulling the best arm, on average over its luck."""
+        """Expected regret of all players together so far: loss against always pulling the best arm."""
 
     def iterate(self) -> dict[str, float]:
         """``num_steps`` pulls. Returns metrics, with the seconds spent under ``time/``."""

@@ -44,7 +44,7 @@ def networks_of(policy: nn.Module) -> Networks:
 
 
 def checkpoint(networks: Networks, *, iteration: int, learning_rate: float) -> dict[str, Any]:
-    """What rsl_rl writes as ``model_<iteration>.pt``."""
+    """The content of rsl_rl's ``model_<iteration>.pt``."""
     named = [(network, name, value) for network, tensors in networks.items() for name, value in tensors.items()]
     learnt = [nn.Parameter(torch.zeros(1)) for _, name, _ in named if not name.startswith(NORMALIZER)]
     return {

@@ -1,4 +1,4 @@
-"""What agents with environments share, but for those with memories."""
+"""Base of trainers with environments and policies without memory."""
 
 from __future__ import annotations
 

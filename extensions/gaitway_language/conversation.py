@@ -33,7 +33,7 @@ class Conversation:
         self.end = self._end()
         """The token that ends an answer as the chat template writes it; without one, the tokeniser's."""
         self.opening = self._opening()
-        """What a prompt ends with of the answer itself, such as "<think>"."""
+        """The part of the answer that a prompt already ends with, such as "<think>"."""
         self.stops = tuple(dict.fromkeys((self.end, int(tokenizer.eos_token_id), *stops)))
         """Every token that ends an answer."""
         if system and tokenizer.chat_template is not None:

@@ -9,12 +9,12 @@ from .conversation import Conversation
 from .rollout import Engine, Sampling
 
 Tool = Callable[[str], str | None]
-"""What the tools reply to an answer; None for an answer that calls none."""
+"""The tools' reply to an answer; None for an answer that calls no tool."""
 
 
 @dataclass
 class Dialogue:
-    """What followed a prompt, in tokens: everything after it, and which of that the model chose."""
+    """The tokens after a prompt, and which of them the model chose."""
 
     prompt: Sequence[int]
     tokens: list[int] = field(default_factory=list)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_files.reading import one_line
 from torch import nn
 
-from .model import ModelError
+from .model import ModelError, read_config
 from .options import LanguageOptions
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -102,17 +103,14 @@ def _gib(size: int) -> str:
 
 def _outline(options: LanguageOptions) -> tuple[nn.Module, Any]:
     """The model without its weights, and its configuration."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    try:
-        config: Any = AutoConfig.from_pretrained(options.model, trust_remote_code=False)
-        with torch.device("meta"):
+    config = read_config(options.model)
+    with torch.device("meta"):
+        try:
             return AutoModelForCausalLM.from_config(config, trust_remote_code=False), config.get_text_config()
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"model {options.model!r} cannot be read: {str(error).splitlines()[0]}. Give a folder in Hugging Face's "
-            "form, a run's folder, or a model's id on the hub and a network"
-        ) from error
+        except ValueError as error:
+            raise ModelError(f"model {options.model!r} is no causal language model: {one_line(error)}") from error
 
 
 def _adapted(model: Any, options: LanguageOptions) -> list[nn.Linear]:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from .conversation import Conversation
+from .engines.merged import merged
 from .options import LanguageOptions, LoraOptions, TinyModel
 
 STATISTICS = ("reward_mean", "reward_std")
-"""What a reward model's scores are shifted and scaled by, in its ``config.json``."""
+"""Shift and scale of a reward model's scores, in its ``config.json``."""
 
 
 class ModelError(ValueError):
@@ -134,9 +135,7 @@ def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Mod
 
 def save_model(model: nn.Module, tokenizer: Any, folder: Path) -> None:
     """Write a plain folder in Hugging Face's form: config, safetensors with adapters merged, tokeniser."""
-    net: Any = model
-    if hasattr(net, "merge_and_unload"):
-        net = copy.deepcopy(net).merge_and_unload()
+    net: Any = merged(model)
     net.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -148,19 +147,22 @@ def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: An
     save_model(model, tokenizer, folder)
 
 
-def max_positions(name: str) -> int | None:
-    """Most tokens that a model from a folder or the hub sees; None where its configuration does not say."""
+def read_config(name: str) -> Any:
+    """The configuration of a model from a folder or the hub. Raises :class:`ModelError`."""
     from transformers import AutoConfig
 
     try:
-        config: Any = AutoConfig.from_pretrained(name, trust_remote_code=False)
+        return AutoConfig.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"model {name!r} cannot be read: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form, a "
             "run's folder, or a model's id on the hub and a network"
         ) from error
-    found: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return found
+
+
+def max_positions(name: str) -> int | None:
+    """Most tokens that a model from a folder or the hub sees; None where its configuration does not say."""
+    return getattr(read_config(name).get_text_config(), "max_position_embeddings", None)
 
 
 def stop_tokens(model: Any) -> tuple[int, ...]:
@@ -200,7 +202,7 @@ def _pretrained(kind: Any, name: str, options: LanguageOptions, whole: bool, **s
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' report of what it loaded: what is missing is an error here, and a new head is none."""
+    """Without transformers' report of what it loaded: missing weights are an error here, except a new head's."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -53,11 +53,11 @@ class LanguageOptions(Checked):
     model: str = "tiny"
     """"tiny" builds one; else a folder in Hugging Face's form, or a model of its hub by id."""
     tiny: TinyModel | None = None
-    """What to build for "tiny"; None for any other model."""
+    """Sizes of the model to build for "tiny"; None for any other model."""
     pad_token: str = ""
     """Token for padding that the exported tokeniser is to name; learning needs none, masks come from lengths."""
     dtype: Annotated[str, one_of("float32", "bfloat16")] = "float32"
-    """Of frozen weights under adapters, and of the engine: "float32" or "bfloat16". What learns is float32."""
+    """Type of frozen weights under adapters and of the engine's, "float32" or "bfloat16"; what learns is float32."""
     attention: Annotated[str, one_of("sdpa", "eager", "flash_attention_2")] = "sdpa"
     """"sdpa", "eager", or "flash_attention_2" on a GPU that has it."""
     gradient_checkpointing: bool = False

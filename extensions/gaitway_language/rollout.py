@@ -47,7 +47,7 @@ class Completion:
 
     tokens: list[int]
     log_probs: list[float]
-    """Of each token under the distribution it was drawn from (at the temperature, before top-p and top-k)."""
+    """Log-probability of each token at the temperature it was drawn at, before top-p and top-k."""
     finished: bool
     """Ended by a stop token rather than at ``max_tokens``."""
 

@@ -15,7 +15,7 @@ Score = Callable[[Sequence[Sequence[int]]], list[list[float]]]
 
 
 LIMIT = 0.05
-"""Of the gap [nats]: weights of another update are further apart, computations in float32 1e-6."""
+"""Largest gap [nats]: weights of another update are further apart, computations in float32 1e-6."""
 PROBE_TOKENS = 16
 """That the engine samples after each prompt of the probe."""
 

@@ -59,7 +59,7 @@ def build_tokenizer(texts: Iterable[str]) -> Any:
 def load_tokenizer(name: str, pad_token: str = "") -> Any:
     """The tokeniser of a folder or of a model on the hub.
 
-    ``pad_token`` names another token for padding, for whoever reads what is exported: learning needs none. Raises
+    ``pad_token`` names another token for padding in the exported tokeniser; learning needs none. Raises
     :class:`TokenizerError` if there is none, or none that ends an answer.
     """
     from transformers import AutoTokenizer

@@ -47,7 +47,7 @@ class TextWorld:
 
     @property
     def temperature(self) -> float:
-        """Of sampling."""
+        """Temperature of sampling."""
         return self.sampling.temperature
 
     def sample(self, num_prompts: int, group_size: int) -> Rollout:

@@ -29,12 +29,12 @@ KINDS = "biufU"
 """Kinds of number and text that an array may hold; objects would be code."""
 
 _ENTRY_BYTES = 1024
-"""Of the table of contents, for one member; 46 and its name are usual."""
+"""Bytes of the table of contents for one member; 46 and its name are usual."""
 _ODD = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, TypeError, LookupError,
     NotImplementedError, RuntimeError, OverflowError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError,
 )  # fmt: skip
-"""What zipfile and numpy raise on odd input."""
+"""Errors of zipfile and numpy on malformed input."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What ``torch.save`` wrote, checked before torch reads it: nothing compressed, every byte there, no code, no claims.
+"""Files of ``torch.save``, checked before torch reads them: nothing compressed, every byte there, no code, no claims.
 
 ``torch.load(weights_only=True)`` runs no code, but takes the lengths that a file claims for granted.
 """
@@ -90,7 +90,7 @@ def _check_places(infos: dict[str, zipfile.ZipInfo], path: str | Path) -> None:
 
 
 class _Thing:
-    """What a pickle would build, left unbuilt. Calling it, setting it up and filling it do nothing."""
+    """Stand-in for any object of a pickle. Calling it, setting it up and filling it do nothing."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 

@@ -58,7 +58,7 @@ def contained(
 
 
 def _hear(read: int, seconds: float) -> bytes | None:
-    """What the child says until it closes its end, or None if that takes too long."""
+    """The child's answer until it closes its end, or None if that takes too long."""
     end, said = time.monotonic() + seconds, b""
     poll = select.poll()
     poll.register(read, select.POLLIN | select.POLLHUP)

@@ -27,7 +27,7 @@ LEVELS = 10
 FIELDS = 2_000_000
 """Most fields of the encoding that are looked at."""
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
-"""Of the operations that onnxruntime brings along."""
+"""Domains of the operations that onnxruntime brings along."""
 ENDLESS = {"Loop"}
 """Operations that repeat a graph as often as a number says. Scan repeats as often as a tensor has rows."""
 MEMORY = 2 * GIB
@@ -85,7 +85,7 @@ def _try(content: bytes) -> None:
 
 @dataclass(slots=True)
 class _Body:
-    """What a graph or function does, without its weights."""
+    """The operations of a graph or function, without its weights."""
 
     calls: list[tuple[str, str]] = field(default_factory=list)
     """Domain and operation of each node."""

@@ -18,12 +18,12 @@ _SUSPECT = re.compile(r"[0-9]{19}|[eE]\+?[0-9]{3}")
 
 
 def read_json(path: str | Path, *, limit: int = TEXT_BYTES, nan: bool = False) -> Any:
-    """What the JSON file holds. Raises :class:`FileError`. As :func:`parse_json`."""
+    """Content of a JSON file. Raises :class:`FileError`. As :func:`parse_json`."""
     return parse_json(read_bytes(path, limit), path, limit=limit, nan=nan)
 
 
 def parse_json(content: bytes | str, name: object, *, limit: int = TEXT_BYTES, nan: bool = False) -> Any:
-    """What the JSON in ``content`` says; ``name`` is what a :class:`FileError` calls it.
+    """Content of the JSON text ``content``; ``name`` is its name in a :class:`FileError`.
 
     A key that stands twice in an object and an integer of more than 64 bits are refused. With ``nan``, so are not the
     words NaN and Infinity, which Python writes for numbers that are not finite.

@@ -132,7 +132,7 @@ def _number(given: Mapping[str, str], key: str) -> float:
 
 
 def _value(text: str) -> float:
-    """What MuJoCo would read at most; text that is no number is its to refuse."""
+    """The largest number that MuJoCo could read; MuJoCo itself refuses text that is no number."""
     try:
         value = float(text)
     except ValueError:

@@ -8,7 +8,7 @@ from .reading import FileError, size
 
 
 def unpack(data: bytes, kind: str, length: int, name: object, limit: int) -> bytes:
-    """What ``data`` unpacks to, of exactly ``length`` bytes; ``kind`` is ``zstd``, ``lz4`` or empty for as it is.
+    """Unpacked ``data`` of exactly ``length`` bytes; ``kind`` is ``zstd``, ``lz4`` or empty for none.
 
     Raises :class:`FileError` for more than ``limit`` bytes or other than declared, else what the libraries raise.
     """

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True)
 class Range:
-    """What values are allowed, and in words."""
+    """The values that a setting may have, as a test and in words."""
 
     allows: Callable[[Any], bool]
     rule: str

@@ -34,7 +34,7 @@ class FileError(ValueError):
 
 
 def _printable(text: str) -> str:
-    """What a file said may be meant for a terminal: signs that command it are written out."""
+    """``text`` with the characters that control a terminal written out: it may come from a hostile file."""
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
@@ -120,6 +120,6 @@ def size(count: float) -> str:
 
 
 def one_line(error: object, limit: int = 300) -> str:
-    """What a library says of its error, on one line."""
+    """A library's error message on one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -23,7 +23,7 @@ from typing import Any
 OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
 """Where the functions of ours are that a configuration may name."""
 ARGUMENTS = ({"world"}, {"prompts", "completions"})
-"""What terms of robots and rewards of texts are called with."""
+"""Arguments of terms of robots and of rewards of texts."""
 BROUGHT = ("run.json", "contract.yaml")
 """Files of run folders and bundles, whose modules are never imported."""
 

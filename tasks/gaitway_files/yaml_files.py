@@ -22,7 +22,7 @@ INTEGER = 2**64
 
 _NUMERIC = re.compile(r"[-+.]?[0-9][0-9a-fA-F_xob:.+-]*")
 _ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
-"""What PyYAML raises on odd input: its own error only for some."""
+"""Errors of PyYAML on malformed input, not all of them its own."""
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -56,14 +56,14 @@ def dump_yaml(data: Any) -> str:
 
 
 def read_yaml(path: str | Path, *, limit: int = TEXT_BYTES, loader: type = Loader, tags: bool = False) -> Any:
-    """What the YAML file holds; an empty file is None. Raises :class:`FileError`. As :func:`parse_yaml`."""
+    """Content of a YAML file; None for an empty one. Raises :class:`FileError`. As :func:`parse_yaml`."""
     return parse_yaml(read_bytes(path, limit), path, limit=limit, loader=loader, tags=tags)
 
 
 def parse_yaml(
     content: bytes | str, name: object, *, limit: int = TEXT_BYTES, loader: type = Loader, tags: bool = False
 ) -> Any:
-    """What the YAML in ``content`` says; ``name`` is what a :class:`FileError` calls it.
+    """Content of the YAML text ``content``; ``name`` is its name in a :class:`FileError`.
 
     A key that stands twice in a mapping is refused, and so are tags, unless ``tags`` says that ``loader``, a safe one,
     gives them a meaning.

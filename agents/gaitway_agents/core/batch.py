@@ -32,7 +32,7 @@ class Batch:
     reference: Tensor | None = None
     """Log-probability of each action under the policy that the update is to stay close to."""
     weights: Tensor | None = None
-    """What each decision's loss is multiplied by: corrections of data that another policy, or engine, has sampled."""
+    """Factors of the decisions' losses: corrections of data that another policy, or engine, has sampled."""
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -1,4 +1,4 @@
-"""Stop at the first number that is none, and say where it came from."""
+"""Stop at the first number that is not finite, and name its source."""
 
 from __future__ import annotations
 

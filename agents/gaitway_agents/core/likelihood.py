@@ -10,7 +10,7 @@ from .policy import Evaluation
 
 
 class NegativeLogLikelihood:
-    """Of each decision, in nats: cross-entropy, behaviour cloning, supervised fine-tuning.
+    """Negative log-likelihood of each decision [nats]: cross-entropy, behaviour cloning, supervised fine-tuning.
 
     ``accuracy`` adds the share of decisions that were the likeliest, for policies that say so.
     """

@@ -1,4 +1,4 @@
-"""What the policy optimiser minimises: losses of each decision, built from the pure functions of ``objective``."""
+"""Losses of each decision for the policy optimiser, built from the pure functions of ``objective``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PolicyLossConfig(Checked):
     "cispo", log-probabilities weighted by the clipped ratio (a ``clip`` of 1 or more leaves it free downwards);
     "sapo", a sigmoid in place of the clip; or "vespo", which weighs whole sequences."""
     ratio: Annotated[str, one_of(*RATIOS)] = "decision"
-    """Whose probabilities are compared: the "decision"'s; the "sequence"'s, by their geometric mean (GSPO, Zheng et
+    """Probabilities that the ratio compares: of the "decision"; of the "sequence", by geometric mean (GSPO, Zheng et
     al. 2025); or "sequence_token", the same with the gradient of each decision (GSPO-token)."""
     clip: PositiveFloat = 0.2
     clip_high: PositiveFloat | None = None
@@ -50,7 +50,7 @@ class PolicyLossConfig(Checked):
     dual_clip: float | None = None
     """Bound the loss of bad actions as if no ratio were above this (Ye et al. 2020); TRL's ``delta``. None: none."""
     sapo_temperatures: PositivePair = (1.0, 1.05)
-    """Of good and of bad actions."""
+    """Temperatures for good and for bad actions."""
     vespo_shapes: PositivePair = (2.0, 3.0)
     """Powers of the sequence's importance weight, of good and of bad sequences."""
     vespo_rates: PositivePair = (3.0, 2.0)
@@ -60,7 +60,7 @@ class PolicyLossConfig(Checked):
     seq-mean-token-mean) or sums ("sequence_sum", LUSPO; seq-mean-token-sum); or "constant", the sum divided by
     sequences times ``horizon`` (Dr. GRPO)."""
     horizon: PositiveInt | None = None
-    """What "constant" divides by: the longest possible sequence."""
+    """Divisor of "constant": the length of the longest possible sequence."""
     kl_coefficient: float = 0.0
     """Weight of the KL divergence from the batch's reference policy."""
     kl_estimator: Annotated[str, one_of(*objective.KL_ESTIMATORS)] = "k3"
@@ -70,7 +70,7 @@ class PolicyLossConfig(Checked):
     value_coefficient: float = 1.0
     clip_value_loss: bool = True
     value_clip: PositiveFloat | None = None
-    """How far a value may move in a clipped loss; None: ``clip``."""
+    """Largest move of a value in a clipped loss; None: ``clip``."""
     entropy_coefficient: float = 0.005
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class PolicyLoss:
         cfg = self.config
         log_ratio = new.log_probs - batch.log_probs
         if batch.mask is not None:
-            log_ratio = log_ratio * batch.mask  # nobody watches what is masked, and infinity times 0 is NaN
+            log_ratio = log_ratio * batch.mask  # masked entries may be infinite, and infinity times 0 is NaN
         ratio = self._level(log_ratio, batch.mask).exp()
         policy_losses = self._surrogate(ratio, log_ratio, new, batch)
         losses = policy_losses

@@ -93,7 +93,7 @@ class PolicyOptimizer:
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
         self.gathered = 0.0
-        """What the losses summed since the last step are to be divided by; 0 if nothing was gathered."""
+        """Divisor of the losses summed since the last step; 0 if nothing was gathered."""
         self._last: Batch | None = None
         self._check_groups()
         distributed.from_first_(self.flat.flat.data)
@@ -243,7 +243,7 @@ class PolicyOptimizer:
         return [slice(a, b) for a, b in pairwise(bounds) if a < b]
 
     def _total(self, batch: Batch, count: Tensor | float) -> Tensor | float:
-        """What the sum of a minibatch's aggregated losses is divided by; the mean one of distributed processes."""
+        """Divisor of the sum of a minibatch's aggregated losses; its mean over distributed processes."""
         if self.config.aggregation == "decision":
             return count
         rows: Tensor | float = float(len(batch))

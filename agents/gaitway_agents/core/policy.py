@@ -1,4 +1,4 @@
-"""What the optimisers need of a policy."""
+"""Interface between optimisers and policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .batch import Batch
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a policy says of a batch's decisions now."""
+    """A policy's view of a batch's decisions."""
 
     log_probs: Tensor
     entropy: Tensor
@@ -35,7 +35,7 @@ def computing(device: torch.device, precision: str) -> AbstractContextManager[ob
 
 
 class Policy(Protocol):
-    """What the optimiser needs of a policy, besides being an ``nn.Module``.
+    """Methods that the optimiser calls on a policy, which is an ``nn.Module``.
 
     If it has ``after_step()``, that is called after every step; if it has ``chunks(batch, size)``, that cuts a
     minibatch into the rows of each forward pass instead of equal shares of ``size`` rows.

@@ -63,7 +63,7 @@ def _stack(columns: list[Tensor]) -> Tensor:
 
 
 class RankingLoss:
-    """Of a reward model. Rows are pairs; ``new.values`` are scores (P, 2), ``observations["margin"]`` is (P,)."""
+    """Loss of a reward model. Rows are pairs; ``new.values`` are scores (P, 2), ``observations["margin"]`` is (P,)."""
 
     statistics: tuple[str, ...] = ("loss", "accuracy", "margin", "chosen_reward", "rejected_reward")
 
@@ -115,7 +115,7 @@ class PreferenceLossConfig(Checked):
 
 
 class PairLoss:
-    """Of a policy. Rows are pairs: ``new.log_probs`` and ``batch.reference`` are sums over answers, (P, 2).
+    """Loss of a policy. Rows are pairs: ``new.log_probs`` and ``batch.reference`` are sums over answers, (P, 2).
 
     ``observations["mask"]`` (P, 2, L) says how many tokens the sums are of. The reward of an answer is ``beta`` times
     its log-ratio to the reference, or its mean log-probability for SimPO.
@@ -155,7 +155,7 @@ class PairLoss:
 
 
 class KTOLoss:
-    """Of a policy. Rows are examples: ``new.log_probs`` and ``batch.reference`` are sums over answers, (B,).
+    """Loss of a policy. Rows are examples: ``new.log_probs`` and ``batch.reference`` are sums over answers, (B,).
 
     Observations: ``desirable`` and ``baseline``, (B,). Accuracy is the share of rewards on the right side of the
     baseline, the margin by how much they are.

@@ -15,7 +15,7 @@ class ThreadDied(RuntimeError):
 
 
 def result_of(future: Future[T], pool: ThreadPoolExecutor) -> T:
-    """What the work returned, or raises what it raised; :class:`ThreadDied` if a thread of its pool died instead."""
+    """Result of the work; raises its exception, or :class:`ThreadDied` if a thread of its pool died."""
     while True:
         try:
             return future.result(LOOK)

@@ -34,7 +34,7 @@ def returns_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
 def _decisions(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Columns of the sequences' decisions, (T, B), and where the sequences are over, bool; time first, as in a rollout.
 
-    Columns of sequences with fewer decisions than T go on with tokens that are none.
+    For sequences with fewer decisions than T, the rest are columns of other tokens.
     """
     counts = mask.bool().sum(1)
     steps = max(1, int(counts.max())) if len(mask) else 1

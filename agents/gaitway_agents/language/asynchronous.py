@@ -93,7 +93,7 @@ class AsynchronousWorld:
             self._ask("weights", self._weights)
             self._weights.unlink()
         while self._pending.count("follow") > self.staleness:
-            self._receive()  # the place that comes next still holds weights that nobody has read
+            self._receive()  # the place that comes next still holds weights that were not read yet
         slot = self._version % (self.staleness + 1)
         self._weights.write(slot, named)
         self._version += 1
@@ -235,7 +235,7 @@ class _Worker:
 
 
 def _fields(rollout: Rollout) -> dict[str, Any]:
-    """Plain values, so that a checkpoint can hold them and this side needs nobody's class."""
+    """Plain values, so that a checkpoint can hold them and the learner needs no class of the world's."""
     if not dataclasses.is_dataclass(rollout):
         raise TypeError(f"rollout {type(rollout).__name__}: must be a dataclass to go from process to process")
     return {field.name: getattr(rollout, field.name) for field in dataclasses.fields(rollout)}

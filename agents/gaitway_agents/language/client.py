@@ -44,7 +44,7 @@ LossFunction = Callable[[Evaluation, Batch], Tensor]
 
 
 class Completion(Protocol):
-    """What an engine says after a prompt."""
+    """An engine's continuation of a prompt."""
 
     @property
     def tokens(self) -> Sequence[int]: ...
@@ -57,7 +57,7 @@ class Completion(Protocol):
 
 
 class SamplingEngine(Protocol):
-    """What continues prompts; those of the language extension do."""
+    """An engine that continues prompts, such as those of the language extension."""
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Any) -> Sequence[Completion]: ...
 
@@ -66,14 +66,14 @@ class SamplingEngine(Protocol):
 
 @dataclass(frozen=True)
 class Output:
-    """What a loss says of data."""
+    """Loss, statistics and log-probabilities of data."""
 
     loss: float
     """Mean over the data, as the client aggregates."""
     statistics: Mapping[str, float]
     """Means over the tokens to be learnt."""
     log_probs: Sequence[Tensor]
-    """What the policy says of the tokens of each datum, (L,); 0 where its mask is."""
+    """Log-probabilities of the tokens of each datum, (L,); 0 where its mask is 0."""
 
 
 class TrainingClient:

@@ -30,17 +30,17 @@ class PolicyGradientConfig(Checked):
     advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
     """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", or "gae" with a critic (PPO)."""
     scale: Annotated[str, one_of(*SCALES)] = "group"
-    """Whose standard deviation divides the advantages of "group": the "group"'s, the "batch"'s, or "none"."""
+    """Standard deviation that divides the advantages of "group": over the "group", over the "batch", or "none"."""
     gamma: Share = 1.0
     lam: Share = 0.95
-    """Of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation."""
     zero_variance: Annotated[str, one_of("keep", "drop", "resample")] = "keep"
-    """What becomes of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
+    """Treatment of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
     from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
     max_resamples: PositiveInt = 4
     """Further calls of the world for "resample"; then the batch stays smaller."""
     truncated: Annotated[str, one_of("keep", "mask")] = "keep"
-    """Whether answers that hit the limit of their length are learnt from: "keep", or "mask" (overlong filtering)."""
+    """Treatment of answers that hit the limit of their length: "keep", or "mask" (overlong filtering)."""
     missing_eos_penalty: NonNegativeFloat = 0.0
     """Taken from the reward of an answer that did not end by itself."""
     missing_eos_reward: float | None = None
@@ -55,11 +55,11 @@ class PolicyGradientConfig(Checked):
     reference_interval: PositiveInt | None = None
     """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
     reference_rate: PositiveShare = 0.6
-    """How far it moves: 1 is all the way."""
+    """Share of the way that it moves; 1 is all of it."""
     whiten_rewards: bool = False
     """Scale the rewards of tokens to unit standard deviation over the batch, without moving their mean."""
     behaviour: Annotated[str, one_of("engine", "trainer")] = "engine"
-    """Whose log-probabilities the ratio starts from: the "engine"'s, as they were sampled, or the "trainer"'s,
+    """Log-probabilities that the ratio starts from: those of the "engine", from sampling, or of the "trainer",
     computed anew before the update at the cost of one more forward pass."""
     correction: CorrectionConfig | None = None
     """For behaviour "trainer": weigh tokens by how much likelier the trainer finds them than the engine did."""
@@ -88,7 +88,7 @@ class PolicyGradientConfig(Checked):
 
     @property
     def needs_reference(self) -> bool:
-        """Whether leaving the reference costs something."""
+        """True if leaving the reference is penalised."""
         return self.kl is not None or self.optimizer.kl_coefficient > 0.0
 
     def _check_groups(self) -> None:

@@ -29,11 +29,11 @@ class Datum:
     reference: Numbers | None = None
     """Log-probabilities under the policy to stay close to."""
     weights: Numbers | None = None
-    """What each token's loss is multiplied by: of a policy gradient the surrogate. Functions of your own may."""
+    """Factors of the tokens' losses, in a policy gradient of the surrogate; a loss of your own may use them."""
     values: Numbers | None = None
-    """What a critic expected."""
+    """Values that a critic predicted."""
     returns: Numbers | None = None
-    """What it is to expect."""
+    """Values that the critic is to learn."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Sample:
     prompt: Sequence[int]
     tokens: Sequence[int]
     log_probs: Sequence[float]
-    """Of each sampled token, by the engine."""
+    """The engine's log-probability of each sampled token."""
     finished: bool
     """Ended by a stop token rather than at the limit of its length."""
 
     def datum(self, **others: Numbers) -> Datum:
-        """What to learn from the sampled tokens: ``others`` are further fields of the datum, of all L tokens."""
+        """Datum of the sampled tokens; ``others`` are its further fields, for all L tokens."""
         before = [0.0] * len(self.prompt)
         return Datum(
             tokens=[*self.prompt, *self.tokens],

@@ -15,9 +15,9 @@ class EntropyControlConfig(Checked):
     target: PositiveFloat = 0.2
     """Mean entropy of a token, in nats, below which there is a bonus."""
     step: PositiveFloat = 0.005
-    """What the coefficient grows by in an update below the target, and falls by in one above."""
+    """Change of the coefficient in one update: up below the target, down above it."""
     limit: PositiveFloat = 1.0
-    """Of the coefficient."""
+    """Largest coefficient."""
 
 
 class EntropyController:
@@ -29,7 +29,7 @@ class EntropyController:
 
     @property
     def coefficient(self) -> float:
-        """Of the bonus in the next update."""
+        """Coefficient of the bonus in the next update."""
         return self._count if self._low else 0.0
 
     def update(self, entropy: float) -> None:

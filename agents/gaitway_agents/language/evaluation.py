@@ -1,4 +1,4 @@
-"""What a policy says of a whole batch, in forward passes as small as the optimiser's."""
+"""Evaluation of a whole batch, in forward passes as small as the optimiser's."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class FixedDataTrainer:
         return metrics | {"time/learning": seconds, "time/total": seconds}
 
     def evaluate(self, batch: Batch) -> Evaluation:
-        """What the policy says of a batch, in the precision that it is trained in."""
+        """Evaluation of a batch, in the precision of the training."""
         return evaluate(self.policy, batch, self.config.optimizer)
 
     def _schedule(self) -> None:

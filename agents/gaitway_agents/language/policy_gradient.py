@@ -158,7 +158,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         return batch
 
     def _penalties(self, batch: Batch, own: Tensor, metrics: dict[str, float]) -> Tensor | None:
-        """What each token loses for leaving the reference, by the trainer's ``own`` log-probabilities.
+        """Penalty of each token for leaving the reference, by the trainer's ``own`` log-probabilities.
 
         The engine's would add what it differs by from the trainer. The controller learns of the divergence.
         """

@@ -90,7 +90,7 @@ class PreferenceTrainer(FixedDataTrainer):
         return self.reference.evaluate(batch, self.config.optimizer)
 
     def rewards(self, batch: Batch) -> Tensor:
-        """By how much likelier answers are than they were, shape (B, 2); of SimPO, the likelihood of a token itself."""
+        """Log-ratios of answers to the reference, shape (B, 2); for SimPO, mean log-probabilities of their tokens."""
         log_probs = self.evaluate(batch).log_probs
         if self.reference is None:
             return log_probs / batch.observations["mask"].sum(-1)

@@ -83,7 +83,7 @@ def _widen(value: Tensor, width: int) -> Tensor:
 
 
 def statistics_of(samples: Samples) -> dict[str, float]:
-    """What was sampled, in numbers for the log."""
+    """Statistics of sampled sequences, for the log."""
     found = {
         "rollout/reward": float(samples.rewards.mean()),
         "rollout/length": float(samples.sizes.mean()),

@@ -35,7 +35,7 @@ class SamplingTrainer:
         self.version = 0
         """How often the world was told of new weights, itself counting."""
         self.last_rollout: Rollout | None = None
-        """What was sampled last, for people to read."""
+        """The last rollout, for people to read."""
         self._follows = False
 
     @property

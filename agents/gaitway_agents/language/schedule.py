@@ -11,7 +11,7 @@ from gaitway_files.ranges import Checked, Share, ShareBelowOne, one_of
 
 @dataclass(frozen=True, kw_only=True)
 class LearningRateSchedule(Checked):
-    """What the optimiser's rate is multiplied by: a linear warm-up to 1, then a fall to ``final`` by ``shape``."""
+    """Factor of the optimiser's rate: a linear warm-up to 1, then a fall to ``final`` by ``shape``."""
 
     shape: Annotated[str, one_of("constant", "linear", "cosine")] = "constant"
     """"constant" stays at 1, "linear" and "cosine" (half a wave) fall to ``final`` at the end of the training."""

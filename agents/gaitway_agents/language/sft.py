@@ -22,7 +22,7 @@ class SFTConfig(FixedDataConfig):
     """Settings of supervised fine-tuning. The loss is the mean over the tokens of a batch that are to be learnt."""
 
     last_answer_only: bool = False
-    """Of a conversation with several answers, learn the last one alone; otherwise all of them are learnt."""
+    """Learn only the last answer of a conversation with several; otherwise all of them are learnt."""
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=2e-5))
 
 

@@ -1,4 +1,4 @@
-"""What answers earn besides their reward: penalties of length and of leaving the reference."""
+"""Shaped rewards: penalties of length and of leaving the reference."""
 
 from __future__ import annotations
 

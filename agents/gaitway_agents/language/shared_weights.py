@@ -80,7 +80,7 @@ class SharedWeights:
             yield place.name, self._view(slot, place)
 
     def unlink(self) -> None:
-        """Take the file away; the memory stays until nobody has it mapped."""
+        """Take the file away; the memory stays until no process has it mapped."""
         self.path.unlink(missing_ok=True)
 
     def _view(self, slot: int, place: _Place) -> Tensor:

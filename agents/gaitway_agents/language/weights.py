@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a model: the parameters that learn, and no copy of those that never change."""
+"""Checkpoints of a model: the parameters that learn, and no copy of those that never change."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ActorCritic(nn.Module):
     # ---- what a collector needs ------------------------------------------------------------------------------------
 
     def initial_memory(self, num_envs: int) -> Observations:
-        """What the policy remembers at the start of an episode: further observations, (N, ...), all zero."""
+        """The policy's memory at the start of an episode: further observations, (N, ...), all zero."""
         return {}
 
     def act(self, observations: Observations) -> tuple[Parameters, Observations]:
@@ -145,7 +145,7 @@ class ActorCritic(nn.Module):
         return self._evaluation(self.head(self.actor(features), batch.observations), critic_features, batch)
 
     def _evaluation(self, parameters: Parameters, critic_features: Tensor, batch: Batch) -> Evaluation:
-        """What the heads say of the batch's decisions (...); features are (decisions, D)."""
+        """Evaluation of the batch's decisions (...) from features (decisions, D)."""
         outputs = self._outputs(self.critic, critic_features)
         shape = batch.log_probs.shape
         kl = None

@@ -92,7 +92,7 @@ class CausalLMPolicy(nn.Module):
         return log_probs, entropy
 
     def _read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
-        """What :func:`_log_probs` returns and, with a critic, values; a beginning that rows share is read once."""
+        """Results of :func:`_log_probs` and, with a critic, values; a prefix that rows share is read once."""
         shape, width = tokens.shape, int(lengths.max())
         tokens, mask = tokens[:, :width], mask[:, :width]
         parts = split(tokens, lengths, mask) if self._shares else None
@@ -140,7 +140,7 @@ class CausalLMPolicy(nn.Module):
 
 
 def output_layer(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What makes logits (M, V) of states (M, D), with what Gemma, Cohere and Granite do to theirs."""
+    """Function from states (M, D) to logits (M, V), with the scaling and capping of Gemma, Cohere and Granite."""
     net: Any = model
     head, config = net.get_output_embeddings(), net.config.get_text_config()
     cap = getattr(config, "final_logit_softcapping", None)
@@ -189,7 +189,7 @@ def _log_probs(
     entropy: str,
     likeliest: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of targets: log-probabilities, the entropies there, and 1.0 where they are the likeliest; 0 if not asked for."""
+    """Log-probabilities of targets, entropies, and 1.0 where targets are the likeliest; 0 if not asked for."""
     logits = head(states)
     normalised = ((logits if logits.dtype == torch.float64 else logits.float()) / temperature).log_softmax(-1)
     found = normalised.gather(1, targets[:, None])[:, 0]

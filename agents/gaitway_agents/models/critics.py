@@ -35,7 +35,7 @@ class DreamerTricks(Checked):
 
     @property
     def own_value_losses(self) -> bool:
-        """Whether the critic's loss is another than the squared error of its values."""
+        """True if the critic's loss is not the squared error of its values."""
         return self.critic != "squared" or self.critic_ema
 
 
@@ -55,11 +55,11 @@ class Squared(nn.Module):
     num_outputs = 1
 
     def values(self, outputs: Tensor) -> Tensor:
-        """What outputs (..., ``num_outputs``) of the network say, (...)."""
+        """Values (...) from the network's outputs (..., ``num_outputs``)."""
         return outputs.squeeze(-1)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """How far outputs (..., ``num_outputs``) are from values (...)."""
+        """Losses (...) of outputs (..., ``num_outputs``) against target values (...)."""
         return value_loss(outputs.squeeze(-1), targets)
 
 

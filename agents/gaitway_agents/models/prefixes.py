@@ -33,7 +33,7 @@ class Split:
     """False where a suffix is padded, shape (B, S)."""
 
     def take(self, values: Tensor) -> Tensor:
-        """Of values (B, L) those of the suffixes, shape (B, S); 0 in their padding."""
+        """Values of the suffixes, shape (B, S), taken from ``values`` (B, L); 0 in their padding."""
         return values.gather(1, self.columns) * self.seen
 
     def put(self, values: Tensor, width: int) -> Tensor:
@@ -43,7 +43,7 @@ class Split:
 
 
 def can_share(model: nn.Module) -> bool:
-    """Whether the decoder of ``model`` may go on from states that it has cached, with gradients."""
+    """Whether the decoder of ``model`` can continue from cached states with gradients."""
     net: Any = model
     config = net.config.get_text_config()
     layers = getattr(config, "layer_types", None)

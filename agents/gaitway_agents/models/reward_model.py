@@ -36,7 +36,7 @@ class RewardModel(nn.Module):
         self.register_buffer("std", torch.ones((), device=head.weight.device))
 
     def score(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """What each sequence is worth, from tokens (B, L) padded on the right and lengths (B,); shape (B,)."""
+        """Score of each sequence, shape (B,), from tokens (B, L) padded on the right and lengths (B,)."""
         width = int(lengths.max())
         states = hidden_states(self.model, tokens[:, :width], lengths)
         last = states[torch.arange(len(states), device=states.device), lengths - 1]

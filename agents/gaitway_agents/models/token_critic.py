@@ -39,6 +39,6 @@ class TokenCritic(nn.Module):
         return critic
 
     def of_states(self, states: Tensor) -> Tensor:
-        """What is expected before each token is chosen, from the states (B, L, D) of a decoder; shape (B, L)."""
+        """Value before each token is chosen, shape (B, L), from the states (B, L, D) of a decoder."""
         before = self.head(states[:, :-1].to(self.head.weight.dtype)).squeeze(-1)
         return nn.functional.pad(before if before.dtype == torch.float64 else before.float(), (1, 0))

@@ -57,7 +57,7 @@ class ByHand:
 
 
 def computation(learner: Learner, encoder: Encoder, outputs: nn.Sequential | None) -> ByHand | ByAutograd:
-    """By hand where the network is ``encoder`` and ``outputs`` and they are simple enough."""
+    """``ByHand`` for a network of ``encoder`` and ``outputs`` that it can compute, else ``ByAutograd``."""
     part = next(iter(encoder.parts.values()))
     one_vector = len(encoder.keys) == 1 and isinstance(part, Vector) and isinstance(part.normalizer, nn.Identity)
     if outputs is None or not one_vector:

@@ -38,7 +38,7 @@ class NetworkConfig(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicyConfig(Checked):
-    """What agents with a replay buffer share. Steps are environment steps, all environments together."""
+    """Settings that all agents with a replay buffer have. Steps are environment steps, all environments together."""
 
     learning_rate: PositiveFloat
     learning_rate_final: NonNegativeFloat | None = None
@@ -69,7 +69,7 @@ class DQNConfig(OffPolicyConfig):
     batch_size: PositiveInt = 32
     train_frequency: PositiveInt = 4
     tau: PositiveShare = 1.0
-    """How far the target network moves towards the network at an update of its own: 1 is all the way."""
+    """Share of the way that the target network moves towards the network in its updates; 1 copies it."""
     target_update_interval: PositiveInt = 10_000
     """Steps between updates of the target network."""
     exploration_fraction: Share = 0.1
@@ -109,7 +109,7 @@ class SACConfig(OffPolicyConfig):
     batch_size: PositiveInt = 256
     train_frequency: PositiveInt = 1
     tau: PositiveShare = 0.005
-    """How far the target critics move towards the critics after every update."""
+    """Share of the way that the target critics move towards the critics after every update."""
     learn_temperature: bool = True
     initial_temperature: PositiveFloat = 1.0
     target_entropy: float | None = None
@@ -119,7 +119,7 @@ class SACConfig(OffPolicyConfig):
     policy_frequency: PositiveInt = 1
     """Updates of the critics for each one of actor and temperature."""
     log_std_range: Annotated[tuple[float, float], _ORDERED] = (-20.0, 2.0)
-    """Of the policy's standard deviation before squashing."""
+    """Logarithm of the policy's standard deviation before squashing, lowest and highest."""
     smooth_log_std: bool = False
     """Press it into the range by tanh instead of clipping, so that its gradient never ends. Needed if 0 is a bound."""
     betas: Betas = (0.9, 0.999)

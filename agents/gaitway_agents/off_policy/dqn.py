@@ -114,7 +114,7 @@ class DQNTrainer(OffPolicyTrainer):
 
     @torch.no_grad()
     def target_values(self, batch: Transitions) -> Tensor:
-        """What the values of the actions taken should be, (B,)."""
+        """Targets for the values of the actions taken, (B,)."""
         following = batch.next_observations
         values = _possible(self.target.network(following), following)
         if self.config.double:

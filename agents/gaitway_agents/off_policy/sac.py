@@ -123,7 +123,7 @@ class SACTrainer(OffPolicyTrainer):
 
     @torch.no_grad()
     def target_values(self, batch: Transitions, alpha: Tensor) -> Tensor:
-        """What the values of the actions taken should be, (B,), entropy included."""
+        """Targets for the values of the actions taken, (B,), entropy included."""
         following = batch.next_observations
         actions, log_prob = self.policy.sample(following, self._noise(len(batch)))
         value = self._both(*self.target.network(following, actions))

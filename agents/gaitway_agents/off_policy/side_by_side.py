@@ -21,7 +21,7 @@ class Outcome:
     terminated: Tensor
     truncated: Tensor
     following: Observation
-    """What followed the step within its episode."""
+    """True next observations, before any reset."""
     valid: Tensor | None
     """Which rows are transitions at all; None if all are."""
     infos: list[dict[str, Any]]
@@ -78,7 +78,7 @@ class SideBySide:
 def _following(
     observation: Observation, rewards: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any]
 ) -> Observation:
-    """What was seen after a step, which at the end of an episode is not the beginning of the next one."""
+    """True next observations: at the end of an episode the last one, not the first of the next episode."""
     ended = terminated | truncated
     if not bool(ended.any()):
         return observation

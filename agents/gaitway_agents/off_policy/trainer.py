@@ -80,7 +80,7 @@ class OffPolicyTrainer(WithEnvs, ABC):
 
     @abstractmethod
     def _statistics(self, records: list[tuple[Tensor, ...]]) -> dict[str, float]:
-        """What to report of the updates of an iteration, from what they appended to ``_records``."""
+        """Statistics of the updates of an iteration, from the rows that they appended to ``_records``."""
 
     @abstractmethod
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:

@@ -26,7 +26,7 @@ def action_values(model: TabularModel, values: Tensor, gamma: float) -> Tensor:
 
 
 def error_bound(residual: float, gamma: float) -> float | None:
-    """How far values may be from the optimal ones, when the sweep to them changed none by more than ``residual``."""
+    """Bound on the distance to the optimal values after a sweep that changed no value by more than ``residual``."""
     return residual * gamma / (1.0 - gamma) if gamma < 1.0 else None
 
 

@@ -19,7 +19,7 @@ from gymnasium.vector import (
 from torch import Tensor
 
 MAX_ENTRIES = 2**28
-"""Of the transition array; 2 GiB."""
+"""Entries of the transition array, 2 GiB."""
 LEARNERS = "q-learning and sarsa learn it from samples"
 
 

@@ -29,7 +29,7 @@ class _TDConfig(Checked):
     exploration_fraction: Share = 0.5
     """Part of the whole training over which that share goes linearly to ``exploration_final``."""
     initial_value: float = 0.0
-    """Of every state and action; above what can be had, it draws the agent to what it has not tried."""
+    """Initial value of every state and action; values above any possible return make the agent try everything."""
     double: bool = False
     """Two tables, each judging the other's choice (van Hasselt 2010): no bias towards lucky samples."""
     num_steps: PositiveInt = 100
@@ -85,7 +85,7 @@ class TDControlTrainer(WithEnvs):
         return rate if final is None else _anneal(rate, final, self._progress(1.0))
 
     def _progress(self, fraction: float) -> float:
-        """How much of the first ``fraction`` of the training is over."""
+        """Share of the first ``fraction`` of the training that is over."""
         end = fraction * (self.total_steps or 0)
         return min(1.0, self.steps / end) if end > 0 else 1.0
 

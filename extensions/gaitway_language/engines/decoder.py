@@ -1,4 +1,4 @@
-"""What the transformers engine asks of a model: to read prompts once, then go on a token at a time."""
+"""Decoding with a model of transformers: prompts are read once, then continued a token at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ModuleDecoder:
         return ModuleSession(self.model, tokens, lengths, counts)
 
     def logits(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Of every next token of sequences (B, L) padded on the left, shape (B, L, V)."""
+        """Logits of every next token of sequences (B, L) padded on the left, shape (B, L, V)."""
         found: Tensor = self.model(tokens, **_places(tokens.shape[1], lengths), use_cache=False).logits
         return found
 

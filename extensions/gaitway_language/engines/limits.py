@@ -1,4 +1,4 @@
-"""What no engine can continue."""
+"""Checks of prompts, the same for every engine."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def make_engine(
 
     ``prompts`` are those of the probe on which it is compared with ``model``, computed in ``precision``, after every
     update; a few will do. ``longest`` is the most tokens of a prompt and its answer; None is as many as the model sees.
-    ``learning=False`` says that nobody else changes ``model``, as in a process that only samples: then it takes the new
-    weights too, and must have no adapters.
+    ``learning=False`` says that nothing else changes ``model``, as in a process that only samples: then it takes the
+    new weights too, and must have no adapters.
     """
     if not learning and hasattr(model, "merge_and_unload"):
         raise ValueError("learning=False with adapters: new weights come merged; give the model without adapters")
@@ -52,7 +52,7 @@ def make_engine(
 
 @torch.inference_mode()
 def rounding(live: TransformersEngine, prompts: Sequence[Sequence[int]], dtype: torch.dtype) -> float:
-    """How far two computations of a log-probability in ``dtype`` may be apart by rounding alone [nats].
+    """Difference of two computations of a log-probability in ``dtype`` by rounding alone [nats].
 
     The residual stream is rounded after each of a decoder's two sums a layer and once more in the logits, every time by
     up to half a unit in the last place, evenly spread: independent errors, whose variances add up. States are

@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers["Content-Length"]))
 
     def _answer(self, known: bool, action: Callable[[], Any]) -> None:
-        """What the action returns; 400 for what the asker got wrong, 500 for what went wrong here."""
+        """Answer with the action's result; 400 for errors of the client, 500 for errors of the server."""
         try:
             status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
         except ValueError as error:

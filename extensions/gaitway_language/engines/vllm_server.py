@@ -76,7 +76,7 @@ class VLLMServerEngine:
             return answer.result()
 
     def close(self) -> None:
-        """The server stays: it is whoever started it who ends it."""
+        """Leave the server running: this process did not start it."""
 
     def _ask(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
         """The server's answer; ValueError for what it calls our mistake, RuntimeError for its own."""

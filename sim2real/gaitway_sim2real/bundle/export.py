@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import logging
 import platform
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,10 @@ def _check_task(task: Task) -> None:
 
 
 def _within_range(task: Task) -> Task:
-    """What is validated is then what the robot does. As a clip of training it made a worse walker (Go2, one seed)."""
+    """Clip targets to the joints' ranges, so that validation sees what the robot does.
+
+    As a clip of training it made a worse walker (Go2, one seed).
+    """
     robot = task.robot
     if robot.hardware is None or task.actions.clip is not None:
         return task
@@ -173,12 +177,8 @@ def _write(
 def _export_graph(policy: SignalPolicy, path: Path) -> None:
     example = tuple(torch.zeros(2, width) for width in policy.input_widths.values())
     batch = torch.export.Dim("N")
-    exporter = logging.getLogger("torch.onnx")
-    level = exporter.level
     try:
-        exporter.setLevel(logging.ERROR)  # it warns of optional packages that this graph has no use for
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet_exporter():
             program = torch.onnx.export(
                 policy,
                 example,
@@ -190,8 +190,6 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
             )
     except Exception as error:
         raise ExportError(f"the actor cannot be written as ONNX: {error}") from error
-    finally:
-        exporter.setLevel(level)
     assert program is not None
     proto = program.model_proto
     strip_origin(proto)
@@ -200,6 +198,21 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
     except onnx.checker.ValidationError as error:
         raise ExportError(f"the exported graph is not valid ONNX: {error}") from error
     path.write_bytes(proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Without the ONNX exporter's notes on packages, constants and classes that these graphs have no use for."""
+    levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "onnx_ir")}
+    try:
+        for name in levels:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def strip_origin(proto: onnx.ModelProto) -> None:
@@ -321,7 +334,7 @@ def _contract(
 
 
 def robot_fields(robot: Robot) -> dict[str, Any]:
-    """What a contract says of the robot alone."""
+    """The fields of a contract about the robot alone."""
     return {
         "robot": robot.name,
         "joint_names": robot.joint_names,
@@ -356,7 +369,7 @@ def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
 
 
 def versions() -> dict[str, str]:
-    """Of what a bundle is made with, by package."""
+    """Versions of the packages that a bundle is made with."""
     found = {"python": platform.python_version()}
     for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
         try:

@@ -25,7 +25,7 @@ KINDS = {"ActorCritic": False, "ActorCriticRecurrent": True, "MLPModel": False, 
 """Whether each class of actor that can be read has a memory."""
 
 MAX_UNITS, MAX_LAYERS = 16_384, 32
-"""Of an actor; robots' have 512 in 3 layers."""
+"""Limits of an actor; those of robots have 512 units in 3 layers."""
 
 DISTRIBUTIONS = {"GaussianDistribution": False, "HeteroscedasticGaussianDistribution": True}
 """Whether each distribution takes its standard deviation from the network."""
@@ -208,7 +208,7 @@ def _check_presence(config: ActorConfig, weights: Weights, expected: Mapping[str
 
 
 def _in_file(name: str, weights: Weights) -> str:
-    """What this version of rsl_rl would have called a tensor that is missing."""
+    """Name of a missing tensor in this version of rsl_rl."""
     kind, _, rest = name.partition(".")
     if weights.version in ("4.x", "5.x"):
         prefix = {"mlp": "mlp.", "rnn": "rnn.rnn.", "normalizer": "obs_normalizer."}[kind]

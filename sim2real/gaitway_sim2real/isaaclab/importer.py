@@ -49,7 +49,7 @@ class ImportedRun:
     joint_order: str
     """Where the order of the joints comes from."""
     notes: tuple[str, ...]
-    """What is approximated or assumed."""
+    """Approximations and assumptions."""
     own_model: OwnModel | None = None
     """Keeps the file of the robot's MJCF until the run is exported, if it is one made for this import."""
 
@@ -58,7 +58,7 @@ class ImportedRun:
         return self.task.estimators
 
     def provenance(self) -> dict[str, object]:
-        """What ``import.yaml`` holds."""
+        """Content of ``import.yaml``."""
         return {
             "run": str(self.folder),
             "checkpoint": {

@@ -58,7 +58,7 @@ KNOWN = {
     "last_action": Known(observations.last_action, "action", frozenset({"action_name"})),
     "height_scan": Known(observations.height_scan, "scan", frozenset({"sensor_cfg", "sensor", "offset"})),
 }
-"""By the name of Isaac Lab's function. Default joint velocities are zero, or the import is refused elsewhere."""
+"""Our terms by the name of Isaac Lab's function. A run whose default joint velocities are not zero is refused."""
 
 FIX = (
     f"known observation functions are {', '.join(KNOWN)} of isaaclab.envs.mdp; replace the term in the task and train "
@@ -68,7 +68,7 @@ FIX = (
 
 @dataclass(frozen=True)
 class RobotNames:
-    """What the mapping of terms must know about the rest of the run."""
+    """Facts about the rest of the run that the mapping of terms needs."""
 
     joint_names: tuple[str, ...]
     """In the training simulator's order, which the bundle keeps."""

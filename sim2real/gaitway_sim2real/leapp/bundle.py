@@ -171,7 +171,7 @@ def _check_inputs(package: LeappPackage, connections: Connections, widths: dict[
 
 
 def _check_height_scan(package: LeappPackage, connections: Connections) -> None:
-    """Of sensor and ray hits, the graph may use only how far the one is above the others; a bundle has no more."""
+    """Refuse a graph that uses more of sensor and ray hits than heights above each hit, all that a bundle has."""
     rng = np.random.default_rng(0)
     tensors = (*package.inputs, *(pair[0] for pair in package.feedback))
     feed = {tensor.name: rng.standard_normal(tensor.shape) for tensor in tensors}

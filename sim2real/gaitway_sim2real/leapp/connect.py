@@ -28,7 +28,7 @@ class Connections:
     """Every tensor of the package, understood."""
 
     sources: dict[str, Source]
-    """By the package's input."""
+    """Source of each input of the package, by name."""
     targets: tuple[tuple[str, int], ...]
     """(output, column) of each joint's position target, in the order of the robot's joints."""
     gains: dict[str, dict[str, tuple[str, int]]]

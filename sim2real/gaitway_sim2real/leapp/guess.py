@@ -1,4 +1,4 @@
-"""What a LEAPP package does not say, from the robot that it is for and Isaac Lab's velocity tasks; each with a note."""
+"""Facts that a LEAPP package lacks, from its robot and Isaac Lab's velocity tasks; each with a note."""
 
 from __future__ import annotations
 

@@ -69,10 +69,10 @@ class LeappPackage:
     path: Path
     """Its folder."""
     name: str
-    """Of the graph; Isaac Lab's is the task's id."""
+    """Name of the graph; in Isaac Lab's packages the task's id."""
     node: str
     inputs: tuple[LeappTensor, ...]
-    """What the graph is fed from outside, without the feedback."""
+    """Inputs of the graph from outside, without the feedback."""
     outputs: tuple[LeappTensor, ...]
     feedback: tuple[tuple[LeappTensor, LeappTensor], ...]
     """(input, the output that it has at the next step)."""

@@ -27,7 +27,7 @@ GAINS = {
 
 
 class InputSemantics(NamedTuple):
-    """What a package says of one of its inputs."""
+    """Description of one input of a package."""
 
     name: str
     kind: str

@@ -7,8 +7,7 @@ import hashlib
 import logging
 import shutil
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from gaitway_onboard.bundle.contract import CONTRACT_FILE, MEASURED, Contract
 from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
-from ..bundle.export import ExportError, export_bundle, strip_origin
+from ..bundle.export import ExportError, export_bundle, quiet_exporter, strip_origin
 from ..bundle.signal_policy import SignalPolicy
 from . import semantics
 from .package import SIDE_FOLDER
@@ -71,7 +70,7 @@ def _trace(policy: SignalPolicy, contract: Contract, folder: Path) -> Path:
     from leapp.utils.tensor_description import GraphConfigs
 
     name = contract.task.replace("/", "-")
-    with _quiet():
+    with quiet_exporter():
         leapp.start(name, save_path=str(folder), max_cached_io=TRACED_STEPS)
         started = True
         _silence()
@@ -180,21 +179,6 @@ def _anonymise(package: Path, name: str) -> None:
     for digest in (hashlib.md5, hashlib.sha256):
         text = text.replace(digest(before).hexdigest(), digest(after).hexdigest())
     description.write_text(text, "utf-8")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the ONNX exporter's notes on packages, constants and classes that these graphs have no use for."""
-    levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "onnx_ir")}
-    try:
-        for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
 
 
 def _silence() -> None:

@@ -41,15 +41,20 @@ def final_answer(text: str, *, tags_only: bool = False) -> str | None:
     the content of the last ``\\boxed{...}``, what follows the last ``####``, or else the last number.
     """
     if ANSWER in text or tags_only:
-        end = text.rfind(END_ANSWER)
-        start = text.rfind(ANSWER, 0, max(end, 0))
-        return _short(text[start + len(ANSWER) : end]) if 0 <= start < end else None
+        return _short(tagged(text))
     boxed = _last_boxed(text)
     if boxed is not None:
         return _short(boxed)
     if "####" in text:
         return _short(text.rpartition("####")[2])
     return last_number(text)
+
+
+def tagged(text: str) -> str:
+    """Content of the last complete pair of answer tags; empty without one."""
+    end = text.rfind(END_ANSWER)
+    start = text.rfind(ANSWER, 0, max(end, 0))
+    return text[start + len(ANSWER) : end] if 0 <= start < end else ""
 
 
 def last_number(text: str) -> str | None:

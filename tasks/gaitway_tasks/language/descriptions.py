@@ -93,7 +93,7 @@ class DescriptionSource(Checked):
 
 
 def score(prompt: str, completion: str) -> float:
-    """What an answer is truly worth, at most 4.5.
+    """True score of an answer, at most 4.5.
 
     1 for each word of the tone that was asked for, the first time it is said and four times at most; -1 for a word of
     another tone, for another form than "the THING is WORD and WORD ." and for another thing; 0.5 for a polite ending,

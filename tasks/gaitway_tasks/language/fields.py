@@ -17,7 +17,7 @@ ALIASES = {
     "prompt": ("question", "problem", "instruction"),
     "completion": ("response", "output"),
 }
-"""What other data sets call our fields; a row's own field of our name comes first."""
+"""Names of our fields in other data sets; a row's own field of our name comes first."""
 
 _ROLES = ("system", "user", "assistant", "tool")
 _GSM8K_NOTE = re.compile(r"<<[^<>]*>>")

@@ -105,7 +105,7 @@ def _same_number(answer: str, gold: str) -> bool:
 
 
 def monstrous(answer: str) -> bool:
-    """Whether an answer is not worth a try: deep nesting, towers of exponents, huge factorials."""
+    """Whether an answer is too costly to compare: deep nesting, towers of exponents, huge factorials."""
     depth = deepest = 0
     for char in answer:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(char, 0)
@@ -172,7 +172,7 @@ class _Verifier:
 
 
 def _read_line(process: subprocess.Popen[bytes]) -> str | None:
-    """What the process says next; None if it ends or says nothing for too long."""
+    """The next line from the process; None if it ends or is silent for too long."""
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], WALL_LIMIT)
     line = process.stdout.readline() if ready else b""
@@ -193,7 +193,7 @@ def _serve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, _interrupt)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads what the parsers complain of
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the parsers' complaints are not read
     print("ready", flush=True)
     for line in sys.stdin:
         answer, gold = json.loads(line)

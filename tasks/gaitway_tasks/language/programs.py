@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from .answers import ANSWER, END_ANSWER
+from .answers import tagged
 from .sandbox import Limits, run_python
 
 Test = str | Mapping[str, str]
@@ -73,12 +73,7 @@ def code(
 def find_program(completion: str) -> str | None:
     """The last fenced block of Python in an answer, or else what its last answer tags hold; None without either."""
     fenced = _FENCED.findall(completion)
-    if fenced:
-        found = fenced[-1]
-    else:
-        end = completion.rfind(END_ANSWER)
-        start = completion.rfind(ANSWER, 0, max(end, 0))
-        found = completion[start + len(ANSWER) : end] if 0 <= start < end else ""
+    found = fenced[-1] if fenced else tagged(completion)
     return found if found.strip() and len(found) <= MAX_PROGRAM_CHARS else None
 
 

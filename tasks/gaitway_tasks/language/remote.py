@@ -61,7 +61,7 @@ def load_reward(where: str) -> TextReward:
     if where.startswith(("http://", "https://")):
         try:
             url = urllib.parse.urlsplit(where)
-            complete = bool(url.hostname) and url.port != 0  # asking for a port that is none raises
+            complete = bool(url.hostname) and url.port != 0  # .port raises for an invalid port
         except ValueError:
             complete = False
         if not complete or where != urllib.parse.quote(where, safe="/:?&=#%[]@+,;~!$'()*"):

@@ -42,7 +42,7 @@ class SandboxError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits(Checked):
-    """What a program may use."""
+    """Resources that a program may use."""
 
     cpu: PositiveFloat = 5.0
     """Processor time [s], rounded up to whole seconds."""
@@ -53,7 +53,7 @@ class Limits(Checked):
     memory: PositiveInt = 1 << 29
     """Address space [bytes]; the interpreter itself takes some 30 MB of it."""
     output: PositiveInt = 1 << 16
-    """What it may say on each of its two streams [bytes]; more ends it."""
+    """Most output on each of its two streams [bytes]; more ends it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def run_python(program: str, *, stdin: str = "", limits: Limits | None = None) -
 
 @functools.cache
 def confinement() -> str:
-    """What programs are confined in here: "files and calls", or "calls" alone; raises :class:`SandboxError`."""
+    """Confinement on this machine: "files and calls", or "calls" alone; raises :class:`SandboxError`."""
     return _run("", "", Limits())[1]
 
 
@@ -193,7 +193,7 @@ class _Sleeper:
 
 
 def _feed(process: subprocess.Popen[bytes], said: bytes) -> bytes:
-    """What is left to say after saying what the program takes now; nothing to one that has stopped listening."""
+    """The input that is left after the program has taken some; empty for a program that has closed its input."""
     assert process.stdin
     try:
         return said[os.write(process.stdin.fileno(), said[: 1 << 12]) :]

@@ -1,4 +1,4 @@
-"""What completions earn: the weighted sum of a task's rewards, and each part."""
+"""Scores of completions: the weighted sum of a task's rewards, and each part."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _part(
 
 
 def _accepted(reward: TextReward, given: Mapping[str, object]) -> Mapping[str, object]:
-    """What the function takes: all of it, or, without ``**columns``, what it names."""
+    """The arguments that the function accepts: all, or, without ``**columns``, those it names."""
     try:
         taken = inspect.signature(reward.func).parameters.values()
     except (TypeError, ValueError):  # written in C
@@ -76,7 +76,7 @@ def _accepted(reward: TextReward, given: Mapping[str, object]) -> Mapping[str, o
 
 
 def _within_limit(what: str, reward: TextReward, given: Mapping[str, object]) -> Any:
-    """What the function returns, in a thread that is given up once it has run for too long."""
+    """Result of the function, in a thread that is abandoned once it has run for too long."""
     found: list[Any] = []
     failed: list[BaseException] = []
 

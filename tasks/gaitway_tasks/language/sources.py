@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,23 @@ from .rows import Row, RowError, check_split, epochs
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
+class _Stored(Checked, ABC):
+    """A fixed set of rows."""
+
+    @abstractmethod
+    def examine(self, split: str) -> tuple[list[Row], list[RowError]]: ...
+
+    def rows(self, split: str) -> list[Row]:
+        """All usable rows; raises :class:`RowError` where there are none, or for the first bad one."""
+        return self.examine(split)[0]
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """The rows in shuffled epochs without end."""
+        return epochs(self.rows(split), seed)
+
+
 @dataclass(frozen=True, kw_only=True)
-class FileSource(Checked):
+class FileSource(_Stored):
     """Rows of a local ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or of a dataset of the Hugging Face hub.
 
     Field names of well-known data sets are understood (TRL's, GSM8K's, Alpaca's, chat ``messages``, Anthropic's HH
@@ -47,14 +63,6 @@ class FileSource(Checked):
                     f"rows of {name!r}: name a file that ends in .jsonl, .jsonl.gz or .parquet, or owner/name on the "
                     "hub"
                 )
-
-    def rows(self, split: str) -> list[Row]:
-        """All usable rows; raises :class:`RowError` for the first bad one unless ``skip_bad_rows``."""
-        return self.examine(split)[0]
-
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """The rows in shuffled epochs without end."""
-        return epochs(self.rows(split), seed)
 
     def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
         """Usable rows of a split, and an error for each row of its file that was skipped."""
@@ -99,7 +107,7 @@ class FileSource(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSM8K:
+class GSM8K(_Stored):
     """Grade-school word problems (Cobbe et al. 2021, https://github.com/openai/grade-school-math, MIT licence).
 
     Rows have ``prompt``, ``answer`` and ``completion``, the data set's solution in the form of our answers.
@@ -108,15 +116,7 @@ class GSM8K:
     data: str | None = None
     """A folder with files of the splits, in the layout of the repository or of the hub; or one file, of which
     ``holdout`` rows are held out; None: openai/gsm8k on the hub."""
-    holdout: int = 200
-
-    def rows(self, split: str) -> list[Row]:
-        """All rows; raises :class:`RowError` where the data cannot be found."""
-        return self.examine(split)[0]
-
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """The rows in shuffled epochs without end."""
-        return epochs(self.rows(split), seed)
+    holdout: NonNegativeInt = 200
 
     def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
         """Rows of a split, and errors of those skipped: none."""

@@ -91,7 +91,7 @@ def calculator(expression: str) -> str:
 
 
 def python(program: str) -> str:
-    """What a Python program prints within 5 s of processor time, or the error it ends with."""
+    """Output of a Python program within 5 s of processor time, or the error it ends with."""
     fenced = re.fullmatch(r"\s*```(?:python|py)?[ \t]*\n(.*?)```\s*", program, re.DOTALL)
     outcome = run_python(fenced[1] if fenced else program.strip(), limits=Limits(cpu=5.0, wall=15.0))
     if outcome.ended == "finished":

@@ -101,7 +101,7 @@ def test_vllm_that_is_not_there_is_named_with_what_to_do(monkeypatch):
 
 
 def test_only_a_server_has_a_transport():
-    with pytest.raises(ValueError, match="transport 'pigeon': use 'http', 'nccl' or 'gloo'"):
+    with pytest.raises(ValueError, match="transport 'pigeon': use one of 'http', 'nccl', 'gloo'"):
         options(transport="pigeon")
     with pytest.raises(ValueError, match="only a 'vllm-server' has one"):
         options(transport="nccl")
