@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
+import sys
 import tomllib
 from functools import cache
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from gaitway.errors import UserError
 
 from .pages import ROOT, Command
 
+sys.path.append(str(ROOT / "docs/examples/pony"))
 ELSEWHERE = {
     "source": "activates the virtual environment",
     "ip": "the system's own",
@@ -114,6 +116,7 @@ def _check_gaitway(words: list[str]) -> None:
 
 def resolved(args: argparse.Namespace) -> object:
     """The configuration of a ``gaitway train``. Files of the reader's own are left out."""
+    cli.trust_named(args)
     if args.task.endswith(".jsonl"):
         return None
     task = find_task(args.task, args.preset)

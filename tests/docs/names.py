@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +59,13 @@ def policy() -> dict[str, Any]:
     return {"task": config.robot_task, "actor": actor, "digest": "0" * 64}
 
 
+def pony() -> dict[str, Any]:
+    """The modules of the example, which lie in the workshop."""
+    from pony import tasks
+
+    return vars(sys.modules["pony"]) | vars(tasks) | {"__file__": sys.modules["pony"].__file__}
+
+
 NAMES = {
     "docs/bundle.md": robot,
     "docs/compare.md": comparable,
@@ -66,5 +74,6 @@ NAMES = {
     "docs/gyms.md": lambda: {"action": torch.zeros(8, 3)},
     "docs/rsl_rl.md": lambda: {"digest": "0" * 64},
     "docs/run.md": robot,
+    "docs/your_robot.md": pony,
     "docs/worlds.md": lambda: {"action": torch.zeros(64, 12)},
 }

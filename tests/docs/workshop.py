@@ -19,6 +19,8 @@ from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 
+from .pages import ROOT
+
 ROBOT = [
     "num_envs=16",
     "agent.num_steps=8",
@@ -29,6 +31,7 @@ ROBOT = [
 ]
 """A normaliser of observations needs some before numbers are of the size that they will have."""
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+PONY = ROOT / "docs/examples/pony/pony"
 BLIND = "velocity-flat-anymal-c-blind"
 
 
@@ -38,6 +41,7 @@ def done(*words: object) -> None:
 
 def build(folder: Path) -> None:
     """Fill ``folder``, which is the current one."""
+    shutil.copytree(PONY, "pony")
     train_robots()
     fly(folder)
     train_games()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from gaitway_files import trust as trusting
+from gaitway_onboard.interface import DeployError
+from gaitway_sim2real.hardware import hardware_of
 from gaitway_tasks import registry
 from gaitway_tasks.robots import ROBOTS, RobotError, known
 
@@ -119,6 +121,18 @@ def test_a_robot_of_a_named_module_is_known_and_of_others_refused(here):
         ROBOTS["wrong:FAKE"]
     with pytest.raises(RobotError, match="wrong:walk is a function: a robot is a Robot or a RobotDescription"):
         ROBOTS["wrong:walk"]
+
+
+def test_a_robot_of_a_named_module_has_hardware_of_its_own(here):
+    Path("wrong.py").write_text(
+        "import dataclasses\nfrom gaitway_tasks.robots import GO2\nfrom pony import PONY\n"
+        "MINE = PONY.replace(hardware=dataclasses.replace(GO2.hardware, name='pony-1', robot='pony'))\n"
+    )
+    trusting.trust("pony", "wrong")
+    found = hardware_of("wrong:MINE")
+    assert (found.name, found.robot, found.joint_limits["FL_hip_joint"]) == ("pony-1", "pony", (-0.7, 0.7))
+    with pytest.raises(DeployError, match="pony:PONY has no hardware"):
+        hardware_of("pony:PONY")
 
 
 def install(folder: Path, **points: str) -> None:
