@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from .vocabulary import MIRROR_KINDS, OBSERVATIONS, SIGNALS
+
 F = TypeVar("F", bound=Callable[..., object])
 
-MEASURED = frozenset({"joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command", "action"})
+MEASURED = frozenset(name for name, signal in SIGNALS.items() if signal.measured)
 """Joint encoders, the IMU's orientation and angular velocity, the operator's command, the policy's own last action."""
-
-
-MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar")
-"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors."""
 
 
 def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
@@ -29,6 +27,12 @@ def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
         return func
 
     return mark
+
+
+def observes(func: F) -> F:
+    """Declare a term of ours as its row of :data:`gaitway_tasks.vocabulary.OBSERVATIONS` says."""
+    row = OBSERVATIONS[func.__name__]
+    return reads(row.signal, mirror=row.mirror)(func)
 
 
 def signals_of(func: Callable[..., object]) -> frozenset[str]:

@@ -26,6 +26,7 @@ from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot, mjcf
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
+from gaitway_tasks.vocabulary import INPUTS, SIGNALS
 from torch import nn
 
 from .golden import plausible_signals, record_golden
@@ -48,14 +49,7 @@ CONVENTIONS = {
     "state": "all zero means just reset; otherwise the last next_state",
     "history": "term-major, oldest first; inside the graph",
 }
-UNITS = {
-    "joint_pos": "rad",
-    "joint_vel": "rad/s",
-    "imu_quat_wxyz": "1",
-    "gyro": "rad/s",
-    "command": "m/s, m/s, rad/s",
-    "base_lin_vel": "m/s",
-    "height_scan": "m",
+UNITS = {name: signal.unit for name, signal in INPUTS.items()} | {
     "state": "1",
     "joint_pos_target": "rad",
     "action": "1",
@@ -63,7 +57,7 @@ UNITS = {
 }
 
 
-ESTIMATES = {"base_lin_vel": "root_lin_vel_b", "height_scan": "height_scan"}
+ESTIMATES = {signal.input: name for name, signal in SIGNALS.items() if signal.input and not signal.measured}
 """Inputs of a bundle that no sensor gives, and the signals of terms that they stand for."""
 
 

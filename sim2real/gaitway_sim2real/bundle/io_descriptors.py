@@ -13,32 +13,14 @@ from typing import Any
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
+from gaitway_tasks.vocabulary import OBSERVATIONS, SIGNALS
 
 AXES = ["X", "Y", "Z"]
-KINDS = {
-    "joint_pos": "JointState",
-    "joint_vel": "JointState",
-    "imu_quat_wxyz": "RootState",
-    "gyro": "RootState",
-    "command": "Command",
-    "action": "Action",
-    "base_lin_vel": "RootState",
-}
+KINDS = {signal.input or name: signal.type for name, signal in SIGNALS.items() if signal.input or signal.measured}
 ISAACLAB_OBSERVATIONS = "isaaclab.envs.mdp.observations"
 ISAACLAB_ACTION = "isaaclab.envs.mdp.actions.joint_actions.JointPositionAction"
-STOCK: dict[str, tuple[str, str | None]] = {
-    "base_pos_z": ("RootState", "m"),
-    "base_lin_vel": ("RootState", "m/s"),
-    "base_ang_vel": ("RootState", "rad/s"),
-    "projected_gravity": ("RootState", "m/s^2"),
-    "joint_pos": ("JointState", "rad"),
-    "joint_pos_rel": ("JointState", "rad"),
-    "joint_vel": ("JointState", "rad/s"),
-    "joint_vel_rel": ("JointState", "rad/s"),
-    "last_action": ("Action", None),
-    "generated_commands": ("Command", None),
-}
-"""Type and unit that Isaac Lab 2.3.2 describes its functions with; ours of the same name compute the same."""
+STOCK = {name: row for name, row in OBSERVATIONS.items() if name in row.isaaclab}
+"""Isaac Lab's functions that ours of the same name compute the same as."""
 
 
 def io_descriptors(
@@ -109,9 +91,8 @@ def _observation(
     signal = next((signal for signal in sorted(signals_of(term.func)) if signal in KINDS), "")
     module, kind, units = term.func.__module__, KINDS.get(signal, "Sensor"), unit[1] if unit else None
     if term.func is getattr(observations, function, None) and function in STOCK:
-        module, (kind, units) = ISAACLAB_OBSERVATIONS, STOCK[function]
-    elif term.func is observations.height_scan:  # Isaac Lab has the function and leaves it undescribed
-        module = ISAACLAB_OBSERVATIONS
+        row = STOCK[function]
+        module, kind, units = ISAACLAB_OBSERVATIONS, SIGNALS[row.signal].type, row.unit
     vector = {"axes": AXES} if kind == "RootState" and dim == 3 else {}
     per_joint = {"joint_names": joints} if kind == "JointState" else {}
     scale = list(term.scale) if isinstance(term.scale, tuple) else term.scale

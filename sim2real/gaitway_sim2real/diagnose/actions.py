@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import projected_gravity
+from gaitway_tasks.vocabulary import OBSERVATIONS, SIGNALS
 
 from ..bundle.batched_policy import BatchedPolicy
 from .findings import Finding
@@ -188,22 +189,19 @@ def _signals_behind(view: View, terms: list[Term], frames: np.ndarray) -> tuple[
         "gyro": view.ang_vel_b,
         "command": view.command,
     }
-    inverse: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
-        "base_lin_vel": ("base_lin_vel", lambda x: x),
-        "base_ang_vel": ("gyro", lambda x: x),
-        "projected_gravity": ("imu_quat_wxyz", quat_of_gravity),
-        "generated_commands": ("command", lambda x: x),
-        "joint_pos_rel": ("joint_pos", lambda x: x + pose),
-        "joint_pos": ("joint_pos", lambda x: x),
-        "joint_vel_rel": ("joint_vel", lambda x: x),
-        "joint_vel": ("joint_vel", lambda x: x),
-        "height_scan": ("height_scan", lambda x: x + SCAN_OFFSET),
+    inverse: dict[str | None, Callable[[np.ndarray], np.ndarray]] = {
+        "same": lambda x: x,
+        "plus default pose": lambda x: x + pose,
+        "plus offset": lambda x: x + SCAN_OFFSET,
+        "gravity": quat_of_gravity,
     }
     unknown = []
     for term in terms:
-        if term.kind in inverse:
-            name, back = inverse[term.kind]
-            signals[name] = back(frames[..., term.columns] / _scale(term))
+        row = OBSERVATIONS.get(term.kind)
+        if row is not None and row.inverse in inverse:
+            name = SIGNALS[row.signal].input
+            assert name is not None
+            signals[name] = inverse[row.inverse](frames[..., term.columns] / _scale(term))
         elif term.kind != "last_action":
             unknown.append(term.name)
     unknown += [name for name in view.contract.estimated if name not in signals]

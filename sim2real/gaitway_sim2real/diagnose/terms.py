@@ -12,23 +12,15 @@ from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 from gaitway_onboard.bundle.contract import Contract, TermLayout
 from gaitway_onboard.rotation import quat_apply, quat_apply_inverse
+from gaitway_tasks.vocabulary import BY_ISAACLAB, OBSERVATIONS
 
 from .view import View
 
 DOWN = np.array([0.0, 0.0, -1.0])
 SCAN_OFFSET = 0.5  # [m], of the term height_scan
-BY_SIGNAL = {
-    "root_lin_vel_b": "base_lin_vel",
-    "gyro": "base_ang_vel",
-    "imu_quat_wxyz": "projected_gravity",
-    "command": "generated_commands",
-    "joint_pos": "joint_pos_rel",
-    "joint_vel": "joint_vel_rel",
-    "action": "last_action",
-    "height_scan": "height_scan",
-}
-JOINT_KINDS = ("joint_pos_rel", "joint_pos", "joint_vel_rel", "joint_vel", "last_action")
-SUBTRACTS_POSE = ("joint_pos_rel",)
+BY_SIGNAL = {row.signal: name for name, row in OBSERVATIONS.items() if row.inverse}
+JOINT_KINDS = tuple(name for name, row in OBSERVATIONS.items() if row.mirror == "joints")
+SUBTRACTS_POSE = tuple(name for name, row in OBSERVATIONS.items() if row.inverse == "plus default pose")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +95,8 @@ def _kinds(contract: Contract, bundle: Path) -> list[str]:
     kinds = []
     for term in contract.observation:
         by_signal = BY_SIGNAL.get(term.signals[0], "") if len(term.signals) == 1 else ""
-        kinds.append(names.get(term.term) or by_signal)
+        name = names.get(term.term, "")
+        kinds.append(BY_ISAACLAB.get(name, name) or by_signal)
     return kinds
 
 
@@ -116,7 +109,6 @@ def _value(view: View, kind: str) -> tuple[np.ndarray | None, str]:
         "joint_pos_rel": lambda: view.joint_pos - np.array(view.contract.default_joint_pos),
         "joint_pos": lambda: view.joint_pos,
         "joint_vel_rel": lambda: view.joint_vel,
-        "joint_vel": lambda: view.joint_vel,
         "last_action": lambda: last_action(view),
     }
     if kind in known:

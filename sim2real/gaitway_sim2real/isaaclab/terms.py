@@ -14,6 +14,7 @@ from typing import Any
 from gaitway_onboard.bundle.contract import HeightScan
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.spec import HeightScanner, ObservationGroup, ObservationTerm
+from gaitway_tasks.vocabulary import BY_ISAACLAB, OBSERVATIONS
 
 from .config import Opaque, Settings, given
 from .errors import IsaacLabImportError
@@ -46,18 +47,22 @@ class Known:
     params: frozenset[str] = frozenset({"asset_cfg"})
 
 
-KNOWN = {
-    "base_lin_vel": Known(observations.base_lin_vel, "vector"),
-    "base_ang_vel": Known(observations.base_ang_vel, "vector"),
-    "projected_gravity": Known(observations.projected_gravity, "vector"),
-    "joint_pos": Known(observations.joint_pos, "joints"),
-    "joint_pos_rel": Known(observations.joint_pos_rel, "joints"),
-    "joint_vel": Known(observations.joint_vel_rel, "joints"),
-    "joint_vel_rel": Known(observations.joint_vel_rel, "joints"),
-    "generated_commands": Known(observations.generated_commands, "command", frozenset({"command_name"})),
-    "last_action": Known(observations.last_action, "action", frozenset({"action_name"})),
-    "height_scan": Known(observations.height_scan, "scan", frozenset({"sensor_cfg", "sensor", "offset"})),
+PARAMS = {
+    "command": {"command_name"},
+    "action": {"action_name"},
+    "height_scan": {"sensor_cfg", "sensor", "offset"},
 }
+"""Parameters of Isaac Lab's functions that read these signals; others have the robot."""
+
+
+def _known(name: str) -> Known:
+    row, func = OBSERVATIONS[name], getattr(observations, name)
+    if row.signal in PARAMS:
+        return Known(func, row.signal, frozenset(PARAMS[row.signal]))
+    return Known(func, "joints" if row.mirror == "joints" else "vector")
+
+
+KNOWN = {function: _known(name) for function, name in BY_ISAACLAB.items() if OBSERVATIONS[name].inverse}
 """Our terms by the name of Isaac Lab's function. A run whose default joint velocities are not zero is refused."""
 
 FIX = (

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gaitway_tasks import vocabulary
+
 XYZ = ("x", "y", "z")
 QUAT_XYZW = ("qx", "qy", "qz", "qw")
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
@@ -35,21 +37,23 @@ class InputSemantics(NamedTuple):
     connection: str
 
 
-def _state(entity: str, data: str, kind: str, elements: tuple[str, ...] | None) -> InputSemantics:
-    """The property ``data`` of the robot or of a sensor."""
-    return InputSemantics(f"{entity}_{data}", kind, elements, f"state:{entity}:{data}")
-
-
-INPUTS: dict[str, tuple[InputSemantics, ...]] = {
-    "joint_pos": (_state("robot", "joint_pos", "state/joint/position", PER_JOINT),),
-    "joint_vel": (_state("robot", "joint_vel", "state/joint/velocity", PER_JOINT),),
-    "imu_quat_wxyz": (_state("robot", "root_quat_w", "state/body/rotation", QUAT_XYZW),),
-    "gyro": (_state("robot", "root_ang_vel_b", "state/body/angular_velocity", XYZ),),
-    "command": (InputSemantics("base_velocity", "command/body/velocity", TWIST, "command:base_velocity"),),
-    "base_lin_vel": (_state("robot", "root_lin_vel_b", "state/body/linear_velocity", XYZ),),
-    "height_scan": (
-        _state("height_scanner", "pos_w", "state/sensor/position", XYZ),
-        _state("height_scanner", "ray_hits_w", "state/sensor/ray_hit_position", None),
-    ),
+ELEMENTS = {
+    "state/joint/position": PER_JOINT,
+    "state/joint/velocity": PER_JOINT,
+    "state/body/rotation": QUAT_XYZW,
+    "state/body/angular_velocity": XYZ,
+    "state/body/linear_velocity": XYZ,
+    "command/body/velocity": TWIST,
+    "state/sensor/position": XYZ,
 }
+"""Names of the numbers of each kind."""
+
+
+def _semantics(data: str, kind: str) -> InputSemantics:
+    """The property or command ``data`` of Isaac Lab's."""
+    source = kind.partition("/")[0]
+    return InputSemantics(data.replace(":", "_"), kind, ELEMENTS.get(kind), f"{source}:{data}")
+
+
+INPUTS = {name: tuple(map(_semantics, signal.isaaclab, signal.leapp)) for name, signal in vocabulary.INPUTS.items()}
 """The tensors of a package that carry each input of a bundle."""

@@ -415,7 +415,7 @@ def renamed(folder: Path) -> Path:
 def test_an_unknown_robot_needs_its_model(tmp_path, env):
     rename(env)
     said = refused(tmp_path, env)
-    assert "/data/my_dog.usd, which is none of the robots known here (anymal-b" in said and "--model" in said
+    assert "/data/my_dog.usd, which is none of the robots known here (anymal-c" in said and "--model" in said
     assert "is go2 the robot of this run?" in refused(tmp_path, env, robot="go2")
     assert "--robot 'dog' is not known" in refused(tmp_path, env, robot="dog")
     model = renamed(tmp_path)

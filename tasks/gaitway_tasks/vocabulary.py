@@ -1,0 +1,82 @@
+"""The words of observations: the signals of a robot, and the terms that a policy reads of them. One row each.
+
+Mirrors, units, the import from Isaac Lab, IO descriptors, LEAPP packages and ``gaitway diagnose`` use these tables.
+A new term is a function in :mod:`gaitway_tasks.mdp.observations` and a row here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar")
+"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors."""
+
+
+class Signal(NamedTuple):
+    """What a term reads of the world."""
+
+    type: str
+    """``observation_type`` of Isaac Lab's IO descriptors."""
+    unit: str
+    measured: bool = False
+    """By joint encoders or the IMU, or known: the operator's command, the policy's own last action."""
+    input: str | None = None
+    """The input of a bundle that carries it."""
+    isaaclab: tuple[str, ...] = ()
+    """Isaac Lab 3.0's data that it is, as ``entity:property``, or the name of a command."""
+    leapp: tuple[str, ...] = ()
+    """LEAPP kind of each of these."""
+
+
+SIGNALS = {
+    "joint_pos": Signal("JointState", "rad", True, "joint_pos", ("robot:joint_pos",), ("state/joint/position",)),
+    "joint_vel": Signal("JointState", "rad/s", True, "joint_vel", ("robot:joint_vel",), ("state/joint/velocity",)),
+    "imu_quat_wxyz": Signal("RootState", "1", True, "imu_quat_wxyz", ("robot:root_quat_w",), ("state/body/rotation",)),
+    "gyro": Signal("RootState", "rad/s", True, "gyro", ("robot:root_ang_vel_b",), ("state/body/angular_velocity",)),
+    "command": Signal("Command", "m/s, m/s, rad/s", True, "command", ("base_velocity",), ("command/body/velocity",)),
+    "action": Signal("Action", "1", True),
+    "root_lin_vel_b": Signal(
+        "RootState", "m/s", False, "base_lin_vel", ("robot:root_lin_vel_b",), ("state/body/linear_velocity",)
+    ),
+    "height_scan": Signal(
+        "Sensor", "m", False, "height_scan", ("height_scanner:pos_w", "height_scanner:ray_hits_w"),
+        ("state/sensor/position", "state/sensor/ray_hit_position"),
+    ),
+    "root_pos_w": Signal("RootState", "m"),
+    "contact_force_w": Signal("Sensor", "N"),
+}  # fmt: skip
+INPUTS = {signal.input: signal for signal in SIGNALS.values() if signal.input}
+"""By the input of a bundle."""
+
+
+class Observation(NamedTuple):
+    """A term of :mod:`gaitway_tasks.mdp.observations`."""
+
+    signal: str
+    mirror: str | None = None
+    """One of :data:`MIRROR_KINDS`; None if symmetry cannot be used with it."""
+    isaaclab: tuple[str, ...] = ()
+    """Isaac Lab's functions that compute the same. The one of the same name is put into IO descriptors."""
+    unit: str | None = None
+    """That Isaac Lab 2.3.2 gives this function."""
+    inverse: str | None = None
+    """How the signal is found from the term: it is the "same", "plus default pose", "plus offset", of "gravity", or
+    the "last action"; None where it is not."""
+
+
+OBSERVATIONS = {
+    "base_lin_vel": Observation("root_lin_vel_b", "vector", ("base_lin_vel",), "m/s", "same"),
+    "base_ang_vel": Observation("gyro", "axial", ("base_ang_vel",), "rad/s", "same"),
+    "projected_gravity": Observation("imu_quat_wxyz", "vector", ("projected_gravity",), "m/s^2", "gravity"),
+    "generated_commands": Observation("command", "planar_twist", ("generated_commands",), None, "same"),
+    "joint_pos": Observation("joint_pos", "joints", ("joint_pos",), "rad", "same"),
+    "joint_pos_rel": Observation("joint_pos", "joints", ("joint_pos_rel",), "rad", "plus default pose"),
+    "joint_vel_rel": Observation("joint_vel", "joints", ("joint_vel_rel", "joint_vel"), "rad/s", "same"),
+    "last_action": Observation("action", "joints", ("last_action",), None, "last action"),
+    "height_scan": Observation("height_scan", None, ("height_scan",), "m", "plus offset"),
+    "base_pos_z": Observation("root_pos_w", "scalar", ("base_pos_z",), "m"),
+    "feet_contact": Observation("contact_force_w"),
+}
+"""By name. Of several terms of one signal, the last is the usual one. Default joint velocities are zero."""
+BY_ISAACLAB = {function: name for name, term in OBSERVATIONS.items() for function in term.isaaclab}
+"""Our term by Isaac Lab's function."""
