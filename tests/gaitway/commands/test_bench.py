@@ -57,6 +57,36 @@ def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_
     assert not (tmp_path / "b").exists()
 
 
+def pretend(programs):
+    """Runs that are shell scripts: ``programs[seed]`` are what its process does each time that it is started."""
+
+    def start(job):
+        job.attempts += 1
+        job.folder.mkdir(parents=True, exist_ok=True)
+        return subprocess.Popen(["sh", "-c", programs[job.seed][job.attempts - 1]], cwd=job.folder)
+
+    return start
+
+
+DONE = """echo '{"status": "finished", "steps": 7, "wall_time_s": 1.0}' > run.json"""
+
+
+def test_a_process_that_is_killed_is_started_again_and_one_that_fails_is_not(tmp_path, capsys, monkeypatch):
+    """Of four seeds one is killed twice and then finishes, one is always killed, one fails, one is finished before."""
+    jobs = matrix(["cartpole"], ["ppo"], range(4), tmp_path, TINY)
+    monkeypatch.setattr(bench, "POLL_S", 0.01)
+    monkeypatch.setattr(bench, "_start", pretend([["kill -9 $$"] * 2 + [DONE], ["kill -9 $$"] * 3, ["exit 2"], [DONE]]))
+    assert run_matrix(jobs[3:], 1) == 0
+    assert capsys.readouterr().out.startswith("cartpole ppo seed 3: 7 steps in 1 s  [1 of 1]")
+    assert run_matrix(jobs, 2) == 1
+    assert [job.attempts for job in jobs] == [3, 3, 1, 1]
+    said = capsys.readouterr()
+    assert said.out.startswith("1 of 4 runs are finished already")
+    assert said.out.count("seed 0: killed by SIGKILL; continuing from its checkpoint") == 2
+    assert "seed 1: failed, exit code -9" in said.out and "seed 2: failed, exit code 2; see" in said.out
+    assert "2 of 4 runs failed: " in said.err
+
+
 @pytest.mark.slow
 def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
     jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
