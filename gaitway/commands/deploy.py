@@ -252,7 +252,7 @@ def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -
 
 
 def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextlib.ExitStack) -> _Panel:
-    from gaitway_onboard.control.commands import check_range, follow, parse_script, tour
+    from gaitway_onboard.control.commands import check_range, parse_script, scripted, tour
     from gaitway_onboard.control.devices import Gamepad, RemoteOperator, first_gamepad
 
     remote = RemoteOperator(contract)
@@ -278,10 +278,10 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
     if wanted == "tour":
         if args.seconds is None:
             raise UserError("--command tour is spread over --seconds: give it")
-        return _Panel(follow(tour(contract, args.seconds)), "a tour of the trained commands", operators)
+        return _Panel(scripted(tour(contract, args.seconds)), "a tour of the trained commands", operators)
     script = parse_script(wanted)
     check_range(script, contract)
-    return _Panel(follow(script), f"the script {wanted}", operators)
+    return _Panel(scripted(script), f"the script {wanted}", operators)
 
 
 def _keyboard(panel: _Panel, contract: Any, stack: contextlib.ExitStack) -> Iterator[Any]:

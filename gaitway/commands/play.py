@@ -144,7 +144,7 @@ def _walker(args: argparse.Namespace, kind: str) -> Walker:
 
 def _film(walker: Walker, out: Path, seconds: float) -> int:
     import numpy as np
-    from gaitway_onboard.control.commands import follow, tour
+    from gaitway_onboard.control.commands import scripted, tour
     from gaitway_sim2real.mujoco.film import check_video_path, film
 
     from ..runs.files import make_folder
@@ -152,7 +152,7 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
 
     check_video_path(out)
     make_folder(out.absolute().parent)
-    source = follow(tour(walker, seconds))  # type: ignore[arg-type]  # of a contract it reads command_ranges alone
+    source = scripted(tour(walker, seconds))  # type: ignore[arg-type]  # of a contract it reads command_ranges alone
     qpos, commands, velocities = [], [], []
     for step in Counter("walk", "steps").each(range(round(seconds / walker.control_dt))):
         command = np.array(source(step * walker.control_dt))

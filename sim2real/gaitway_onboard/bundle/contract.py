@@ -169,7 +169,7 @@ class Contract:
 
     @property
     def estimated(self) -> tuple[str, ...]:
-        """Inputs that no sensor gives; whoever runs the policy must estimate them."""
+        """Inputs that no sensor gives; they must be estimated where the policy runs."""
         return tuple(name for name in self.input_names if name in ESTIMATED)
 
     @property
@@ -223,10 +223,7 @@ class Contract:
         if hashlib.sha256(body.encode()).hexdigest() != stated.strip():
             raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
         _check(data, path)
-        return cls(
-            **{k: _frozen(v) for k, v in data.items() if k not in ("sha256", *_PARTS)},
-            **{k: build(data[k]) for k, build in _PARTS.items() if k in data},
-        )
+        return cls(**{key: _built(key, value) for key, value in data.items() if key != "sha256"})
 
 
 def verify_files(bundle: str | Path) -> dict[str, bytes]:
@@ -346,15 +343,16 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _signals(rows: list[dict[str, Any]]) -> tuple[Signal, ...]:
-    return tuple(Signal(**_frozen(row)) for row in rows)
-
-
 _PARTS: dict[str, Any] = {
-    "actuators": lambda rows: tuple(Actuator(**_frozen(row)) for row in rows),
-    "action": lambda row: Action(**_frozen(row)),
-    "height_scan": lambda row: HeightScan(**_frozen(row)),
-    "inputs": _signals,
-    "outputs": _signals,
-    "observation": lambda rows: tuple(TermLayout(**_frozen(row)) for row in rows),
-}
+    "actuators": Actuator, "action": Action, "height_scan": HeightScan, "inputs": Signal, "outputs": Signal,
+    "observation": TermLayout,
+}  # fmt: skip
+"""Keys whose mappings, alone or in a list, become dataclasses."""
+
+
+def _built(key: str, value: Any) -> Any:
+    if (kind := _PARTS.get(key)) is None:
+        return _frozen(value)
+    if isinstance(value, list):
+        return tuple(kind(**_frozen(row)) for row in value)
+    return kind(**_frozen(value))

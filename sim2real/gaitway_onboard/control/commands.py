@@ -61,7 +61,7 @@ def tour(contract: Contract, seconds: float) -> Script:
     return [(seconds * number / len(legs), leg) for number, leg in enumerate(legs)]
 
 
-def follow(script: Script) -> CommandSource:
+def scripted(script: Script) -> CommandSource:
     """The command of ``script`` that holds at a given time."""
     times = [time for time, _ in script]
     return lambda time: script[max(0, bisect.bisect_right(times, time) - 1)][1]

@@ -5,8 +5,8 @@
     init -> passive -> ramp -> hold -> policy -> settle -> hold -> lower -> damp
     any of them, on any fault or stop,                                   -> damp
 
-It is called once per period of the robot's commands with the newest signals, and says what to send. Whoever drives it,
-in simulated time (:mod:`.loop`) or real time (:mod:`.runner`), does no more than read, call, and write.
+It is called once per period of the robot's commands with the newest signals, and says what to send. The loops around
+it, in simulated time (:mod:`.loop`) and real time (:mod:`.runner`), do no more than read, call, and write.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ControllerConfig:
     lower: float = 2.0
     """Over which the gains of a standing robot fade to damping."""
     damp: float = 0.5
-    """Of damping commands after everything; sent by whoever drives the controller."""
+    """Of damping commands after everything; the loop sends them."""
     auto: bool = True
     """Go on without an operator's start."""
     limits: SafetyLimits = field(default_factory=SafetyLimits)
@@ -104,7 +104,7 @@ class ControllerConfig:
 
 
 class Options(TypedDict, total=False):
-    """What a :class:`Controller` may be given beside what it drives; whoever runs one passes them on."""
+    """What a :class:`Controller` may be given beside what it drives; the loops pass them on."""
 
     config: ControllerConfig | None
     """Durations and limits."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 from ..interface import HardwareInterface, Signals
+from ..rotation import tilt_of
 from ..safety.guardian import Guardian
 from ..safety.limits import Fault, SafetyFilter
 from .commands import CommandSource
@@ -35,8 +35,7 @@ class Survey:
     @property
     def tilt(self) -> float:
         """[rad]"""
-        _, x, y, _ = (float(value) for value in self.signals.imu_quat_wxyz)
-        return math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
+        return float(tilt_of(self.signals.imu_quat_wxyz))
 
     def lines(self) -> list[str]:
         health = self.signals.health

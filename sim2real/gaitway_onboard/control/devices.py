@@ -26,7 +26,7 @@ DEADZONE = 0.1
 """Of a stick, of 1."""
 STALE = 0.5
 """Silence after which sticks count as released [s]."""
-NOBODY = Remote()
+NO_REMOTE = Remote()
 
 
 class Sticks:
@@ -66,8 +66,8 @@ class RemoteOperator:
         self._held: frozenset[str] | None = None
 
     def poll(self, signals: Signals, now: float) -> Request | None:
-        remote = (signals.health.remote if signals.health is not None else None) or NOBODY
-        if remote is not NOBODY:
+        remote = (signals.health.remote if signals.health is not None else None) or NO_REMOTE
+        if remote is not NO_REMOTE:
             self.sticks.move(remote.left[1], -remote.left[0], -remote.right[0], now)
         held, before = remote.buttons, self._held
         self._held = held

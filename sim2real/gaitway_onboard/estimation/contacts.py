@@ -55,7 +55,7 @@ class ContactDetector:
         return _grade(load / self._weight) * (RAISED + (1.0 - RAISED) * low)
 
     def _sense(self, force: Signal, dt: float) -> bool:
-        """Take in the sensors; False if they show nothing, as if nobody had connected them."""
+        """Take in the sensors; False if they show nothing, as if they were not connected."""
         self._force[self._sensors] = force
         np.maximum(self._force, 0.0, out=self._force)
         total = float(self._force.sum())

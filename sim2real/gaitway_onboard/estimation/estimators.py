@@ -12,7 +12,7 @@ from .leg_inertial import LegInertialEstimator
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {"leg-inertial": LegInertialEstimator}
 """Made from a bundle, the robot's joint names, the time between two states [s] and the feet under its sensors."""
 USUAL = {"base_lin_vel": "leg-inertial"}
-"""The estimator of an input where nobody says otherwise; for others, the robot's own software is asked."""
+"""The default estimator of each input; the robot's own software must give the others."""
 
 
 def open_estimator(

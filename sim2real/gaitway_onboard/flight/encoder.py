@@ -19,7 +19,7 @@ from .messages import (
     EVENT_SCHEMA_NAME,
     Field,
     FlightError,
-    Layout,
+    MessageType,
     field_of,
     pack_event,
     pack_string,
@@ -230,7 +230,7 @@ class _Stream:
         self.channel, self.metadata, self.sequence = channel, metadata, 0
         self._name, self._arrays, self._optional, self._text = name, arrays, optional, text
         self._scalars = tuple(Field(name, dtype, None, about) for name, dtype, about in scalars)
-        self._head = bytearray(CDR_HEADER + bytes(Layout(name, self._scalars).dtype.itemsize))
+        self._head = bytearray(CDR_HEADER + bytes(MessageType(name, self._scalars).dtype.itemsize))
         self._pack = struct.Struct("<" + "".join(_CODES[field.dtype] for field in self._scalars)).pack_into
         self._bits = [1 << optional.index(name) if name in optional else 0 for name, _ in arrays]
         self._known: list[Field | None] = [None] * len(arrays)
@@ -239,7 +239,7 @@ class _Stream:
         self._parts: list[_Part | None] = []
         self._tail = b""
 
-    def adapt(self, arrays: Sequence[Any]) -> Layout:
+    def adapt(self, arrays: Sequence[Any]) -> MessageType:
         """Make room for fields and types like those of ``arrays``, beside what was seen before."""
         for i, ((name, about), value) in enumerate(zip(self._arrays, arrays, strict=True)):
             if value is not None:
@@ -248,7 +248,7 @@ class _Stream:
             elif not self._bits[i]:
                 raise FlightError(f"{name} is missing")
         fields = [field for field in self._known if field is not None]
-        layout = Layout(self._name, (*self._scalars, *fields), self._optional, self._text)
+        layout = MessageType(self._name, (*self._scalars, *fields), self._optional, self._text)
         offsets = layout.dtype.fields
         assert offsets is not None
         end = len(self._head) - len(CDR_HEADER)

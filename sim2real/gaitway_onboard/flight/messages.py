@@ -65,7 +65,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MessageType:
     """A message type: its fields in order. ``text`` says that a string, the mode, ends each message."""
 
     name: str
@@ -94,7 +94,7 @@ class Layout:
         return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": offset})
 
     @classmethod
-    def parse(cls, name: str, schema: str) -> Layout:
+    def parse(cls, name: str, schema: str) -> MessageType:
         """The layout that a definition describes; raises :class:`FlightError` if it is none of ours."""
         fields, optional, text = [], [], None
         for line in schema.splitlines():

@@ -26,7 +26,7 @@ from ..bundle.contract import CONTRACT_FILE, Contract
 from ..interface import Health, Remote, Signals, pressed
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
-from .messages import CDR_HEADER, FlightError, Layout, unpack_event, unpack_string
+from .messages import CDR_HEADER, FlightError, MessageType, unpack_event, unpack_string
 
 FLIGHT_BYTES = 16 * GIB
 """Most of a file; the recorder keeps a flight within 2 GB."""
@@ -317,7 +317,7 @@ def _columns(channel: int, parts: list[_Part], told: int) -> Columns:
     sequences: list[int] = []
     for part in parts:
         for _, schema, messages in part.of(channel):
-            blocks.append(_block(Layout.parse(schema.name, schema.data.decode()), messages))
+            blocks.append(_block(MessageType.parse(schema.name, schema.data.decode()), messages))
             sequences += [message.sequence for message in messages]
     values = _joined(blocks)
     if channel == POLICY and values:
@@ -328,7 +328,7 @@ def _columns(channel: int, parts: list[_Part], told: int) -> Columns:
     return Columns({name: value[order] for name, value in values.items()}, lost)
 
 
-def _block(layout: Layout, messages: list[Message]) -> dict[str, NDArray]:
+def _block(layout: MessageType, messages: list[Message]) -> dict[str, NDArray]:
     dtype, start = layout.dtype, len(CDR_HEADER)
     end = start + dtype.itemsize
     rows = np.frombuffer(b"".join(message.data[start:end] for message in messages), dtype)

@@ -57,7 +57,7 @@ class SafetyLimits:
     max_lost: float = _limit(5.0, 50.0, "/s")
     """Communication failures per second that the motors themselves count."""
     max_tilt: float = _limit(1.0, 1.5, "rad")
-    """Angle between the base's z axis and the vertical [rad]: beyond it nobody stands up again by walking."""
+    """Angle between the base's z axis and the vertical [rad]: beyond it no policy recovers by walking."""
     joint_pos_margin: float = _limit(0.1, 0.3, "rad")
     """How far an encoder may read beyond its joint's range [rad]; lying robots rest on their stops."""
     max_joint_vel: float = _limit(30.0, 50.0, "rad/s")
@@ -77,7 +77,7 @@ class SafetyLimits:
     max_overruns: int = _limit(10, 2000)
     """Periods of the loop in a row that may end late."""
     max_stall: float = _limit(0.05, 1.0, "s")
-    """How late a single period may end [s]: for that long, nobody watched the robot."""
+    """How late a single period may end [s]: for that long, the robot was not watched."""
     max_silence: float = _limit(0.1, 0.5, "s")
     """How long the controller's process may stand still [s] before the guardian process damps the robot."""
 
@@ -137,11 +137,11 @@ class Fault:
     """Why the robot must not be driven."""
 
     name: str
-    """Of the check: one of :data:`CHECKS`."""
+    """Of the check: one of :data:`TRIPS`."""
     text: str
 
 
-CHECKS = (
+TRIPS = (
     "second_writer", "second_state_writer", "checksum", "tick_back", "state_age", "frozen_tick", "clock", "imu",
     "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
     "not_ready", "policy_output", "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
@@ -200,7 +200,7 @@ class SafetyFilter:
 
     def _writers(self, health: Health) -> Fault | None:
         if health.other_writers:
-            return Fault("second_writer", f"someone else commands this robot: {', '.join(health.other_writers)}")
+            return Fault("second_writer", f"another program commands this robot: {', '.join(health.other_writers)}")
         if health.other_sources:
             robot, others = health.source or "this robot", " and ".join(health.other_sources)
             return Fault("second_state_writer", f"states come from {robot}, and also from {others}")

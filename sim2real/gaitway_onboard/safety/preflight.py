@@ -25,8 +25,8 @@ def check_bundle(
 ) -> tuple[str, ...]:
     """Raise :class:`DeployError`, or the bundle's own :class:`BundleError`, unless ``hardware`` may run it.
 
-    ``provided`` are the signals of ``Contract.estimated`` that somebody estimates. ``i_know`` lets a bundle pass that
-    was not validated, or failed; what it let pass is returned, to be shown to the person who said so.
+    ``provided`` are the signals of ``Contract.estimated`` that are estimated on the robot. ``i_know`` lets a bundle
+    pass that was not validated, or failed; what it let pass is returned, to be shown to the person who said so.
     """
     bundle = Path(bundle)
     files = verify_files(bundle)
@@ -46,7 +46,7 @@ def check_bundle(
     if doubt is None:
         return ()
     if not i_know:
-        raise DeployError(f"{doubt}. Whoever runs it all the same takes the blame: --i-know")
+        raise DeployError(f"{doubt}. To run it at your own risk: --i-know")
     return (f"NOT VALIDATED: {doubt}",)
 
 
@@ -158,13 +158,13 @@ def _rates(contract: Contract, hardware: Hardware) -> Iterator[str]:
 def _signals(contract: Contract, provided: Collection[str]) -> Iterator[str]:
     if missing := [name for name in contract.estimated if name not in provided]:
         yield (
-            f"the policy reads {' and '.join(missing)}, which no sensor measures and nobody here estimates (estimated: "
+            f"the policy reads {' and '.join(missing)}, which no sensor measures and no estimator gives (estimated: "
             f"{', '.join(provided) or 'nothing'}): train from what the robot measures, as the tasks named ...-blind do"
         )
 
 
 def _validation(bundle: Path, contract: Contract) -> str | None:
-    """Why nobody has found this bundle good, or None."""
+    """Why the bundle does not count as validated, or None."""
     try:
         verdict = read_verdict(bundle / VERDICT_FILE, policy=bundle / "policy.onnx")
     except VerdictError as error:

@@ -24,7 +24,7 @@ class CmdVel:
         self._command, self._came = STILL, -math.inf
 
     def __call__(self, seconds: float) -> Command:
-        """vx, vy [m/s], yaw rate [rad/s]. A message that is none, or not finite, stops the robot as silence does."""
+        """vx, vy [m/s], yaw rate [rad/s]. An unreadable message, or one that is not finite, counts as zero."""
         if (taken := self._subscriber.take()) is not None:
             self._came, payload = taken
             try:

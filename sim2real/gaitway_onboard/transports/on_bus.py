@@ -80,7 +80,7 @@ class BusRobot(ABC):
             raise DeployError("connect before taking over")
         self.check_alone()
         commands = self.bus.publisher(self.command_topic)
-        self.sleep_until(self.clock() + DISCOVERY)  # so that damping is heard at once when nobody else holds the robot
+        self.sleep_until(self.clock() + DISCOVERY)  # then damping is heard at once
         self.check_alone()  # since another may have begun when this did
         return commands
 

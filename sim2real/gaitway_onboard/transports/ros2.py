@@ -5,7 +5,7 @@ from the newest state:
 
 - **effort**: what is sent is the torque ``kp (target - q) - kd qd`` itself. Clipped to the effort limit it is within
   it on every message, whatever the robot does until the next one. Between messages the torque is constant: damping is
-  as good as the rate and the delay of the topic allow. Such a controller keeps its last torque for ever if nobody
+  as good as the rate and the delay of the topic allow. Such a controller keeps its last torque for ever if no program
   sends another, so :meth:`Ros2Robot.close` sends zeros; a guardian can do no more either, and the robot falls limp.
 - **position**: the drives run ``kp (p - q) - kd qd`` with gains of their own. What is sent is the position ``p`` at
   which that law gives the torque asked for, clipped to the effort limit. This holds **if the drives have the gains of
@@ -99,21 +99,21 @@ class Ros2Robot(BusRobot):
         if self._nonsense is not None:
             return self._nonsense
         if self._joints is not None and self._imu is None:
-            return self._nobody(self.imu_topic, self.config.imu, timeout)
+            return self._unheard(self.imu_topic, self.config.imu, timeout)
         if self._stamps:
             return f"only {len(self._stamps)} messages came on {self.config.joint_states} within {timeout:g} s"
         if self._reader.missing:
             return f"{self.config.joint_states} lacks {', '.join(self._reader.missing)}: does another robot publish it?"
-        return self._nobody(self.state_topic, self.config.joint_states, timeout)
+        return self._unheard(self.state_topic, self.config.joint_states, timeout)
 
-    def _nobody(self, topic: Topic, name: str, timeout: float) -> str:
+    def _unheard(self, topic: Topic, name: str, timeout: float) -> str:
         if types := self.bus.other_types(topic):
             return f"{name} carries {', '.join(types)}, not {topic.type}: is it another topic?"
         if writers := self.bus.other_writers(topic):
             return f"{', '.join(writers)} offers {name}, but nothing came within {timeout:g} s: is it still starting?"
         return (
-            f"nothing on {name} within {timeout:g} s, and nobody offers it: is ros2_control running, on this network "
-            "and ROS_DOMAIN_ID, and is that the name that ros2 topic list prints?"
+            f"nothing on {name} within {timeout:g} s, and no program offers it: is ros2_control running, on this "
+            "network and ROS_DOMAIN_ID, and is that the name that ros2 topic list prints?"
         )
 
     def check_alone(self) -> None:
@@ -138,7 +138,7 @@ class Ros2Robot(BusRobot):
         return signals
 
     def _take(self) -> None:
-        """Take in what came; a message that is none, or of other joints, is as good as silence."""
+        """Take in what came; a message that cannot be read, or is of other joints, counts as silence."""
         states, imus = self._sources
         fresh = False
         for stamp, payload, writer in states.take():

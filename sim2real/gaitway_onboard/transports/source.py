@@ -85,7 +85,7 @@ class Source:
 
     @property
     def intruded(self) -> bool:
-        """Whether a message of somebody else has come."""
+        """Whether a message of another writer has come."""
         return bool(self._strangers)
 
     def absent(self) -> str | None:

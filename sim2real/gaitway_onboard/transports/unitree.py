@@ -129,7 +129,7 @@ class UnitreeRobot(BusRobot):
                 "does a firewall block UDP, or is the robot still starting?"
             )
         return (
-            f"no state came within {timeout:g} s, and nobody offers {STATE} on {self.where}: is the robot on, the "
+            f"no state came within {timeout:g} s, and no program offers {STATE} on {self.where}: is the robot on, the "
             "cable in, the interface the one that faces the robot (an address in 192.168.123.x), and the domain right?"
         )
 

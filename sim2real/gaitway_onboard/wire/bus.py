@@ -28,7 +28,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Somebody's writer or reader of a topic."""
+    """A writer or reader of a topic that belongs to another program."""
 
     handle: int
     """Of a writer: what :meth:`Subscriber.take_from` tells with each of its messages. No other writer ever has it."""
@@ -111,7 +111,7 @@ class Bus(Protocol):
         return tuple(sorted({each.who for each in self.writers(topic)}))
 
     def other_types(self, topic: Topic) -> tuple[str, ...]:
-        """Types but ``topic.type`` that someone else writes under its name: of another robot, or another firmware."""
+        """Other types than ``topic.type`` that others write under its name: of another robot or firmware."""
         return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
 
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:

@@ -13,8 +13,8 @@ from .bus import Bus, Endpoint, Subscriber, Topic
 class MemoryBus(Bus):
     """Implements :class:`gaitway_onboard.wire.bus.Bus`; perfect, since loss and delay belong to the twin.
 
-    Both sides of a conversation are views of one bus: ``robot_side = bus.join("robot")``. Whoever sleeps lets
-    time pass: every attached simulation is advanced to the deadline.
+    Both sides of a conversation are views of one bus: ``robot_side = bus.join("robot")``. A view that
+    sleeps lets time pass: every attached simulation is advanced to the deadline.
     """
 
     introduced = -math.inf

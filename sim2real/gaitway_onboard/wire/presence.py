@@ -24,7 +24,7 @@ _PREFIX = 24
 
 
 class Presence:
-    """Follows discovery: looking again costs nothing while nobody comes or goes.
+    """Follows discovery: looking again costs nothing while no program comes or goes.
 
     Discovery tells of every endpoint of a topic, also of one whose type is another: which a reader would not.
     """

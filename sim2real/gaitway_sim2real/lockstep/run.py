@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.bundle.contract import BundleError, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import CommandSource, Script, check_range, follow, tour
+from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.interface import Array
@@ -97,7 +97,7 @@ def run_bundle(
     contract = policy.contract
     script = command or tour(contract, seconds)
     check_range(script, contract)
-    source: CommandSource = follow(script)
+    source: CommandSource = scripted(script)
     tracking = Tracking(robot, echo, max(1, round(1.0 / contract.control_dt)))
     filmed: list[tuple[Array, tuple[float, float, float], Array, str]] = []
 

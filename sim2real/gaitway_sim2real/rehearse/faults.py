@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.control.commands import follow, tour
+from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError
@@ -39,7 +39,7 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_onboard.safety.limits.CHECKS`, and the like. Without
+    """What the controller may call it: names of :data:`gaitway_onboard.safety.limits.TRIPS`, and the like. Without
     any, the controller must not be disturbed."""
     provoke: Callable[[Stage], object]
     within: float = 0.1
@@ -166,7 +166,7 @@ def rehearse_fault(
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)
     contract = stage.policy.contract
-    script = follow(tour(contract, 2.0 * LONG))
+    script = scripted(tour(contract, 2.0 * LONG))
     performance = stage.perform(script, LONG, config=CONFIG, on_start=cue.meet)
     if isinstance(cue.provoked, Newcomer):
         cue.provoked.leave()

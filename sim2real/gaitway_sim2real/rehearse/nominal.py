@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.control.commands import Script, follow, tour
+from gaitway_onboard.control.commands import Script, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
 from gaitway_onboard.hardware import Hardware
@@ -45,7 +45,7 @@ def rehearse_nominal(
     stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
     contract = stage.policy.contract
     film = _Film(stage)
-    performance = stage.perform(follow(script or laps(contract, seconds)), seconds, on_period=film.take)
+    performance = stage.perform(scripted(script or laps(contract, seconds)), seconds, on_period=film.take)
     trace = film.trace(seconds / max(1, round(seconds / LAP)) if script is None else 0.0)
     linear, yaw = trace.errors(SETTLE)
     report, witness, audit = performance.report, performance.witness, performance.audit

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.control.commands import follow, tour
+from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.hardware import Hardware
 
@@ -33,7 +33,7 @@ def rehearse_policy(
     stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
     contract = stage.policy.contract
     stage.policy.twist = Adversary(kind, contract, hardware.joint_names, seed)
-    performance = stage.perform(follow(tour(contract, seconds)), seconds)
+    performance = stage.perform(scripted(tour(contract, seconds)), seconds)
     witness, audit = performance.witness, performance.audit
     began, ended = witness.since(Mode.POLICY), witness.since(Mode.DAMP)
     stiff = sum(frame.stiff for frame in audit.since(ended)) if ended is not None else math.nan

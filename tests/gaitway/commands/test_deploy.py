@@ -62,13 +62,13 @@ def refused(capsys: Any, *words: str) -> str:
             "max_tilt is loosened to 1.2 rad, the default is 1: leave --limit out, or take the risk with --i-know",
         ),
         (["b", *GO2], "no bundle at b: no such folder"),
-        (["b", "--robot", "spot", "--interface", "lo"], "unknown robot 'spot': known are unitree-go2"),
+        (["b", "--robot", "spot", "--interface", "lo"], "unknown robot 'spot': known are unitree-g"),
         (["b", "--robot", "ros2", "--interface", "lo"], "--config robot.yaml"),
         (["--excite", "30", "--robot", "unitree-go2", "--interface", "eth99", "--yes"], "no network interface 'eth99'"),
         (["--excite", "30", *GO2], "there is no terminal to ask on"),
         (["--excite", "5", "--yes", *GO2], "give it at least 10 s"),
         (["--excite", "30", "--yes", "--log", "no.txt", *GO2], "no.txt"),
-        (["--excite", "30", "--yes", *GO2], "nobody offers rt/lowstate"),
+        (["--excite", "30", "--yes", *GO2], "no program offers rt/lowstate"),
     ],
 )
 def test_refused_before_anything_is_sent(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.control.commands import CommandError, Limited, follow, parse_script
+from gaitway_onboard.control.commands import CommandError, Limited, parse_script, scripted
 from gaitway_onboard.control.controller import Request
 from gaitway_onboard.control.devices import Gamepad, Keyboard, RemoteOperator, first_gamepad
 from gaitway_onboard.interface import Health, Remote, Signals
@@ -149,6 +149,6 @@ def test_limited_commands_stay_in_range_and_change_slowly(
 
 
 def test_limited_commands_arrive(contract: Contract) -> None:
-    limited = Limited(follow(parse_script("0:0,0,0;1:9,0,-0.5")), contract)
+    limited = Limited(scripted(parse_script("0:0,0,0;1:9,0,-0.5")), contract)
     values = [limited(0.02 * step) for step in range(100)]
     assert values[49] == (0.0, 0.0, 0.0) and values[-1] == (1.0, 0.0, -0.5)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import CommandError, check_range, follow, parse_script, tour
+from gaitway_onboard.control.commands import CommandError, check_range, parse_script, scripted, tour
 from gaitway_onboard.control.controller import ControllerConfig, Mode
 from gaitway_onboard.control.loop import Period, run_loop
 from gaitway_onboard.flight.opening import open_flight
@@ -244,11 +244,11 @@ def test_the_flight_holds_what_happened(policy: OnboardPolicy, tmp_path: Path) -
 
 
 def test_command_scripts() -> None:
-    source = follow(parse_script("0:0,0,0; 2:0.5,0,0.1; 4:-1,0,0"))
+    source = scripted(parse_script("0:0,0,0; 2:0.5,0,0.1; 4:-1,0,0"))
     assert [source(time) for time in (0.0, 1.99, 2.0, 3.0, 9.0)] == [
         (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.5, 0.0, 0.1), (0.5, 0.0, 0.1), (-1.0, 0.0, 0.0),
     ]  # fmt: skip
-    assert follow(parse_script("0.5,0,0"))(7.0) == (0.5, 0.0, 0.0)
+    assert scripted(parse_script("0.5,0,0"))(7.0) == (0.5, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

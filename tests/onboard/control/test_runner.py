@@ -21,7 +21,7 @@ from gaitway_onboard.control.runner import ThreadExecutor, run_realtime
 from gaitway_onboard.flight.log import NoLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import Signals
-from gaitway_onboard.safety.limits import CHECKS, SafetyLimits
+from gaitway_onboard.safety.limits import TRIPS, SafetyLimits
 from mcap.reader import make_reader
 from onboard.onboard_robots import PointRobot, WavePolicy
 
@@ -255,7 +255,7 @@ def test_without_its_guardian_the_robot_is_lowered_and_that_is_a_fault(contract:
         config=dataclasses.replace(QUICK, auto=False),
     )  # fmt: skip
     report = robot.report
-    assert not report.ok and report.cause == "guardian" and "guardian" in CHECKS and "it is gone" in report.reason
+    assert not report.ok and report.cause == "guardian" and "guardian" in TRIPS and "it is gone" in report.reason
     assert sum("it is gone" in line for line in said) == 1
     stiff = [kp.max() for _, _, kp, _ in robot.sent if kp is not None and kp.any()]
     assert bool(stiff) is (mode is not Mode.PASSIVE)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.flight.log import FlightLog, NoLog
-from gaitway_onboard.flight.messages import FlightError, Layout
+from gaitway_onboard.flight.messages import FlightError, MessageType
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Health, Signals
@@ -101,11 +101,11 @@ def test_contract_travels_along(tmp_path: Path) -> None:
 def test_a_layout_is_what_ros_would_make_of_its_definition() -> None:
     """By hand: XCDR1 puts each number on a multiple of its size, counted from behind the header."""
     text = "uint32 HAS_B=1\nuint8 a\nfloat64 b\nuint16 c\nfloat32[3] d\nbool[3] e\nint64 f\nstring mode\n"
-    layout = Layout.parse("x", text)
+    layout = MessageType.parse("x", text)
     offsets = {name: layout.dtype.fields[name][1] for name in "abcdef"}  # type: ignore[index]
     assert offsets == {"a": 0, "b": 8, "c": 16, "d": 20, "e": 32, "f": 40}
     assert layout.dtype.itemsize == 48 and layout.optional == ("b",) and layout.text == "mode"
-    assert Layout.parse("x", layout.schema) == layout
+    assert MessageType.parse("x", layout.schema) == layout
 
 
 def test_a_log_never_fails_its_controller(tmp_path: Path) -> None:

@@ -52,8 +52,18 @@ def controller(path: Path, then: str = "", forked: str = "") -> tuple[subprocess
 
 
 def wait_for_end(pid: int, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z":
+    """Of all its threads: the first may be gone while others are not, and then the process has not ended."""
+    end, process = time.monotonic() + seconds, Path(f"/proc/{pid}")
+
+    def ended() -> bool:
+        try:
+            return (process / "stat").read_text().split(") ")[1][0] == "Z" and len(
+                list((process / "task").iterdir())
+            ) == 1
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    while not ended():
         assert time.monotonic() < end, f"process {pid} did not end"
         time.sleep(0.02)
 

@@ -11,7 +11,7 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import Health, Signals
 from gaitway_onboard.safety.clamp import Clamp
-from gaitway_onboard.safety.limits import CHECKS, LimitError, SafetyFilter, SafetyLimits, parse_limits, standing_gains
+from gaitway_onboard.safety.limits import TRIPS, LimitError, SafetyFilter, SafetyLimits, parse_limits, standing_gains
 from gaitway_tasks.robots.go2 import GO2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,7 +132,7 @@ def with_one(array: np.ndarray, value: float) -> np.ndarray:
 )
 def test_one_state_is_judged(contract: Contract, changes: dict[str, Any], fault: str | None) -> None:
     assert judge(contract, **changes) == fault
-    assert fault is None or fault in CHECKS
+    assert fault is None or fault in TRIPS
 
 
 def test_joint_ranges_have_a_margin(contract: Contract) -> None:
@@ -262,7 +262,7 @@ def page_of_deploy() -> str:
 
 def test_the_page_has_every_check() -> None:
     page = page_of_deploy()
-    assert [name for name in CHECKS if f"\n| {name} |" not in page] == []
+    assert [name for name in TRIPS if f"\n| {name} |" not in page] == []
 
 
 def test_the_page_has_every_limit_as_it_is() -> None:

@@ -55,7 +55,7 @@ def test_nobody_on_the_wire(dds_domain):
     pytest.importorskip("cyclonedds")
     robot = open_robot(HARDWARE["unitree-go2"], Connection(interface="lo", domain=dds_domain))
     try:
-        with pytest.raises(DeployError, match=rf"nobody offers rt/lowstate on interface lo, domain {dds_domain}:"):
+        with pytest.raises(DeployError, match=rf"no program offers rt/lowstate on interface lo, domain {dds_domain}:"):
             robot.connect(timeout=0.3)
     finally:
         robot.close()

@@ -274,7 +274,7 @@ def refusal(robot: UnitreeRobot, hand: HandRobot) -> str:
 def test_silence_says_where_nobody_was_heard():
     bus = MemoryBus()
     robot = UnitreeRobot(HARDWARE["unitree-go2"], bus, where="interface eth7, domain 3")
-    with pytest.raises(DeployError, match=r"nobody offers rt/lowstate on interface eth7, domain 3: is the robot on"):
+    with pytest.raises(DeployError, match=r"no program offers rt/lowstate on interface eth7, domain 3: is the"):
         robot.connect()
     assert bus.clock() == pytest.approx(3.0)
 
