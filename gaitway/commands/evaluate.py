@@ -56,13 +56,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
-    from ..domains.texts.exam import examine_judge, hold_exam, is_reward_model
+    from ..domains.texts.evaluate_source import evaluate_reward_model, evaluate_source, is_reward_model
 
     if is_reward_model(args.source):
-        found = examine_judge(args.source, task=args.task, settings=args.settings, problems=args.problems)
+        found = evaluate_reward_model(args.source, task=args.task, settings=args.settings, problems=args.problems)
         print(f"pair accuracy {found.percent()}: how often the better of two held-out answers has the higher score")
         return 0
-    out, evaluation = hold_exam(
+    out, evaluation = evaluate_source(
         args.source,
         task=args.task,
         settings=args.settings,

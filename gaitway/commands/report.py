@@ -33,13 +33,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("report", COMPARE)
-    from ..domains.texts.report import read_story, render_report
+    from ..domains.texts.report import read_runs, render_report
     from ..runs.files import make_folder, write_text_atomically
 
-    story = read_story(args.runs)
+    report = read_runs(args.runs)
     make_folder(args.html.absolute().parent)
-    write_text_atomically(args.html, render_report(story, shlex.join(["gaitway", *sys.argv[1:]])))
-    for line in story.headlines():
+    write_text_atomically(args.html, render_report(report, shlex.join(["gaitway", *sys.argv[1:]])))
+    for line in report.headlines():
         print(line)
     print(f"report: {args.html}")
     return 0

@@ -6,7 +6,7 @@ A domain imports what it needs when it is used: listing tasks loads no simulator
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,13 +17,19 @@ from ..config.overrides import asked
 from ..errors import ConfigError, RunError
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
+    from numpy.typing import NDArray
 
     from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
-    from ..training.evaluator import Examiner
+    from ..training.evaluator import Evaluator
+    from ..training.tracking import RobotMeasures
+
+    Frame = NDArray[np.uint8]
+    """A picture, shape (height, width, 3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,8 @@ class Domain(ABC):
     """What ``gaitway export`` can write of its runs, the usual form first."""
     watched: ClassVar[str] = "film"
     """How its runs are looked at: "walk" in a viewer, "film" only, or "chat"."""
+    evaluation_envs: ClassVar[int] = 16
+    """Most environments that an evaluation plays in."""
     distributed: ClassVar[bool] = True
     """Whether several processes can learn as one."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
@@ -133,8 +141,8 @@ class Domain(ABC):
         """Find what cannot work before the training starts; raises a ValueError that says what it is."""
 
     @abstractmethod
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
-        """What learns, and who examines it."""
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
+        """What learns, and what evaluates it."""
 
     def start(self, config: TrainConfig) -> None:  # noqa: B027
         """Start a simulator that has to be the first thing that runs."""
@@ -161,6 +169,14 @@ class Domain(ABC):
     def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
         """The learner of a configuration in environments that are there."""
         raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
+
+    def pictured(self, task: Any, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
+        """An environment that can be looked at, its picture for an observation, and pictures a second."""
+        raise ConfigError(f"{task.name} is {self.kind}, which draws no pictures")
+
+    def measures(self, env: Any) -> RobotMeasures | None:
+        """What an evaluation measures in an environment besides returns."""
+        return None
 
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
         """The learner in a few environments that this machine has, for the policy of the run in ``path``."""

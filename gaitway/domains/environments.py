@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
-    from ..training.evaluator import Examiner
+    from ..training.evaluator import Evaluator
 
 PROCESS_SEEDS = 1_000
 """Every process of a training is seeded this much above the one before."""
@@ -109,14 +109,14 @@ class Environments(Domain):
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
         return self.trainer(config, num_envs)
 
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         import torch
 
         from ..training.evaluator import EpisodeEvaluator
 
         torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
         trainer = self.trainer(config)
-        return trainer, EpisodeEvaluator(config, run, trainer, self.make_env)
+        return trainer, EpisodeEvaluator(config, run, trainer)
 
 
 def _check_rollout(config: TrainConfig, agent: Any) -> None:

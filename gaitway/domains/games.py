@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gaitway_tasks.registry import UnknownNameError
 
 from ..catalogue import WORLDS, install_line
+from ..errors import RunError
 from .domain import Request
 from .environments import Environments
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from ..config.train_config import TrainConfig
+    from .domain import Frame
+
+FPS, SCALE = 15, 5  # sixty frames a second, every fourth of which is seen
 
 
 class Games(Environments):
@@ -54,3 +58,20 @@ class Games(Environments):
         from gaitway_agents.vector import adapt
 
         return adapt(gaitway_ale.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
+
+    def pictured(self, task: AtariTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
+        import gaitway_ale
+        from gaitway_agents.vector import adapt
+
+        return adapt(gaitway_ale.make_env(task, 1, seed=seed)), _console, FPS
+
+
+def _console(observation: Any) -> Frame:
+    """What the agent sees last, in grey."""
+    import numpy as np
+
+    seen = observation["policy"][0]
+    if seen.dim() != 3:
+        raise RunError("a game seen through its memory shows no pictures: train it with images to film it")
+    grey = seen[-1].numpy().repeat(SCALE, 0).repeat(SCALE, 1)
+    return np.stack([grey] * 3, -1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gaitway_files.trust import import_trusted, trust
 from gaitway_tasks.registry import UnknownNameError
 
-from ..errors import ConfigError
+from ..errors import ConfigError, RunError
 from .domain import Request
 from .environments import Environments
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from ..config.train_config import TrainConfig
+    from .domain import Frame
 
 
 class Gyms(Environments):
@@ -63,6 +66,27 @@ class Gyms(Environments):
         from gaitway_agents.vector import adapt
 
         return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
+
+    def pictured(self, task: GymTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
+        import gaitway_gymnasium
+        import gymnasium
+        import numpy as np
+        from gaitway_agents.vector import adapt
+
+        if task.env_id not in gymnasium.registry:
+            raise RunError(f"{task.env_id} is EnvPool's, which draws no pictures: there is nothing to film")
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")  # Gymnasium's own choice needs a display
+        probe = gymnasium.make(task.env_id, render_mode="rgb_array", disable_env_checker=True)
+        fps = int(probe.metadata.get("render_fps", 30))
+        drawing: dict[str, Any] = {"render_mode": "rgb_array"}
+        model = getattr(probe.unwrapped, "model", None)
+        if "track" in [model.camera(i).name for i in range(getattr(model, "ncam", 0))]:  # type: ignore[union-attr]
+            drawing["camera_name"] = "track"  # a robot would run out of the default camera's view
+        probe.close()
+        drawn = replace(task, backend="gymnasium", vectorization="sync", kwargs={**task.kwargs, **drawing})
+        inner = gaitway_gymnasium.make_env(drawn, 1, seed=seed)
+        return adapt(inner), lambda observation: np.asarray((inner.render() or ())[0], np.uint8), fps
 
 
 def _modules(env_id: str) -> list[str]:

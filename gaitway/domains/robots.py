@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
-    from ..training.evaluator import Examiner
+    from ..training.evaluator import Evaluator
+    from ..training.tracking import RobotMeasures
 
 ISAACLAB = "isaaclab"
 
@@ -30,6 +31,7 @@ class Robots(Environments):
     has_presets = True
     settings = ("physics", ISAACLAB)
     watched = "walk"
+    evaluation_envs = 64
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
 
@@ -131,18 +133,23 @@ class Robots(Environments):
         env.managers.events.apply("interval", torch.tensor([0]))
         env.step(torch.zeros(env.action_space.shape))
 
+    def measures(self, env: Any) -> RobotMeasures:
+        from ..training.tracking import RobotMeasures
+
+        return RobotMeasures(env)
+
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
         return super().player(in_mujoco(config), path, num_envs)
 
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
-        trainer, examiner = super().build(config, run)
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
+        trainer, evaluator = super().build(config, run)
         if config.world == ISAACLAB:
             # What was chosen now is what the run goes on with.
             simulation = trainer.envs[0].simulation  # type: ignore[attr-defined]
             run.update(isaaclab=simulation)
             version = simulation["versions"].get(ISAACLAB, "of unknown version")
             print(f"Isaac Lab {version}, {simulation['engine']}; robot: {simulation['asset']}", flush=True)
-        return trainer, examiner
+        return trainer, evaluator
 
     def start(self, config: TrainConfig) -> None:
         """Say what may stop Isaac Sim, and start it now where it has to be the first thing that runs."""

@@ -1,1 +1,1 @@
-"""The training loop, its examinations and its progress."""
+"""The training loop, its evaluations and its progress."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..runs.folder import EPISODES, RunFolder
 from ..runs.rows import read_rows
-from .tracking import RobotMeasures, tracking_errors
+from .tracking import tracking_errors
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
@@ -18,47 +18,54 @@ if TYPE_CHECKING:
 
     from ..config.train_config import TrainConfig
 
-    MakeEnv = Callable[[TrainConfig, int, int], VectorEnv]
-    """Configuration, number of environments and seed to environments."""
-
 RECENT = 100
 """Episodes whose mean return is shown while training."""
 EVALUATION_SEED = 10_000
 """Evaluations play in environments seeded this much above the run's own seed."""
-EVALUATION_ENVS, EVALUATION_ROBOTS = 16, 64
-"""Most environments that an evaluation plays in."""
 
 
-class Examiner(Protocol):
-    """Keeps account of a training and examines what it has learnt, as the configuration asks."""
+class Evaluator(ABC):
+    """Records what a training is like beside its metrics, and evaluates what was learnt when the configuration asks."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, trainer: Any):
+        self.config, self.run, self.trainer = config, run, trainer
+        self.evaluated = 0
+        """Steps at the newest evaluation."""
 
     def begin(self) -> None:
         """The trainer is where this part of the training starts."""
-        ...
+        self.evaluated = self.trainer.steps
 
+    def is_due(self) -> bool:
+        """Whether an ``evaluation_interval`` has gone by; True once for each."""
+        interval, steps = self.config.evaluation_interval, self.trainer.steps
+        if not interval or steps // interval <= self.evaluated // interval:
+            return False
+        self.evaluated = steps
+        return True
+
+    @abstractmethod
     def watch(self, wall: float) -> dict[str, float]:
         """After an iteration, ``wall`` seconds into the training; returns further metrics of it."""
-        ...
 
-    def final_exam(self, wall: float) -> None:
-        """After the last."""
-        ...
+    @abstractmethod
+    def finish(self, wall: float) -> None:
+        """After the last iteration."""
 
 
-class EpisodeEvaluator:
-    """The examiner of agents in environments: their episodes, and those they play for it."""
+class EpisodeEvaluator(Evaluator):
+    """The evaluator of agents in environments: their episodes, and those they play for it."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, trainer: Trainer, make_env: MakeEnv):
-        self.config, self.run, self.trainer, self.make_env = config, run, trainer, make_env
+    def __init__(self, config: TrainConfig, run: RunFolder, trainer: Trainer):
+        super().__init__(config, run, trainer)
         self.recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
         self.envs: dict[int, VectorEnv] = {}
-        self.examined = 0
 
     def begin(self) -> None:
+        super().begin()
         path = self.run.path / EPISODES
         earlier = read_rows(path)[-RECENT:] if path.exists() else []
         self.recent.extend((row["return"], row["length"]) for row in earlier if {"return", "length"} <= row.keys())
-        self.examined = self.trainer.steps
 
     def watch(self, wall: float) -> dict[str, float]:
         """Record the episodes of an iteration; returns the mean return and length of recent ones, tracking errors."""
@@ -67,10 +74,8 @@ class EpisodeEvaluator:
             [{"steps": e.steps, "wall_s": wall, "return": e.ret, "length": e.length} for e in episodes]
         )
         self.recent.extend((e.ret, e.length) for e in episodes)
-        interval = self.config.evaluation_interval
-        if interval and self.trainer.steps // interval > self.examined // interval:
-            self.examined = self.trainer.steps
-            self._examine(-(-self.config.evaluation_episodes // 10), wall)
+        if self.is_due():
+            self._evaluate(-(-self.config.evaluation_episodes // 10), wall)
         metrics = tracking_errors(self.trainer.envs)
         if not self.recent:
             return metrics
@@ -80,25 +85,25 @@ class EpisodeEvaluator:
             "episodes/length": sum(lengths) / len(lengths),
         }
 
-    def final_exam(self, wall: float) -> None:
+    def finish(self, wall: float) -> None:
         if self.config.evaluation_episodes:
-            row = self._examine(self.config.evaluation_episodes, wall)
+            row = self._evaluate(self.config.evaluation_episodes, wall)
             returns = torch.tensor(row["returns"], dtype=torch.float64)
             print(
                 f"evaluation: return {returns.mean():.2f} +- {returns.std(unbiased=False):.2f} "
                 f"over {len(returns)} deterministic episodes{_robot_words(row)}"
             )
 
-    def _examine(self, episodes: int, wall: float) -> dict[str, Any]:
+    def _evaluate(self, episodes: int, wall: float) -> dict[str, Any]:
         """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got."""
         from gaitway_agents.trainer import evaluate
 
         seed = self.config.seed + EVALUATION_SEED
-        of_robot = self.config.physics is not None
-        size = min(episodes, EVALUATION_ROBOTS if of_robot else EVALUATION_ENVS)
+        domain = self.config.domain
+        size = min(episodes, domain.evaluation_envs)
         if size not in self.envs:
-            self.envs[size] = self.make_env(self.config, size, seed)
-        measures = RobotMeasures(self.envs[size]) if of_robot else None
+            self.envs[size] = domain.make_env(self.config, size, seed)
+        measures = domain.measures(self.envs[size])
         played = evaluate(self.trainer, self.envs[size], episodes, seed, measures)
         row = {
             "steps": self.trainer.steps,

@@ -83,7 +83,7 @@ def tensor_cores(config: TrainConfig) -> Iterator[None]:
 
 def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
     try:
-        learner, examiner = config.domain.build(config, run)
+        learner, evaluator = config.domain.build(config, run)
     except BaseException as error:
         _mark_failed(run, error)
         raise
@@ -92,14 +92,14 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
     progress = make_progress(config, learner.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if effort.iteration else None
-    examiner.begin()
+    evaluator.begin()
     effort.begin()
     with stop_requests() as stop, EventWriter(run, effort.iteration) as events, progress:
         try:
             while not _is_done(learner, config) and not _asked_to_stop(stop):
                 metrics = _iterate(learner, run)
                 effort.add(metrics)
-                metrics |= examiner.watch(effort.wall)
+                metrics |= evaluator.watch(effort.wall)
                 row = {"iteration": effort.iteration, "steps": learner.steps, "wall_s": effort.wall, **metrics}
                 last = _is_done(learner, config) or stop.signal is not None
                 run.append_metrics(row)
@@ -116,7 +116,7 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
             raise
     finished = _is_done(learner, config)
     if finished:
-        examiner.final_exam(effort.wall)
+        evaluator.finish(effort.wall)
     run.update(status="finished" if finished else "interrupted")
     told = stop.signal.name if stop.signal else "another process"
     _print_ending(run, config, saved, "" if finished else f"interrupted by {told}")

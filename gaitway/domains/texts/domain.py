@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...config.train_config import TrainConfig
     from ...runs.folder import RunFolder
-    from ...training.evaluator import Examiner
+    from ...training.evaluator import Evaluator
 
 
 class Texts(Domain):
@@ -102,7 +102,7 @@ class Texts(Domain):
         memory.check(config)
         preflight(config)
 
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Examiner]:
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         import torch
 
         from ...runs.provenance import available_cores

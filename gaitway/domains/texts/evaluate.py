@@ -1,4 +1,4 @@
-"""Examining a model on held-out problems: its likeliest answers, and what several samples of each are worth."""
+"""Evaluating a model on held-out problems: its likeliest answers, and what several samples of each are worth."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Evaluation:
     task: str
     model: str
     steps: int
-    """Of the training, when the model was examined."""
+    """Of the training, when the model was evaluated."""
     temperature: float
     """Of the samples; the greedy answers have none."""
     seed: int
@@ -161,7 +161,7 @@ class Evaluation:
             raise RunError(f"{path} is damaged, or no evaluation: make it anew with gaitway evaluate") from None
 
 
-def examine(
+def evaluate(
     world: TextWorld, rows: Sequence[Row], *, model: str, steps: int, samples: int = 0, seed: int = 0
 ) -> Evaluation:
     """The likeliest answer to every row, and ``samples`` drawn as in training; raises ``ValueError`` without rows."""

@@ -1,4 +1,4 @@
-"""The examiner of language trainings: held-out problems answered, pairs ranked, demonstrations foreseen."""
+"""The evaluator of language trainings: held-out problems answered, pairs ranked, the likelihood of demonstrations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from gaitway_language.data import demonstrations, preferences
 from torch import Tensor
 
 from ...runs.files import make_folder
+from ...training.evaluator import Evaluator
 from .build import TextTraining, world_for_answers
-from .evaluate import examine
+from .evaluate import evaluate
 from .pages import shown, write_page
 from .ranking import rank
 from .statistics import Measure, bootstrap_mean
@@ -35,29 +36,23 @@ SEED = 10_000
 BATCH = 32
 
 
-class TextEvaluator:
-    """Examines what the agent is to learn; see :class:`gaitway.training.evaluator.Examiner`."""
+class TextEvaluator(Evaluator):
+    """Evaluates what the agent is to learn."""
 
     def __init__(self, config: TrainConfig, run: RunFolder, training: TextTraining):
-        self.config, self.run, self.training = config, run, training
-        self.trainer = training.trainer
-        self.examined = 0
-
-    def begin(self) -> None:
-        self.examined = self.trainer.steps
+        super().__init__(config, run, training.trainer)
+        self.training = training
 
     def watch(self, wall: float) -> dict[str, float]:
-        interval, steps = self.config.evaluation_interval, self.trainer.steps
-        if interval and steps // interval > self.examined // interval and steps < self.config.total_steps:
-            self.examined = steps
-            self._examine(wall)
+        if self.is_due() and self.trainer.steps < self.config.total_steps:
+            self._evaluate(wall)
         return {}
 
-    def final_exam(self, wall: float) -> None:
+    def finish(self, wall: float) -> None:
         if self.config.evaluation_episodes:
-            print(f"evaluation: {', '.join(f'{name} {text}' for name, text in self._examine(wall).items())}")
+            print(f"evaluation: {', '.join(f'{name} {text}' for name, text in self._evaluate(wall).items())}")
 
-    def _examine(self, wall: float) -> dict[str, str]:
+    def _evaluate(self, wall: float) -> dict[str, str]:
         """Record an evaluation; returns the numbers that tell most, by name, as people read them."""
         rows = self.training.task.source.rows("test")[: self.config.evaluation_episodes]
         measures: dict[str, Measure] = {}
@@ -66,11 +61,11 @@ class TextEvaluator:
                 pairs = preferences(rows, self.training.task, self.training.conversation)
                 measures["pair accuracy"] = rank(pairs, self._scores, self.training.device)
             if isinstance(self.trainer, SFTTrainer) and "completion" in rows[0]:
-                measures["demonstration loss"] = self._foresee(rows)
+                measures["demonstration loss"] = self._demonstration_loss(rows)
         told = {name: shown(name, measure) for name, measure in measures.items()}
         row: dict[str, Any] = {"returns": [], "lengths": []}
         if not isinstance(self.trainer, RewardModelTrainer):
-            evaluation = examine(
+            evaluation = evaluate(
                 world_for_answers(self.config, self.training),
                 rows,
                 model=str(self.run.path),
@@ -96,7 +91,7 @@ class TextEvaluator:
         )
         return told
 
-    def _foresee(self, rows: Sequence[Row]) -> Measure:
+    def _demonstration_loss(self, rows: Sequence[Row]) -> Measure:
         """Negative log-likelihood of a token of held-out demonstrations [nats], over demonstrations."""
         training, agent = self.training, self.config.agent
         assert isinstance(self.trainer, SFTTrainer) and isinstance(agent, SFTConfig)

@@ -40,7 +40,7 @@ WINDOW = 5
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ReportedRun:
     """One run, and its evaluations by the name of their task."""
 
     path: Path
@@ -63,34 +63,30 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Story:
+class LanguageReport:
     """Runs in the order in which they are told."""
 
-    chapters: tuple[Chapter, ...]
+    runs: tuple[ReportedRun, ...]
 
     @cached_property
     def tasks(self) -> list[str]:
         """What was evaluated, the training's own task first."""
-        own = str(self.chapters[0].record["task"])
-        names = dict.fromkeys(name for chapter in self.chapters for name in chapter.evaluations)
+        own = str(self.runs[0].record["task"])
+        names = dict.fromkeys(name for run in self.runs for name in run.evaluations)
         return sorted(names, key=lambda name: name != own)
 
     def headlines(self) -> list[str]:
         """A line on each evaluated task: what every run's likeliest answers scored, and its sampled ones."""
         lines = []
         for task in self.tasks:
-            scores = [
-                f"{chapter.name} {_said(chapter.evaluations[task])}"
-                for chapter in self.chapters
-                if task in chapter.evaluations
-            ]
+            scores = [f"{run.name} {_said(run.evaluations[task])}" for run in self.runs if task in run.evaluations]
             lines.append(f"{task}: {'; '.join(scores)}")
         return lines
 
 
-def read_story(paths: Sequence[Path]) -> Story:
+def read_runs(paths: Sequence[Path]) -> LanguageReport:
     """Records, curves and evaluations of runs; raises :class:`RunError` for what is no finished language run."""
-    chapters = []
+    runs = []
     for path in paths:
         run = RunFolder.open(path)
         if run.record["world"] != "language":
@@ -99,21 +95,21 @@ def read_story(paths: Sequence[Path]) -> Story:
         for file in sorted((path / EVALUATIONS).glob("*.json")):
             evaluations[file.stem] = Evaluation.load(file)
         rows, exams = (_rows(path / name) for name in (METRICS, EXAMS))
-        chapters.append(Chapter(path, run.record, rows, exams, evaluations))
-    if not any(chapter.evaluations for chapter in chapters):
+        runs.append(ReportedRun(path, run.record, rows, exams, evaluations))
+    if not any(run.evaluations for run in runs):
         raise RunError(f"none of these runs was evaluated: gaitway evaluate {paths[0]} first, and so on")
-    return Story(tuple(chapters))
+    return LanguageReport(tuple(runs))
 
 
-def render_report(story: Story, command: str) -> str:
+def render_report(report: LanguageReport, command: str) -> str:
     """The whole page. ``command`` is what was typed."""
-    title = ", ".join(story.tasks)
+    title = ", ".join(report.tasks)
     sections = [
-        _head(story),
-        *(_scores(story, task) for task in story.tasks),
-        _curves(story),
-        *(_answers(story, task) for task in story.tasks),
-        _repeat(story, command),
+        _head(report),
+        *(_scores(report, task) for task in report.tasks),
+        _curves(report),
+        *(_answers(report, task) for task in report.tasks),
+        _repeat(report, command),
     ]
     return document(f"{title}: what was learnt", sections, page_style(), style())
 
@@ -132,19 +128,19 @@ def _said(evaluation: Evaluation) -> str:
     return measure.percent() + (f", sampled {sampled.percent()}" if sampled is not None else "")
 
 
-def _head(story: Story) -> str:
-    first, task = story.chapters[0], story.tasks[0]
-    best = max((c for c in story.chapters if task in c.evaluations), key=lambda c: _main(c.evaluations[task])[0].value)
-    lines = "".join(f"<p>{escape(line)}</p>" for line in story.headlines())
+def _head(report: LanguageReport) -> str:
+    first, task = report.runs[0], report.tasks[0]
+    best = max((c for c in report.runs if task in c.evaluations), key=lambda c: _main(c.evaluations[task])[0].value)
+    lines = "".join(f"<p>{escape(line)}</p>" for line in report.headlines())
     rows = "".join(
         f"<tr><td>{dot(i)}{escape(c.name)}</td><td>{escape(c.agent)}</td><td>{escape(_began(c))}</td>"
         f'<td class="num">{c.record["steps"]:,}</td><td class="num">{c.cpu_minutes:.1f}</td>'
         f'<td class="num">{c.record["wall_time_s"] / 60:.1f}</td><td>{escape(c.record["status"])}</td></tr>'
-        for i, c in enumerate(story.chapters)
+        for i, c in enumerate(report.runs)
     )
-    total = sum(chapter.cpu_minutes for chapter in story.chapters)
+    total = sum(run.cpu_minutes for run in report.runs)
     return f"""<header><p class="kicker">Language runs on {escape(str(first.record["task"]))}</p>
-<h1>{escape(best.name)} answers best <span>of {len(story.chapters)} runs, {total:.1f} CPU minutes in all</span></h1>
+<h1>{escape(best.name)} answers best <span>of {len(report.runs)} runs, {total:.1f} CPU minutes in all</span></h1>
 {lines}<div class="scroll"><table class="numbers"><thead><tr><th>run</th><th>agent</th><th>began with</th>
 <th class="num">sequences</th><th class="num">CPU min</th><th class="num">wall min</th><th>state</th></tr></thead>
 <tbody>{rows}</tbody></table></div>
@@ -152,15 +148,15 @@ def _head(story: Story) -> str:
 included.</p></header>"""
 
 
-def _began(chapter: Chapter) -> str:
-    config = RunFolder.open(chapter.path).config()
+def _began(run: ReportedRun) -> str:
+    config = RunFolder.open(run.path).config()
     assert config.language is not None
     return config.language.model
 
 
-def _scores(story: Story, task: str) -> str:
+def _scores(report: LanguageReport, task: str) -> str:
     """Every measure of every run on one task, and greedy accuracy by level."""
-    there = [(i, c, c.evaluations[task]) for i, c in enumerate(story.chapters) if task in c.evaluations]
+    there = [(i, c, c.evaluations[task]) for i, c in enumerate(report.runs) if task in c.evaluations]
     head = "".join(f'<th class="num">{dot(i)}{escape(c.name)}</th>' for i, c, _ in there)
     names = dict.fromkeys(name for *_, evaluation in there for name in evaluation.measures)
     rows = {name: [shown(name, e.measures[name]) if name in e.measures else "-" for *_, e in there] for name in names}
@@ -179,46 +175,46 @@ def _scores(story: Story, task: str) -> str:
 </section>"""
 
 
-def _curves(story: Story) -> str:
-    drawings = [drawing for drawing in (_exam_curve(story), *(_panel(story, *panel) for panel in PANELS)) if drawing]
+def _curves(report: LanguageReport) -> str:
+    drawings = [drawing for drawing in (_exam_curve(report), *(_panel(report, *panel) for panel in PANELS)) if drawing]
     figures = "".join(figure_of(drawing) for drawing in drawings)
     return f'<section><h2>While they learnt</h2><div class="pair">{figures}</div></section>' if figures else ""
 
 
-def _exam_curve(story: Story) -> Drawing | None:
+def _exam_curve(report: LanguageReport) -> Drawing | None:
     """Greedy accuracy, or reward, at the evaluations on the way, by sequences."""
     name = "greedy accuracy"
     lines = []
-    for i, chapter in enumerate(story.chapters):
-        points = [(row["steps"], row["measures"][name]) for row in chapter.exams if name in row.get("measures", {})]
+    for i, run in enumerate(report.runs):
+        points = [(row["steps"], row["measures"][name]) for row in run.exams if name in row.get("measures", {})]
         if len(points) > 1:
-            lines.append((i, chapter, points))
+            lines.append((i, run, points))
     if not lines:
         return None
     figure, axes = _figure()
-    for i, chapter, points in lines:
+    for i, run, points in lines:
         x, y = [steps for steps, _ in points], [100.0 * measure["value"] for _, measure in points]
         low, high = ([100.0 * measure[end] for _, measure in points] for end in ("low", "high"))
         axes.fill_between(x, low, high, color=_colour(i), alpha=0.16, linewidth=0)
-        axes.plot(x, y, color=_colour(i), linewidth=2.0, marker="o", markersize=4, label=chapter.name)
+        axes.plot(x, y, color=_colour(i), linewidth=2.0, marker="o", markersize=4, label=run.name)
     _finish(axes, "greedy accuracy on held-out problems [%]", share=True)
     caption = "Likeliest answers to held-out problems on the way; bands are 95 % intervals."
     return Drawing(name="exams", title="Accuracy on held-out problems", caption=caption, figure=figure)
 
 
-def _panel(story: Story, metric: str, label: str, share: bool) -> Drawing | None:
+def _panel(report: LanguageReport, metric: str, label: str, share: bool) -> Drawing | None:
     """A metric of iterations, averaged over a few."""
-    lines = [(i, c, [row for row in c.rows if metric in row]) for i, c in enumerate(story.chapters)]
-    lines = [(i, chapter, rows) for i, chapter, rows in lines if len(rows) > WINDOW]
+    lines = [(i, c, [row for row in c.rows if metric in row]) for i, c in enumerate(report.runs)]
+    lines = [(i, run, rows) for i, run, rows in lines if len(rows) > WINDOW]
     if not lines:
         return None
     figure, axes = _figure()
-    for i, chapter, rows in lines:
+    for i, run, rows in lines:
         values = [(100.0 if share else 1.0) * row[metric] for row in rows]
         smooth = [sum(values[max(0, k - WINDOW + 1) : k + 1]) / min(k + 1, WINDOW) for k in range(len(values))]
         steps = [row["steps"] for row in rows]
         axes.plot(steps, values, color=_colour(i), linewidth=0.7, alpha=0.35)
-        axes.plot(steps, smooth, color=_colour(i), linewidth=2.0, label=chapter.name)
+        axes.plot(steps, smooth, color=_colour(i), linewidth=2.0, label=run.name)
     _finish(axes, f"{label} [%]" if share else label, share=share)
     caption = f"{metric} of every iteration, thin, and the mean of {WINDOW}."
     return Drawing(name=metric.replace("/", "-"), title=label, caption=caption, figure=figure)
@@ -247,10 +243,10 @@ def _finish(axes: Axes, label: str, *, share: bool) -> None:
         axes.legend(loc="best", fontsize=9)
 
 
-def _answers(story: Story, task: str) -> str:
-    """The same problems answered by every run: first those on which the story turns, then those still wrong."""
+def _answers(report: LanguageReport, task: str) -> str:
+    """The same problems answered by every run: first those the first run fails, then those still wrong."""
     there = [(i, c, {p.prompt: p for p in c.evaluations[task].problems})
-             for i, c in enumerate(story.chapters) if task in c.evaluations]  # fmt: skip
+             for i, c in enumerate(report.runs) if task in c.evaluations]  # fmt: skip
     prompts = [prompt for prompt in there[0][2] if all(prompt in problems for *_, problems in there)]
     if not prompts or len(there) < 2:
         return ""
@@ -277,9 +273,9 @@ def _side_by_side(answers: Sequence[tuple[str, Problem]]) -> str:
     return card(answers[0][1], [(name, problem.greedy) for name, problem in answers])
 
 
-def _repeat(story: Story, command: str) -> str:
-    lines = "\n".join(" ".join(chapter.record["command"]) for chapter in story.chapters)
-    record = story.chapters[0].record
+def _repeat(report: LanguageReport, command: str) -> str:
+    lines = "\n".join(" ".join(run.record["command"]) for run in report.runs)
+    record = report.runs[0].record
     machine = record["machine"]
     return f"""<section><h2>To repeat this</h2><pre>{escape(lines)}
 {escape(command)}</pre><p class="caption">{escape(machine["processor"])}, {machine["cores"]} cores;

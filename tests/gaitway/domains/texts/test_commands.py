@@ -128,7 +128,7 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
 
     from gaitway.domains.texts.build import text_world
     from gaitway.domains.texts.data import converse
-    from gaitway.domains.texts.exam import exam_config
+    from gaitway.domains.texts.evaluate_source import evaluation_config
     from gaitway.domains.texts.talk import Talk
 
     tokenizer = build_tokenizer(["how many cups ? one two three four five"])
@@ -144,7 +144,7 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
     GenerationConfig(eos_token_id=[first, 5]).save_pretrained(tmp_path / "model")
     short = "".join(Talk(str(tmp_path / "model"), max_tokens=4).say("how many cups ?"))
     assert tokenizer.encode(short, add_special_tokens=False) == [first]
-    config = exam_config(str(tmp_path / "model"), "arithmetic", [], "transformers")
+    config = evaluation_config(str(tmp_path / "model"), "arithmetic", [], "transformers")
     model = load_model(LanguageOptions(model=str(tmp_path / "model")), tokenizer)
     world = text_world(config, config.task, converse(config.task, tokenizer, model), None)
     assert world.sampling.stop_tokens == (tokenizer.eos_token_id, first, 5)

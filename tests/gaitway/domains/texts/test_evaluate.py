@@ -9,7 +9,7 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.tasks import get_language_task
 
-from gaitway.domains.texts.evaluate import _vote, examine
+from gaitway.domains.texts.evaluate import _vote, evaluate
 
 CALL, SHRUG = "call 3", "no answer"
 
@@ -32,7 +32,7 @@ def test_what_a_tool_wrote_is_neither_length_nor_answer():
     world = TextWorld(
         task, conversation, Shrugging(conversation), Sampling(max_tokens=60), judge, seed=0, tools=lambda _: "7"
     )
-    answer = examine(world, task.source.rows("test")[:1], model="", steps=0).problems[0].greedy
+    answer = evaluate(world, task.source.rows("test")[:1], model="", steps=0).problems[0].greedy
     assert CALL in answer.text and "7" in answer.text and answer.text.endswith(SHRUG)
     assert answer.tokens == len(conversation.answer(CALL) + conversation.answer(SHRUG))
     assert answer.last_turn == SHRUG and _vote(answer) is None

@@ -22,7 +22,7 @@ from ...runs.folder import is_run
 from ..table import find_task
 from .build import checked_engine, text_world
 from .data import converse, fitting
-from .evaluate import EVALUATIONS, Evaluation, examine
+from .evaluate import EVALUATIONS, Evaluation, evaluate
 from .models import language_run, load_run, load_writer
 from .pages import write_page
 from .ranking import rank
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...config.train_config import TrainConfig
 
 
-def hold_exam(
+def evaluate_source(
     source: str,
     *,
     task: str | None,
@@ -44,7 +44,7 @@ def hold_exam(
     out: Path | None,
 ) -> tuple[Path, Evaluation]:
     """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers."""
-    config = exam_config(source, task, settings, rollout)
+    config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
     asked = config.task
     conversation = converse(asked, loaded.tokenizer, loaded.model)
@@ -58,7 +58,7 @@ def hold_exam(
     engine = checked_engine(config, loaded.model, asked, conversation, rows[:1])
     try:
         world = text_world(config, asked, conversation, engine)
-        evaluation = examine(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
+        evaluation = evaluate(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
     finally:
         engine.close()
     folder = out or (Path(source) / EVALUATIONS if is_run(Path(source)) else Path("runs/evaluations") / _plain(source))
@@ -77,7 +77,7 @@ def is_reward_model(source: str) -> bool:
     return is_run(path) and isinstance(language_run(path).config().agent, RewardModelConfig)
 
 
-def examine_judge(source: str, *, task: str | None, settings: Sequence[str], problems: int | None) -> Measure:
+def evaluate_reward_model(source: str, *, task: str | None, settings: Sequence[str], problems: int | None) -> Measure:
     """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
     loaded = load_run(language_run(Path(source)))
     assert isinstance(loaded.model, RewardModel) and loaded.config is not None
@@ -102,7 +102,7 @@ def find_language_task(name: str) -> LanguageTask:
     return found
 
 
-def exam_config(source: str, task: str | None, settings: Sequence[str], rollout: str) -> TrainConfig:
+def evaluation_config(source: str, task: str | None, settings: Sequence[str], rollout: str) -> TrainConfig:
     """The configuration in which a model is asked: its run's own, or the usual one of ``task``."""
     trust_settings(settings)
     if is_run(Path(source)):
