@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ..models.heads import ACTION_MASK, FORBIDDEN
 from ..trainer import Observation
-from .by_hand import computation
 from .config import DQNConfig
 from .learner import Learner, Target
 from .networks import QNetwork
@@ -37,7 +36,6 @@ class DQNTrainer(OffPolicyTrainer):
         self.network = QNetwork(space, self.num_actions, cfg.model, dueling=cfg.dueling)
         self.learner = Learner(self.network, cfg.learning_rate, max_grad_norm=cfg.max_grad_norm)
         self.target = Target(self.learner)
-        self.values = computation(self.learner, self.network.encoder, self.network.plain)
         self.learners, self.targets = {"q": self.learner}, {"q": self.target}
 
     def _make_replay(self, seed: int) -> ReplayBuffer:
@@ -87,7 +85,7 @@ class DQNTrainer(OffPolicyTrainer):
         return chances.masked_fill(~mask.bool(), -1.0).argmax(1)
 
     def _best(self, observations: Observation) -> Tensor:
-        return _possible(self.values(observations), observations).argmax(1)
+        return _possible(self.network(observations), observations).argmax(1)
 
     def _to_env(self, actions: Tensor) -> Tensor:
         return actions + self.first_action if self.first_action else actions
@@ -128,7 +126,7 @@ class DQNTrainer(OffPolicyTrainer):
     def update(self, batch: Transitions, targets: Tensor) -> None:
         """One step down the gradient of the mean Huber loss, which is the error clipped to [-1, 1]."""
         with torch.enable_grad():
-            values = self.values(batch.observations)
+            values = self.network(batch.observations)
         actions = batch.actions[:, None]
         taken = values.detach().gather(1, actions)
         errors = taken - targets[:, None]
@@ -136,7 +134,8 @@ class DQNTrainer(OffPolicyTrainer):
         if batch.weights is not None:
             slope *= batch.weights[:, None]
         gradient = torch.zeros_like(values).scatter_(1, actions, slope / len(batch))
-        self.values.backward(values, gradient)
+        self.learner.zero_grad()
+        values.backward(gradient)
         self.learner.step()
         if isinstance(self.replay, PrioritizedReplayBuffer):
             self.replay.update(batch.rows, errors[:, 0])

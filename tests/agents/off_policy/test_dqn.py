@@ -199,7 +199,7 @@ def test_new_priorities_are_the_errors():
     with torch.no_grad():
         errors = trainer.network(batch.observations).gather(1, batch.actions[:, None])[:, 0] - targets
     trainer.update(batch, targets)
-    found = trainer.replay.tree.leaves[batch.rows]
+    found = trainer.replay.priorities[batch.rows]
     torch.testing.assert_close(found.float(), errors.abs() + 1e-6, rtol=1e-5, atol=1e-6)
 
 

@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gaitway_agents.off_policy.by_hand import ByAutograd, ByHand, computation
 from gaitway_agents.off_policy.config import NetworkConfig
 from gaitway_agents.off_policy.learner import Learner, Target
 from gaitway_agents.off_policy.networks import QNetwork, SquashedGaussian, TwinCritic, actor_keys, critic_keys
@@ -58,46 +57,6 @@ def test_a_target_follows_slowly_or_at_once_and_never_moves_by_itself():
     torch.testing.assert_close(target.network.weight, before + 0.25)
     target.follow(1.0)
     assert torch.equal(target.network.weight, learner.network.weight)
-
-
-# ---- by hand ---------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 9), max_size=3), st.integers(1, 20), st.integers(1, 4))
-def test_gradients_by_hand_are_autograds(seed, hidden, rows, actions):
-    torch.manual_seed(seed)
-    network = QNetwork(VECTOR, actions, NetworkConfig(hidden=tuple(hidden)), dueling=False).double()
-    learner = Learner(network, 1e-3)
-    by_hand = computation(learner, network.encoder, network.plain)
-    by_autograd = ByAutograd(learner)
-    assert isinstance(by_hand, ByHand)
-    for _ in range(2):  # the second time gradients are already there
-        observations = {"policy": torch.randn(rows, 5, dtype=torch.float64)}
-        gradient = torch.randn(rows, actions, dtype=torch.float64)
-        outputs = by_autograd(observations)
-        by_autograd.backward(outputs, gradient)
-        expected = learner.gradient.clone()
-        torch.testing.assert_close(by_hand(observations), outputs)
-        by_hand.backward(outputs, gradient)
-        torch.testing.assert_close(learner.gradient, expected)
-
-
-@pytest.mark.parametrize(
-    ("space", "config", "dueling"),
-    [
-        (IMAGE, NetworkConfig(hidden=()), False),
-        (VECTOR, NetworkConfig(layer_norm=True), False),
-        (VECTOR, NetworkConfig(activation="tanh"), False),
-        (VECTOR, NetworkConfig(normalize_observations=True), False),
-        (VECTOR, NetworkConfig(), True),
-        (gymnasium.spaces.Dict({"a": VECTOR["policy"], "b": VECTOR["policy"]}), NetworkConfig(), False),
-        (gymnasium.spaces.Dict({"policy": gymnasium.spaces.Discrete(4)}), NetworkConfig(), False),
-    ],
-    ids=["image", "layer norm", "tanh", "normalised", "duelling", "two entries", "one-hot"],
-)
-def test_whatever_is_not_that_simple_goes_to_autograd(space, config, dueling):
-    network = QNetwork(space, 3, config, dueling=dueling)
-    assert isinstance(computation(Learner(network, 1e-3), network.encoder, network.plain), ByAutograd)
 
 
 # ---- networks --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The sum tree and prioritised replay against direct computation."""
+"""Prioritised replay against direct computation."""
 
 from __future__ import annotations
 
