@@ -6,31 +6,20 @@ simulator and imports nothing of Isaac Lab; :func:`env_cfg` does, so call it whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import application
 from .registration import register
 
-if TYPE_CHECKING:
-    from gaitway_tasks.spec import Task
-
 __all__ = ["env_cfg", "register"]
 
 
-def env_cfg(
-    task: Task,
-    num_envs: int = 4096,
-    device: str = "cuda:0",
-    seed: int | None = None,
-    physics: str | None = None,
-    *,
-    asset: str | None = None,
-    actuators: str = "task",
-) -> Any:
-    """The ``ManagerBasedRLEnvCfg`` of ``task``; see :func:`gaitway_isaaclab.build.env_cfg`."""
-    from .build import env_cfg as build
+def __getattr__(name: str) -> Any:
+    if name != "env_cfg":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .build import env_cfg
 
-    return build(task, num_envs, device, seed, physics, asset=asset, actuators=actuators)
+    return env_cfg
 
 
 if not application.is_first_to_start():  # Gymnasium loads numpy

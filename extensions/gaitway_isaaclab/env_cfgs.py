@@ -8,25 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .registration import task_of
+from .registration import factory
+
+PLAY = "_PLAY"
 
 
 def __getattr__(name: str) -> Callable[[], Any]:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    play = name.endswith("_PLAY")
-    try:
-        task_name = task_of(name.removesuffix("_PLAY"))
-    except ValueError as error:
-        raise AttributeError(str(error)) from None
-
-    def make() -> Any:
+    def make(task_name: str) -> Any:
         from gaitway_tasks.registry import get_task
 
         from . import build
 
         cfg = build.env_cfg(get_task(task_name))
-        return build.for_play(cfg) if play else cfg
+        return build.for_play(cfg) if name.endswith(PLAY) else cfg
 
-    make.__name__ = make.__qualname__ = name
-    return make
+    return factory(name, make, PLAY)

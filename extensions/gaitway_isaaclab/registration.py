@@ -5,6 +5,9 @@ Everything that needs Isaac Lab is given as text, ``"module:name"``, and resolve
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 BUILD = "gaitway_isaaclab.env_cfgs"
 AGENTS = "gaitway_isaaclab.agents"
 
@@ -27,6 +30,25 @@ def task_of(name: str) -> str:
     if name not in by_name:
         raise UnknownNameError("configuration", name, by_name)
     return by_name[name]
+
+
+def factory(name: str, make: Callable[[str], Any], suffix: str = "") -> Callable[[], Any]:
+    """The configuration ``name`` of a module: a function that calls ``make`` with the task that the name is of.
+
+    ``suffix`` is left out of the name. Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
+    """
+    if name.startswith("__"):
+        raise AttributeError(name)
+    try:
+        task_name = task_of(name.removesuffix(suffix))
+    except ValueError as error:
+        raise AttributeError(str(error)) from None
+
+    def configuration() -> Any:
+        return make(task_name)
+
+    configuration.__name__ = configuration.__qualname__ = name
+    return configuration
 
 
 def register() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
-from ..registration import task_of
+from ..registration import factory
 
 
 def runner_cfg(task_name: str) -> Any:
@@ -66,15 +66,4 @@ def _networks(hidden_dims: list[int], critic: list[str]) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Callable[[], Any]:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    try:
-        task_name = task_of(name)
-    except ValueError as error:
-        raise AttributeError(str(error)) from None
-
-    def make() -> Any:
-        return runner_cfg(task_name)
-
-    make.__name__ = make.__qualname__ = name
-    return make
+    return factory(name, runner_cfg)

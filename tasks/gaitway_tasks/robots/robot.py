@@ -28,6 +28,11 @@ class ImplicitPD:
     joints: tuple[str, ...] = (".*",)
 
 
+def drive(kp: float, kd: float, effort_limit: float, *joints: str, armature: float | None = None) -> ImplicitPD:
+    """An :class:`ImplicitPD` in a line."""
+    return ImplicitPD(stiffness=kp, damping=kd, effort_limit=effort_limit, armature=armature, joints=joints)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DCMotor:
     """PD torque clipped by the torque-speed line of a DC motor and by the drive's effort limit.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
-from ..robot import ImplicitPD, Mirror, Robot
+from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
@@ -55,37 +55,11 @@ G1 = Robot(
     soft_joint_pos_limit_factor=0.9,
     init_height=0.74,
     actuators={
-        "hips": ImplicitPD(
-            stiffness=150.0,
-            damping=5.0,
-            effort_limit=300.0,
-            armature=0.01,
-            joints=(".*_hip_yaw_joint", ".*_hip_roll_joint"),
-        ),
-        "legs": ImplicitPD(
-            stiffness=200.0,
-            damping=5.0,
-            effort_limit=300.0,
-            armature=0.01,
-            joints=(".*_hip_pitch_joint", ".*_knee_joint", "torso_joint"),
-        ),
-        "feet": ImplicitPD(
-            stiffness=20.0, damping=2.0, effort_limit=20.0, armature=0.01, joints=(".*_ankle_.*_joint",)
-        ),
-        "arms": ImplicitPD(
-            stiffness=40.0,
-            damping=10.0,
-            effort_limit=300.0,
-            armature=0.01,
-            joints=(".*_shoulder_.*_joint", ".*_elbow_.*_joint"),
-        ),
-        "hands": ImplicitPD(
-            stiffness=40.0,
-            damping=10.0,
-            effort_limit=300.0,
-            armature=0.001,
-            joints=tuple(f".*_{finger}_joint" for finger in FINGERS),
-        ),
+        "hips": drive(150.0, 5.0, 300.0, ".*_hip_yaw_joint", ".*_hip_roll_joint", armature=0.01),
+        "legs": drive(200.0, 5.0, 300.0, ".*_hip_pitch_joint", ".*_knee_joint", "torso_joint", armature=0.01),
+        "feet": drive(20.0, 2.0, 20.0, ".*_ankle_.*_joint", armature=0.01),
+        "arms": drive(40.0, 10.0, 300.0, ".*_shoulder_.*_joint", ".*_elbow_.*_joint", armature=0.01),
+        "hands": drive(40.0, 10.0, 300.0, *(f".*_{finger}_joint" for finger in FINGERS), armature=0.001),
     },
     mjcf=Path(__file__).with_name("g1.xml"),
     usd="Robots/Unitree/G1/g1_minimal.usd",

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..description import RobotDescription
 from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
 from ..hardware import Hardware, by_pattern
-from ..robot import ImplicitPD, Mirror, Robot
+from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
@@ -115,18 +115,14 @@ def limits(name: str) -> tuple[float, float]:
     return (-high, -low) if side == "right" and joint.endswith(("_roll", "_yaw")) else (low, high)
 
 
-def _drive(stiffness: float, damping: float, effort_limit: float, *joints: str) -> ImplicitPD:
-    return ImplicitPD(stiffness=stiffness, damping=damping, effort_limit=effort_limit, armature=0.01, joints=joints)
-
-
 ACTUATORS = {
-    "hips": _drive(100.0, 2.0, 88.0, ".*_hip_.*"),
-    "knees": _drive(150.0, 4.0, 139.0, ".*_knee_joint"),
-    "feet": _drive(40.0, 2.0, 35.0, ".*_ankle_.*"),
-    "waist_yaw": _drive(200.0, 5.0, 88.0, "waist_yaw_joint"),
-    "waist": _drive(200.0, 5.0, 35.0, "waist_roll_joint", "waist_pitch_joint"),
-    "arms": _drive(40.0, 10.0, 25.0, ".*_shoulder_.*", ".*_elbow_joint", ".*_wrist_roll_joint"),
-    "wrists": _drive(40.0, 10.0, 5.0, ".*_wrist_pitch_joint", ".*_wrist_yaw_joint"),
+    "hips": drive(100.0, 2.0, 88.0, ".*_hip_.*", armature=0.01),
+    "knees": drive(150.0, 4.0, 139.0, ".*_knee_joint", armature=0.01),
+    "feet": drive(40.0, 2.0, 35.0, ".*_ankle_.*", armature=0.01),
+    "waist_yaw": drive(200.0, 5.0, 88.0, "waist_yaw_joint", armature=0.01),
+    "waist": drive(200.0, 5.0, 35.0, "waist_roll_joint", "waist_pitch_joint", armature=0.01),
+    "arms": drive(40.0, 10.0, 25.0, ".*_shoulder_.*", ".*_elbow_joint", ".*_wrist_roll_joint", armature=0.01),
+    "wrists": drive(40.0, 10.0, 5.0, ".*_wrist_pitch_joint", ".*_wrist_yaw_joint", armature=0.01),
 }
 
 G1_29DOF = Robot(

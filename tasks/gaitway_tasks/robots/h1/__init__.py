@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
 from ..hardware import Hardware, by_pattern
-from ..robot import ImplicitPD, Mirror, Robot
+from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")
 LEG = ("hip_yaw", "hip_roll", "hip_pitch", "knee", "ankle")
@@ -85,12 +85,10 @@ H1 = Robot(
     soft_joint_pos_limit_factor=0.9,
     init_height=1.05,
     actuators={
-        "hips": ImplicitPD(stiffness=150.0, damping=5.0, effort_limit=300.0, joints=(".*_hip_yaw", ".*_hip_roll")),
-        "legs": ImplicitPD(
-            stiffness=200.0, damping=5.0, effort_limit=300.0, joints=(".*_hip_pitch", ".*_knee", "torso")
-        ),
-        "feet": ImplicitPD(stiffness=20.0, damping=4.0, effort_limit=100.0, joints=(".*_ankle",)),
-        "arms": ImplicitPD(stiffness=40.0, damping=10.0, effort_limit=300.0, joints=(".*_shoulder_.*", ".*_elbow")),
+        "hips": drive(150.0, 5.0, 300.0, ".*_hip_yaw", ".*_hip_roll"),
+        "legs": drive(200.0, 5.0, 300.0, ".*_hip_pitch", ".*_knee", "torso"),
+        "feet": drive(20.0, 4.0, 100.0, ".*_ankle"),
+        "arms": drive(40.0, 10.0, 300.0, ".*_shoulder_.*", ".*_elbow"),
     },
     mjcf=Path(__file__).with_name("h1.xml"),
     usd="Robots/Unitree/H1/h1_minimal.usd",
