@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -37,7 +38,8 @@ def judge(pairs, tmp_path_factory):
 
 
 def test_a_run_keeps_all_that_it_needs(sft, grpo):
-    assert load(grpo / "config.yaml").language.model == str(sft)
+    begun_with = RunFolder.open(Path(load(grpo / "config.yaml").language.model))
+    assert begun_with.record == RunFolder.open(sft).record  # another worker's copy of the same run, perhaps
     assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {
         p.name for p in (grpo / "start").iterdir()
     }
