@@ -101,12 +101,12 @@ def ours(precision: str) -> list[float]:
     from dataclasses import replace
 
     import torch
+    from gaitway_agents.interfaces import Sampling
     from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
     from gaitway_agents.language.presets import GRPO
     from gaitway_language.conversation import Conversation
     from gaitway_language.engines.make import make_engine
     from gaitway_language.options import LanguageOptions
-    from gaitway_language.rollout import Sampling
     from gaitway_language.world import TextWorld
     from gaitway_tasks.language.score import score
     from gaitway_tasks.language.spec import LanguageTask, TextReward

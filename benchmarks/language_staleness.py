@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld
 from gaitway_agents.language.fixed_data import one_step
@@ -37,7 +38,6 @@ from gaitway_language.data import demonstrations
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.model import build_model, load_model, save_model
 from gaitway_language.options import LanguageOptions, TinyModel
-from gaitway_language.rollout import Sampling
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score

@@ -28,11 +28,11 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language.sequences import pad
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_language.conversation import Conversation
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Sampling
 from gaitway_tasks.language.descriptions import DescriptionSource, score
 
 SOURCE = DescriptionSource()

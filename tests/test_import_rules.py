@@ -17,13 +17,15 @@ OURS = {
     },
 }
 EXTENSIONS = {path.name for path in (ROOT / "extensions").glob("gaitway_*")}
+INTERFACES = "gaitway_agents.interfaces"
+"""The module of agents that extensions may import: contracts only."""
 ALLOWED = {
     "gaitway_files": set(),
     "gaitway_tasks": {"gaitway_files"},
     "gaitway_agents": {"gaitway_files"},
     "gaitway_onboard": {"gaitway_files"},
     "gaitway_sim2real": {"gaitway_files", "gaitway_tasks", "gaitway_onboard"},
-    **{name: {"gaitway_files", "gaitway_tasks"} for name in EXTENSIONS},
+    **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
     "gaitway": {"gaitway_files", "gaitway_tasks", "gaitway_agents", "gaitway_onboard", "gaitway_sim2real", *EXTENSIONS},
 }
 HEAVY = {
@@ -93,7 +95,17 @@ def test_every_package_has_a_rule():
 @pytest.mark.parametrize("name", sorted(ALLOWED))
 def test_arrows_point_down(name):
     own = ALLOWED[name] | {name}
-    assert offences(OURS[name], lambda module: top(module) in OURS and top(module) not in own) == []
+    assert offences(OURS[name], lambda module: top(module) in OURS and not {top(module), module} & own) == []
+
+
+def test_contracts_are_light():
+    """What extensions import of agents brings nothing else of theirs, and no networks."""
+    imported = {module for _, module in imports_of(OURS["gaitway_agents"] / "interfaces.py")}
+    assert {module for module in imported if top(module) not in sys.stdlib_module_names} == {"torch"}
+    code = f"import sys, {INTERFACES}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name.startswith("gaitway_")} == {"gaitway_agents", INTERFACES}
+    assert "torch" not in loaded
 
 
 TASKS_MAY = {

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .core import distributed
 from .models.actor_critic import ActorCritic
-from .rollout import Lane, Rollout, join
+from .rollout import EnvRollout, Lane, join
 from .symmetry import Symmetry
 from .trainer import Observation
 
@@ -49,12 +49,12 @@ class Collector:
                 env.final_groups = self._final_groups()
         self._steps_at_once = self.num_envs * distributed.size()
 
-    def rollout(self, steps: int, *, last: bool) -> Rollout:
+    def rollout(self, steps: int, *, last: bool) -> EnvRollout:
         """The next rollout, ``steps`` steps into the training; ``last`` if no further one will be asked for."""
         return self.collect(steps)
 
     @torch.no_grad()
-    def collect(self, steps: int) -> Rollout:
+    def collect(self, steps: int) -> EnvRollout:
         """Play the environments on from where they are; ``steps`` are those before."""
         if self.observations is None:
             options = {"random_episode_step": True} if self.random_episode_start else None

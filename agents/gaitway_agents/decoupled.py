@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 from .collector import Collector
 from .core.threads import result_of
 from .models.actor_critic import ActorCritic
-from .rollout import Rollout, rollout_from_state, rollout_state
+from .rollout import EnvRollout, rollout_from_state, rollout_state
 
 
 class DecoupledCollector(Collector):
@@ -30,9 +30,9 @@ class DecoupledCollector(Collector):
         super().__init__(envs, copy.deepcopy(policy), mine, **settings)
         self.learner = policy
         self._thread = ThreadPoolExecutor(1, "actor", torch.set_num_threads, (torch.get_num_threads(),))
-        self._next: Future[Rollout] | None = None
+        self._next: Future[EnvRollout] | None = None
 
-    def rollout(self, steps: int, *, last: bool) -> Rollout:
+    def rollout(self, steps: int, *, last: bool) -> EnvRollout:
         if self._next is None:
             self._begin(steps)
         assert self._next is not None

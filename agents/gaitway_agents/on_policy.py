@@ -25,7 +25,7 @@ from .decoupled import DecoupledCollector
 from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
 from .presets import PPOConfig
-from .rollout import Rollout
+from .rollout import EnvRollout
 from .symmetry import CanonicalActor, Symmetry
 from .trainer import Episode, Observation
 
@@ -141,7 +141,7 @@ class OnPolicyTrainer:
             )
 
     @torch.no_grad()
-    def _prepare(self, rollout: Rollout) -> Batch:
+    def _prepare(self, rollout: EnvRollout) -> Batch:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
@@ -180,7 +180,7 @@ class OnPolicyTrainer:
     def _scaled(self, batch: Batch) -> Batch:
         return batch if self.advantage_scaler is None else self.advantage_scaler(batch)
 
-    def _current(self, rollout: Rollout) -> tuple[Tensor, ...]:
+    def _current(self, rollout: EnvRollout) -> tuple[Tensor, ...]:
         """Parameters (T, N, ...) of the distributions that the policy would draw the rollout's actions from now."""
         flat = self.policy.distribution(rollout.flat_observations())
         return tuple(parameter.unflatten(0, rollout.rewards.shape) for parameter in flat)
@@ -191,7 +191,7 @@ class OnPolicyTrainer:
             start = self.config.optimizer.learning_rate
             self.optimizer.learning_rate = start + (final - start) * min(1.0, self.steps / self.total_steps)
 
-    def _next_values(self, rollout: Rollout, values: Tensor) -> Tensor:
+    def _next_values(self, rollout: EnvRollout, values: Tensor) -> Tensor:
         """Values (T, N) of what followed each step: the next observation's, or where an episode ended its last one's.
 
         The critic sees all final observations of the rollout at once; they are the rows that ended, and no more.
@@ -285,7 +285,7 @@ def make_optimizer(
     return PolicyOptimizer(policy, config, generator)
 
 
-def _mean_reward(rollout: Rollout) -> float:
+def _mean_reward(rollout: EnvRollout) -> float:
     if rollout.complete:
         return float(rollout.rewards.mean())
     return float(rollout.rewards[rollout.valid].sum() / rollout.valid.sum().clamp(min=1))

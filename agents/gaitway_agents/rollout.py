@@ -52,7 +52,7 @@ class Lane:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rollout:
+class EnvRollout:
     """T steps of N environments: tensors are (T, N, ...)."""
 
     observations: Observation
@@ -92,7 +92,7 @@ class Rollout:
         return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
 
 
-def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> Rollout:
+def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> EnvRollout:
     """The lanes' environments side by side; each lane has the observation that followed its last step."""
 
     def side_by_side(parts: list[list[Tensor]]) -> Tensor:
@@ -105,7 +105,7 @@ def join(lanes: list[Lane], following: list[Observation], timing: dict[str, floa
     sizes = [lane.outcomes[0][0].shape[0] for lane in lanes]
     offsets = [sum(sizes[:i]) for i in range(len(lanes))]
     observations, _, distribution = lanes[0].decisions[0]
-    return Rollout(
+    return EnvRollout(
         observations={
             name: side_by_side([[d[0][name] for d in lane.decisions] for lane in lanes]) for name in observations
         },
@@ -145,11 +145,11 @@ def _means(logs: list[dict[str, Any]]) -> dict[str, float]:
     return {name: means[name] for name in entries}
 
 
-def rollout_state(rollout: Rollout) -> dict[str, Any]:
+def rollout_state(rollout: EnvRollout) -> dict[str, Any]:
     """A rollout as tensors, numbers, mappings and lists, for a checkpoint."""
     fields = {field.name: getattr(rollout, field.name) for field in dataclasses.fields(rollout)}
     return fields | {"episodes": [dataclasses.astuple(episode) for episode in rollout.episodes]}
 
 
-def rollout_from_state(state: dict[str, Any]) -> Rollout:
-    return Rollout(**state | {"episodes": [Episode(*episode) for episode in state["episodes"]]})
+def rollout_from_state(state: dict[str, Any]) -> EnvRollout:
+    return EnvRollout(**state | {"episodes": [Episode(*episode) for episode in state["episodes"]]})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gaitway_agents.interfaces import Engine, Sampling
+
 from .conversation import Conversation
-from .rollout import Engine, Sampling
 
 Tool = Callable[[str], str | None]
 """The tools' reply to an answer; None for an answer that calls no tool."""

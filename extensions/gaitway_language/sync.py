@@ -6,9 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gaitway_agents.interfaces import Completion, Engine, Sampling
 from torch import Tensor
-
-from .rollout import Completion, Engine, Sampling
 
 Score = Callable[[Sequence[Sequence[int]]], list[list[float]]]
 """Log-probabilities at temperature 1 of every token but the first of sequences."""

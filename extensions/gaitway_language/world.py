@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any
 
 import torch
+from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from .conversation import Conversation
 from .dialogue import Dialogue, Tool, hold
-from .rollout import PADDING, Engine, Rollout, Sampling
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
@@ -24,7 +24,7 @@ Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[f
 class TextWorld:
     """Prompts of ``task`` in the order of ``seed``, answered by ``engine`` and judged by ``score``.
 
-    Implements ``gaitway_agents.language.world.TokenWorld``. ``engine.update`` may return numbers for the log.
+    Implements ``gaitway_agents.interfaces.TokenWorld``. ``engine.update`` may return numbers for the log.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TextWorld:
         """Temperature of sampling."""
         return self.sampling.temperature
 
-    def sample(self, num_prompts: int, group_size: int) -> Rollout:
+    def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
         """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
         rows = list(islice(self._stream, num_prompts))
         prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
@@ -71,7 +71,7 @@ class TextWorld:
         answers = [dialogue.answer for dialogue in dialogues]
         rewards, parts = self.score(texts, answers, repeated)
         judged = time.perf_counter()
-        return Rollout(
+        return TokenRollout(
             **_tensors(dialogues),
             groups=torch.arange(num_prompts).repeat_interleave(group_size),
             rewards=torch.tensor(rewards, dtype=torch.float32),

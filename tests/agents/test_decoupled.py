@@ -16,7 +16,7 @@ from gaitway_agents.decoupled import DecoupledCollector
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
-from gaitway_agents.rollout import Rollout
+from gaitway_agents.rollout import EnvRollout
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
@@ -93,7 +93,7 @@ def test_a_rollout_is_of_the_policy_before_the_update_before():
     policies, rollouts = [], []
     hand_out = trainer.collector.rollout
 
-    def spy(steps: int, *, last: bool) -> Rollout:
+    def spy(steps: int, *, last: bool) -> EnvRollout:
         rollouts.append(hand_out(steps, last=last))
         return rollouts[-1]
 

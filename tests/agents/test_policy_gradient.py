@@ -14,7 +14,7 @@ from gaitway_agents.core.optimizer import PolicyOptimizer
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import IMPALA, REINFORCE, TRPO, VPG, PPOConfig
-from gaitway_agents.rollout import Rollout
+from gaitway_agents.rollout import EnvRollout
 from gymnasium import spaces
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
@@ -35,13 +35,13 @@ def walk(state: Tensor, action: Tensor, age: Tensor):
     return state, -state.square()[:, 0], state[:, 0].abs() < 0.7
 
 
-def rollout_of(trainer: OnPolicyTrainer) -> Rollout:
+def rollout_of(trainer: OnPolicyTrainer) -> EnvRollout:
     rollout = trainer.collector.rollout(0, last=False)
     assert rollout.terminated.any() and rollout.truncated.any()
     return rollout
 
 
-def gradient_of_update(trainer: OnPolicyTrainer, rollout: Rollout) -> list[Tensor]:
+def gradient_of_update(trainer: OnPolicyTrainer, rollout: EnvRollout) -> list[Tensor]:
     """The actor's gradient, as the update left it."""
     trainer.optimizer.update(trainer._prepare(rollout))
     return [parameter.grad.clone() for parameter in trainer.policy.actor.parameters()]

@@ -14,15 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from gaitway_files.children import end_with_parent
 from torch import Tensor
 
+from ..interfaces import TokenRollout, TokenWorld
 from .shared_weights import SharedWeights
-from .world import Rollout, TokenWorld
 
 GRACE = 10.0
 """Seconds that the other process has to end by itself."""
@@ -72,7 +71,7 @@ class AsynchronousWorld:
 
     # ---- the world -------------------------------------------------------------------------------------------------
 
-    def sample(self, num_prompts: int, group_size: int) -> Rollout:
+    def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
         if self._shape is None:
             self._shape = (num_prompts, group_size)
         if self._shape != (num_prompts, group_size):
@@ -83,7 +82,7 @@ class AsynchronousWorld:
         self._fill()
         while not self._ready:
             self._receive()
-        return SimpleNamespace(**self._ready.popleft())
+        return TokenRollout(**self._ready.popleft())
 
     def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Returns at once; the numbers are those of the last weights that the engine has taken already."""
@@ -222,7 +221,7 @@ class _Worker:
 
     def answer(self, what: str, arguments: tuple[Any, ...]) -> Any:
         if what == "sample":
-            return _fields(self.world.sample(*arguments))
+            return dict(vars(self.world.sample(*arguments)))  # plain values, so that a checkpoint can hold them
         if what == "follow":
             assert self.weights is not None
             return dict(self.world.follow(self.weights.read(*arguments)))
@@ -232,13 +231,6 @@ class _Worker:
         if what == "temperature":
             return self.world.temperature
         return getattr(self.world, what)(*arguments)
-
-
-def _fields(rollout: Rollout) -> dict[str, Any]:
-    """Plain values, so that a checkpoint can hold them and the learner needs no class of the world's."""
-    if not dataclasses.is_dataclass(rollout):
-        raise TypeError(f"rollout {type(rollout).__name__}: must be a dataclass to go from process to process")
-    return {field.name: getattr(rollout, field.name) for field in dataclasses.fields(rollout)}
 
 
 def _failure(error: Exception) -> bytes:

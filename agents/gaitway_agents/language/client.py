@@ -5,10 +5,10 @@ The verbs are those of Tinker's ``TrainingClient`` (Thinking Machines, 2025), fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from gaitway_files.checkpoints import load_checkpoint
@@ -22,6 +22,7 @@ from ..core.likelihood import NegativeLogLikelihood
 from ..core.losses import Loss, PolicyLoss, PolicyLossConfig
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.policy import Evaluation
+from ..interfaces import Engine
 from ..models.causal_lm import CausalLMPolicy
 from .datum import Datum, Sample, batch_of
 from .evaluation import evaluate
@@ -41,27 +42,6 @@ LOSSES = ("cross_entropy", *POLICY_LOSSES)
 
 LossFunction = Callable[[Evaluation, Batch], Tensor]
 """The loss of each token, (B, L), of what the policy says now and of the data as a batch."""
-
-
-class Completion(Protocol):
-    """An engine's continuation of a prompt."""
-
-    @property
-    def tokens(self) -> Sequence[int]: ...
-
-    @property
-    def log_probs(self) -> Sequence[float]: ...
-
-    @property
-    def finished(self) -> bool: ...
-
-
-class SamplingEngine(Protocol):
-    """An engine that continues prompts, such as those of the language extension."""
-
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Any) -> Sequence[Completion]: ...
-
-    def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float] | None: ...
 
 
 @dataclass(frozen=True)
@@ -85,9 +65,7 @@ class TrainingClient:
     ``config``.
     """
 
-    def __init__(
-        self, policy: CausalLMPolicy, config: OptimizerConfig | None = None, *, engine: SamplingEngine | None = None
-    ):
+    def __init__(self, policy: CausalLMPolicy, config: OptimizerConfig | None = None, *, engine: Engine | None = None):
         config = one_step(learning_rate=1e-5) if config is None else config
         wrong = {
             name: getattr(config, name)

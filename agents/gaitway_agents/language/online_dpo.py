@@ -14,13 +14,13 @@ from ..core.batch import Batch
 from ..core.group_advantage import has_signal
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
 from ..core.preference import PairLoss, PreferenceLossConfig
+from ..interfaces import TokenWorld
 from .fixed_data import check_no_advantages, one_step
 from .pairs import SequencePolicy, pairs_of
 from .reference import Reference
 from .samples import Samples, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
-from .world import TokenWorld
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from ..core.losses import PolicyLoss
 from ..core.objective import kl_estimate, masked_mean
 from ..core.optimizer import PolicyOptimizer
 from ..core.token_advantage import token_gae
+from ..interfaces import TokenWorld
 from ..models.causal_lm import CausalLMPolicy
 from ..models.token_critic import TokenCritic
 from .config import OF_TOKENS, PolicyGradientConfig
@@ -33,7 +34,6 @@ from .reference import Reference
 from .samples import Samples, join, statistics_of
 from .sampling_trainer import SamplingTrainer
 from .shaping import shaped_rewards, token_rewards, whitened
-from .world import TokenWorld
 
 
 class PolicyGradientTrainer(SamplingTrainer):

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..core.batch import map_tensors
 from ..core.group_advantage import has_signal
-from .world import Rollout
+from ..interfaces import TokenRollout
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The tensors of one or more rollouts, as :class:`gaitway_agents.language.world.Rollout` describes them."""
+    """The tensors of one or more rollouts, as :class:`gaitway_agents.interfaces.TokenRollout` describes them."""
 
     tokens: Tensor
     lengths: Tensor
@@ -32,7 +32,7 @@ class Samples:
     """Updates since the weights that the oldest of them were sampled with."""
 
     @classmethod
-    def of(cls, rollout: Rollout, device: torch.device, staleness: int = 0) -> Self:
+    def of(cls, rollout: TokenRollout, device: torch.device, staleness: int = 0) -> Self:
         found = {name: getattr(rollout, name).to(device) for name in TENSORS}
         parts = {name: part.to(device) for name, part in rollout.parts.items()}
         return cls(**found, parts=parts, timing=rollout.timing, staleness=staleness)

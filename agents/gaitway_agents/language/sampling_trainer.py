@@ -8,12 +8,12 @@ import torch
 
 from ..core.finite import NonFiniteError
 from ..core.optimizer import PolicyOptimizer
+from ..interfaces import TokenRollout, TokenWorld
 from ..models.causal_lm import CausalLMPolicy
 from ..trainer import Episode
 from .samples import Samples
 from .schedule import LearningRateSchedule
 from .weights import load_trainable_state, trainable_state
-from .world import Rollout, TokenWorld
 
 
 class SamplingTrainer:
@@ -34,7 +34,7 @@ class SamplingTrainer:
         self.steps = 0
         self.version = 0
         """How often the world was told of new weights, itself counting."""
-        self.last_rollout: Rollout | None = None
+        self.last_rollout: TokenRollout | None = None
         """The last rollout, for people to read."""
         self._follows = False
 

@@ -24,7 +24,7 @@ class CausalLMPolicy(nn.Module):
     """``model`` is a causal LM of transformers (``get_decoder()``, ``get_output_embeddings()``), adapters included.
 
     Rows of its batches are sequences: ``observations["lengths"]`` (B,), ``actions`` (B, L) and ``mask`` (B, L), as
-    described in :mod:`gaitway_agents.language.world`. A minibatch's forward passes have about
+    described in :mod:`gaitway_agents.interfaces`. A minibatch's forward passes have about
     ``OptimizerConfig.chunk_size`` *tokens*, padding included. Rows that begin with the same prompt are read together,
     the prompt once, where that saves time; the gradient is the same.
 

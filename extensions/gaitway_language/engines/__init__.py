@@ -1,1 +1,1 @@
-"""Engines: what continues prompts. Each implements :class:`gaitway_language.rollout.Engine`."""
+"""Engines: what continues prompts. Each implements :class:`gaitway_agents.interfaces.Engine`."""

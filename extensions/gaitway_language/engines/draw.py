@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import torch
+from gaitway_agents.interfaces import Sampling
 from torch import Tensor
-
-from ..rollout import Sampling
 
 GOLDEN = -7046029254386353131
 """0x9E3779B97F4A7C15 as a signed number: the increment of splitmix64 (Steele, Lea and Flood 2014)."""

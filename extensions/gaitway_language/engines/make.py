@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import torch
+from gaitway_agents.interfaces import Engine
 from torch import nn
 
 from ..options import LanguageOptions
-from ..rollout import Engine
 from ..sync import LIMIT, PROBE_TOKENS, VerifiedEngine
 from .transformers import TransformersEngine, padded
 

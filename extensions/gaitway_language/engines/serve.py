@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_agents.interfaces import Engine, Sampling
 
-from ..rollout import Engine, Sampling
 from .group import WeightGroup
 from .stream import tensors_of
 

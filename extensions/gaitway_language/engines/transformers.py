@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from gaitway_agents.interfaces import PADDING, Completion, Sampling
 from torch import Tensor, nn
 
-from ..rollout import PADDING, Completion, Sampling
 from .decoder import ModuleDecoder
 from .draw import draw, keys, uniform
 from .limits import check_prompts

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import torch
+from gaitway_agents.interfaces import Completion, Sampling
 from torch import Tensor, nn
 
-from ..rollout import Completion, Sampling
 from .limits import check_prompts
 from .merged import merged
 from .stream import WeightStream

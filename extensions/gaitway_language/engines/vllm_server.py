@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import torch
+from gaitway_agents.interfaces import Completion, Sampling
 from torch import Tensor, nn
 
-from ..rollout import Completion, Sampling
 from .group import WeightGroup, own_address
 from .merged import merged
 from .stream import WeightStream

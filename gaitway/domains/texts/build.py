@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_agents.interfaces import Engine, Sampling, TokenWorld
 from gaitway_agents.language.asynchronous import AsynchronousWorld
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
-from gaitway_agents.language.world import TokenWorld
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_agents.registry import TEXTS, load
@@ -24,7 +24,6 @@ from gaitway_language.data import demonstrations
 from gaitway_language.dialogue import Tool
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Engine, Sampling
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.world import TextWorld, prompt_tokens
 from gaitway_tasks.language.score import score

@@ -11,12 +11,12 @@ import torch
 from counting_lm import VOCABULARY, CountingLM
 from gaitway_agents.core.losses import PolicyLoss, PolicyLossConfig
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language.client import LOSSES, POLICY_LOSSES, TrainingClient
 from gaitway_agents.language.datum import Datum, Sample, batch_of
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Sampling
 
 from .tiny_models import tiny_lm
 

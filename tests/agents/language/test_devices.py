@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld, _Worker
 from gaitway_agents.language.corrections import CorrectionConfig
@@ -26,7 +27,6 @@ from gaitway_language.conversation import Conversation
 from gaitway_language.engines.make import make_engine
 from gaitway_language.model import load_model, load_reward_model
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
-from gaitway_language.rollout import Sampling
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.tasks import get_language_task

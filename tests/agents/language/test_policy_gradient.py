@@ -37,8 +37,7 @@ class Unanimous(WantedToken):
 
     def sample(self, num_prompts, group_size):
         rollout = super().sample(num_prompts, group_size)
-        rollout.rewards = torch.where(rollout.groups % 2 == 0, rollout.rewards, 1.0 / 3.0)
-        return rollout
+        return replace(rollout, rewards=torch.where(rollout.groups % 2 == 0, rollout.rewards, 1.0 / 3.0))
 
 
 def test_the_ratio_starts_at_one_and_metrics_are_those_of_the_sample():
@@ -105,8 +104,7 @@ def test_dynamic_sampling_fills_the_batch_with_prompts_that_teach():
 class Hopeless(WantedToken):
     def sample(self, num_prompts, group_size):
         rollout = super().sample(num_prompts, group_size)
-        rollout.rewards = torch.zeros_like(rollout.rewards)
-        return rollout
+        return replace(rollout, rewards=torch.zeros_like(rollout.rewards))
 
 
 @pytest.mark.parametrize("how", ["drop", "resample"])

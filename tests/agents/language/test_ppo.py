@@ -10,6 +10,7 @@ from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.presets import PPO_RLHF
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.models.token_critic import TokenCritic
+from torch.nn.functional import pad
 
 from .tiny_models import tiny_lm
 from .token_worlds import WantedToken
@@ -112,9 +113,8 @@ def test_rewards_of_tokens_are_whitened_if_asked():
 class Padded(WantedToken):
     def sample(self, num_prompts, group_size):
         rollout = super().sample(num_prompts, group_size)
-        for name in ("tokens", "mask", "log_probs"):
-            setattr(rollout, name, torch.nn.functional.pad(getattr(rollout, name), (0, 5)))
-        return rollout
+        padded = {name: pad(getattr(rollout, name), (0, 5)) for name in ("tokens", "mask", "log_probs")}
+        return replace(rollout, **padded)
 
 
 def test_padding_changes_nothing():

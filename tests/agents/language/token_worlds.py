@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 import torch
+from gaitway_agents.interfaces import TokenRollout
 
 STOP, WANTED = 1, 2
-
-
-@dataclass
-class TokenRollout:
-    tokens: torch.Tensor
-    lengths: torch.Tensor
-    mask: torch.Tensor
-    log_probs: torch.Tensor
-    groups: torch.Tensor
-    finished: torch.Tensor
-    rewards: torch.Tensor
-    parts: dict
-    version: int
-    timing: dict = field(default_factory=dict)
 
 
 class WantedToken:

@@ -1,8 +1,8 @@
 """The loop of answers and tools, with a model whose every word is written down."""
 
+from gaitway_agents.interfaces import Completion, Sampling
 from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import hold
-from gaitway_language.rollout import Completion, Sampling
 from gaitway_language.tokenizer import build_tokenizer
 
 from .test_conversation import REWRITING, TEXTS

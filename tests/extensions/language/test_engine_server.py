@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.serve import EngineServer
 from gaitway_language.engines.stream import WeightStream, tensors_of
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm_server import VLLMServerEngine
 from gaitway_language.options import LanguageOptions, TinyModel
-from gaitway_language.rollout import Sampling
 from gaitway_language.sync import EngineOutOfStepError
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM

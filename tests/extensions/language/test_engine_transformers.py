@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_language.engines.llama import LlamaDecoder, understood
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Sampling
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Sampling
 from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
 from transformers import Qwen2Config, Qwen2ForCausalLM
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gaitway_agents.language.world import TokenWorld
+from gaitway_agents.interfaces import Sampling, TokenWorld
 from gaitway_language.conversation import Conversation
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.rollout import Sampling
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.rows import RowError

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm import VLLMEngine
-from gaitway_language.rollout import Sampling
 from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
 from tiny import VOCABULARY, learn, make, prompts
 

@@ -10,12 +10,12 @@ from itertools import islice
 import pytest
 import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
+from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_language.conversation import Conversation
 from gaitway_language.engines.make import make_engine
 from gaitway_language.options import LanguageOptions, TinyModel
-from gaitway_language.rollout import Sampling
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score

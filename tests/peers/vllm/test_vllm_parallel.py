@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from gaitway_agents.interfaces import Sampling
 from gaitway_language.engines import vllm as module
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm import VLLMEngine
-from gaitway_language.rollout import Sampling
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 PROMPTS = [[5, 9, 11], [7, 8]]

@@ -2,8 +2,8 @@
 
 import functools
 
+from gaitway_agents.interfaces import Completion, Sampling
 from gaitway_language.conversation import Conversation
-from gaitway_language.rollout import Completion, Sampling
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score

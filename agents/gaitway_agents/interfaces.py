@@ -1,12 +1,20 @@
-"""What an engine returns, and what agents learn from."""
+"""What worlds of texts and agents promise each other: the one module of agents that extensions import.
+
+Everywhere sequences are tensors (B, L), prompt first, padded on the right. ``mask`` is 1 exactly where the policy chose
+the token: not on prompts, padding, nor what a tool wrote. Column t of ``log_probs``, ``advantages`` and ``values``
+belongs to token t as chosen after the tokens before it.
+
+The counterpart for everything else is Gymnasium's ``VectorEnv`` in torch, see :mod:`gaitway_agents.vector`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PADDING = 0
 """The token beside a sequence: any will do, also one with a meaning, since masks come from lengths."""
@@ -74,23 +82,58 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rollout:
-    """Sampled sequences and what they earned: tensors as ``gaitway_agents.language.world.Rollout`` describes them."""
+class TokenRollout:
+    """Sampled sequences and what they earned."""
 
     tokens: Tensor
+    """Whole numbers, shape (B, L)."""
     lengths: Tensor
+    """Tokens of each sequence without its padding, shape (B,)."""
     mask: Tensor
+    """1.0 where the policy chose the token, shape (B, L)."""
     log_probs: Tensor
+    """What the engine said of its own choices at the sampling temperature, shape (B, L); 0 elsewhere."""
     groups: Tensor
+    """Which prompt of the rollout each sequence answers, from 0, shape (B,); a prompt's sequences are adjacent."""
     finished: Tensor
+    """Whether the sequence ended by itself rather than at the limit of its length, shape (B,), bool."""
     rewards: Tensor
+    """Weighted sum of the reward's parts, shape (B,)."""
     parts: Mapping[str, Tensor]
+    """Each part of the reward before its weight, shape (B,)."""
     version: int
-    prompts: Sequence[str]
-    """Text of each sequence's prompt, for people."""
-    completions: Sequence[str]
-    """Text of each answer, for people."""
-    rows: Sequence[Mapping[str, object]]
-    """The row that each sequence answers."""
+    """How often ``follow`` had been called when the sequences were sampled."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Seconds by what they went to: "generation" and "reward"."""
+    prompts: Sequence[str] = ()
+    """Text of each sequence's prompt, for people; nothing in a world without texts."""
+    completions: Sequence[str] = ()
+    """Text of each answer, for people."""
+    rows: Sequence[Mapping[str, object]] = ()
+    """The row that each sequence answers."""
+
+
+class TokenWorld(Protocol):
+    """Prompts, an engine that continues them, and rewards."""
+
+    @property
+    def temperature(self) -> float:
+        """That answers are sampled at; the policy's log-probabilities are those at this temperature."""
+        ...
+
+    def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
+        """``group_size`` sampled answers to each of the next ``num_prompts`` prompts, with their rewards."""
+        ...
+
+    def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+        """Let the engine answer with these weights from now on, and check that it does; numbers for the log.
+
+        Names are those of the model's ``state_dict`` with adapters merged.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the prompts and the sampler's random numbers are."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
