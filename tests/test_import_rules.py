@@ -254,6 +254,27 @@ def test_circles_are_seen():
     assert circles(graph) == [["b", "c"], ["e"]]
 
 
+SHARED = {"bundle", "mujoco", "pages", "hardware"}
+"""What every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
+CONTRACTS = {
+    "rehearse": {"digital_twin.twin", "digital_twin.quirks", "digital_twin.faults", "validate.scenarios"},
+    "diagnose": {"validate.scenarios"},
+}
+"""Modules of its siblings that a part of the lab may use besides."""
+
+
+def test_parts_of_the_lab_use_each_other_through_named_contracts():
+    found = []
+    for path in files(OURS["gaitway_sim2real"]):
+        part, *rest = path.relative_to(OURS["gaitway_sim2real"]).parts
+        for line, module in imports_of(path) if rest else ():
+            package, _, inner = module.partition(".")
+            allowed = SHARED | {part} | CONTRACTS.get(part, set())
+            if package == "gaitway_sim2real" and inner not in allowed and top(inner) not in allowed:
+                found.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    assert found == []
+
+
 def modules_after(statement: str) -> set[str]:
     """Modules in ``sys.modules`` after ``statement`` ran in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint('loaded', *sys.modules)"

@@ -49,7 +49,7 @@ class View:
 
 
 def view_of(recording: Recording, contract: Contract) -> View:
-    """Map a recording to the contract by name; raises :class:`RecordingError` where that cannot be."""
+    """Map a recording to the contract by name; raises :class:`RecordingError` if they do not fit."""
     names, wanted = recording.joint_names, contract.joint_names
     faults = [f"the recording lacks {n}" for n in wanted if n not in names]
     faults += [f"the contract does not know {n}" for n in names if n not in wanted]

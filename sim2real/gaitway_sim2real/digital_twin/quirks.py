@@ -20,7 +20,7 @@ WRITERS = ("leaves", "stays")
 
 
 class QuirkError(ValueError):
-    """A quirk that does not exist or cannot be, with what can."""
+    """A quirk that is unknown or out of range, with what is allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)

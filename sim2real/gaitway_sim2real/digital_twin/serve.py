@@ -1,4 +1,4 @@
-"""The twin in real time: stepped by the wall clock, for whoever is on the other end of a real bus."""
+"""The twin in real time: stepped by the wall clock, for the program on the other end of a real bus."""
 
 from __future__ import annotations
 

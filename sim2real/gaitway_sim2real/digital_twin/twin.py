@@ -79,7 +79,7 @@ class Twin:
         """
         hardware = ros2.hardware() if ros2 is not None else hardware or hardware_from(robot)
         if hardware is None:
-            raise TwinError(f"{robot.name} has no hardware definition, so nobody knows its wire: use a ROS 2 twin")
+            raise TwinError(f"{robot.name} has no hardware definition, which describes its wire: use a ROS 2 twin")
         period = hardware.command_period if ros2 is not None else UnitreeSide.period
         if timestep is None:
             timestep = period / math.ceil(period / TIMESTEP - EPSILON)

@@ -16,7 +16,7 @@ from .drive_log import DriveLog, IdentificationError
 LENGTH = 2.0  # [s]
 BURN_IN = 0.25  # [s], not scored: a start is measured with noise
 MAX_DELAY = 0.06  # [s]
-MAX_GAP = 4  # periods without a state, or with the same command repeated by nobody
+MAX_GAP = 4  # periods without a state, or without a command
 SMOOTH = 5  # states on either side that a start is fitted to
 MOVES = 0.02  # [rad], spread of the targets below which a piece tells little
 

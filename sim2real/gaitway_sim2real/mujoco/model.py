@@ -147,7 +147,7 @@ def _robot_only(spec: Any, joint_names: Sequence[str], path: Path) -> tuple[Any,
         spec.delete(geom)
     for joint in list(spec.joints):
         if joint.type in _SCALAR and joint.name not in joint_names and joint.name in driven:
-            spec.delete(joint)  # an arm or a camera neck, say: nobody commands it, so it is held still
+            spec.delete(joint)  # an arm or a camera neck, say: no policy commands it, so it is held still
     for number, body in enumerate(spec.bodies):
         body.name = body.name or f"unnamed_{number}"
     for joint in spec.joints:

@@ -1,6 +1,6 @@
 """An independent ear on the bus: every command frame, judged against the state that it answered.
 
-It trusts nobody: what a frame asks of a motor is computed from the bytes on the wire, in double precision, with the
+It trusts no other code: what a frame asks of a motor is computed from the bytes on the wire, in double precision, with the
 newest state that was on the wire before it. Frames are float32, so the inequality is that of the numbers a drive gets.
 The robot is who sent the first state; what others say is no state of it.
 """
@@ -18,6 +18,8 @@ from gaitway_onboard.wire.bus import Bus, Topic
 from gaitway_onboard.wire.crc import check
 from gaitway_onboard.wire.idl import Struct, WireError
 from gaitway_onboard.wire.layouts import layout_of
+
+from .verdict import TrialCheck
 
 MESSAGES: dict[str, tuple[Struct, Struct]] = {
     "unitree_go": (declarations.GO_LOW_CMD, declarations.GO_LOW_STATE),
@@ -133,3 +135,11 @@ class Audit:
         """Largest share of a torque limit that any frame asked for."""
         shares = [frame.share for frame in self.frames if not np.isnan(frame.share)]
         return max(shares, default=np.nan)
+
+    def checks(self) -> tuple[TrialCheck, TrialCheck]:
+        """What every frame must keep to."""
+        broken = sum(bool(frame.faults) for frame in self.frames)
+        return (
+            TrialCheck(title="largest torque asked for, of the limit", value=self.worst, limit=1.0),
+            TrialCheck(title="broken command frames", value=broken, limit=0),
+        )

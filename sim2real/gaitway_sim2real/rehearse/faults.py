@@ -54,7 +54,7 @@ def _wire(fault: Fault, about: str, *causes: str, within: float = 0.1) -> Troubl
 
 
 def _stall(stage: Stage) -> None:
-    """Time passes for the robot, and nobody calls the controller."""
+    """Time passes for the robot while the controller is not called."""
     late = stage.bus.clock() + STALL
     stage.twin.advance(late)
     stage.bus.time = late
@@ -211,8 +211,7 @@ def _judge_undisturbed(trouble: Trouble, mode: Mode, newcomer: object, performan
             TrialCheck(title="newcomer refused", value=float(isinstance(error, DeployError)), limit=1, at_least=True),
             TrialCheck(title="writers of commands", value=len(audit.commanders), limit=1),
             TrialCheck(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
-            TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-            TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+            *audit.checks(),
         ),
     )
 
@@ -224,7 +223,6 @@ def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performan
     frames = [frame for frame in audit.frames if frame.time >= detected]
     last_stiff = max((frame.time for frame in frames if frame.stiff), default=detected)
     after = [frame for frame in frames if frame.time > last_stiff or not frame.stiff]
-    shares = [frame.share for frame in audit.frames if not math.isnan(frame.share)]
     period = contract.control_dt
     cause = event.text.partition(":")[0] if event is not None else ""
     checks = (
@@ -243,8 +241,7 @@ def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performan
             unit="s",
             at_least=True,
         ),
-        TrialCheck(title="largest torque asked for, of the limit", value=max(shares, default=math.nan), limit=1.0),
-        TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        *audit.checks(),
     )
     return Trial(
         group=FAULTS,

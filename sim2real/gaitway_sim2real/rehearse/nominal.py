@@ -1,4 +1,4 @@
-"""Nothing goes wrong: lying, standing up, the command script again and again, lying down; and nobody may notice."""
+"""The trial without faults: lying, standing up, the command script again and again, lying down, without a trip."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def rehearse_nominal(
             at_least=True,
         ),
         *(() if hangs(hardware) else followed),
-        TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-        TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+        *audit.checks(),
         TrialCheck(title="frames with stiffness after the end", value=_stiff_after_end(stage), limit=0),
     )
     start, end = ("Hung on a stand", "loose") if hangs(hardware) else ("Lying, standing up", "lying down")

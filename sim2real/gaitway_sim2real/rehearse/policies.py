@@ -43,8 +43,7 @@ def rehearse_policy(
         about=f"{ADVERSARIES[kind][0][0].upper()}{ADVERSARIES[kind][0][1:]}.",
         outcome=performance.outcome,
         checks=(
-            TrialCheck(title="largest torque asked for, of the limit", value=audit.worst, limit=1.0),
-            TrialCheck(title="broken command frames", value=sum(bool(frame.faults) for frame in audit.frames), limit=0),
+            *audit.checks(),
             TrialCheck(title="policy in control", value=float(began is not None), limit=1, at_least=True),
             TrialCheck(title="frames with stiffness after the end", value=stiff, limit=0),
             TrialCheck(title="exceptions", value=float(performance.report is None), limit=0),

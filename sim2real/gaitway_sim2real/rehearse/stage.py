@@ -50,7 +50,7 @@ class Performance:
 
 
 def hangs(hardware: Hardware) -> bool:
-    """Whether it is rehearsed on a stand: nobody lets a robot on two feet lie down and stand up by a ramp."""
+    """Whether it is rehearsed on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
     return len(ROBOTS[hardware.robot].foot_names) < 4
 
 

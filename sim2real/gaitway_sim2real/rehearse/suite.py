@@ -40,7 +40,7 @@ Wire = Callable[[], Iterator[Trial]]
 
 
 class RehearsalError(ValueError):
-    """A rehearsal that cannot be held, with the reason and the fix."""
+    """A rehearsal that cannot start or go on, with the reason and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Orientation is the IMU's. Height is what puts the lowest foot on flat ground, unless the robot hangs on a stand. The
 velocity of the base is an estimate (:mod:`.velocity`), and position is that velocity summed up: it drifts, and where
-the robot really was nobody recorded.
+the robot really was is not recorded.
 """
 
 from __future__ import annotations
