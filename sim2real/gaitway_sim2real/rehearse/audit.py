@@ -1,8 +1,8 @@
-"""An independent ear on the bus: every command frame, judged against the state that it answered.
+"""An independent listener on the bus: every command frame is checked against the state that it answered.
 
-It trusts no other code: what a frame asks of a motor is computed from the bytes on the wire, in double precision, with the
-newest state that was on the wire before it. Frames are float32, so the inequality is that of the numbers a drive gets.
-The robot is who sent the first state; what others say is no state of it.
+What a frame asks of a motor is computed from the bytes on the wire alone, in double precision, with the newest state
+that was on the wire before it. Frames are float32, so the inequality is that of the numbers a drive gets. The robot is
+the writer of the first state; states of other writers are not its own.
 """
 
 from __future__ import annotations

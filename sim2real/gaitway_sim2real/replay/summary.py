@@ -213,5 +213,5 @@ def incomplete(summary: Summary) -> str:
 
 def ending(summary: Summary, flight: Flight) -> str:
     if summary.end is None:
-        return "nobody said why; the flight just stops"
+        return "no reason was recorded; the flight just stops"
     return f"{summary.end.kind} after {summary.end.time - flight.start:.2f} s, {summary.end.text}"

@@ -106,7 +106,7 @@ def test_a_cut_flight_is_recovered(flown, tmp_path, capsys):
     whole = flown.read_bytes()
     (tmp_path / "cut.mcap").write_bytes(whole[: len(whole) * 3 // 4])
     code, out, _ = ours(["replay", tmp_path / "cut.mcap", "--recover", tmp_path / "whole.mcap"], capsys)
-    assert code == 0 and "the file was not finished" in out and "nobody said why" in out
+    assert code == 0 and "the file was not finished" in out and "no reason was recorded" in out
     cut, recovered = read_flight(tmp_path / "cut.mcap"), read_flight(tmp_path / "whole.mcap")
     assert not recovered.truncated and 0 < len(recovered.state) == len(cut.state) < len(read_flight(flown).state)
     code, _, err = ours(["replay", tmp_path / "cut.mcap", "--recover", tmp_path / "whole.mcap"], capsys)
