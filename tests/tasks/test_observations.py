@@ -1,9 +1,12 @@
 """Observation terms by hand, and the signals they declare."""
 
+import inspect
+
 import torch
 from gaitway_tasks.mdp import observations as obs
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.signals import MEASURED, signals_of
+from gaitway_tasks.vocabulary import MIRROR_KINDS, OBSERVATIONS, SIGNALS
 from tensor_world import TensorWorld, close
 
 Z_90 = torch.tensor([[0.5**0.5, 0.0, 0.0, 0.5**0.5]])
@@ -65,6 +68,18 @@ def test_declared_signals():
     unmeasured = (obs.base_lin_vel, obs.height_scan, obs.base_pos_z, obs.feet_contact)
     assert all(signals_of(term) <= MEASURED for term in measured)
     assert all(not signals_of(term) <= MEASURED for term in unmeasured)
+
+
+def test_every_term_has_its_row_and_every_row_its_term():
+    terms = {
+        name: term for name, term in inspect.getmembers(obs, inspect.isfunction) if term.__module__ == obs.__name__
+    }
+    assert set(terms) == set(OBSERVATIONS)
+    for name, row in OBSERVATIONS.items():
+        assert signals_of(terms[name]) == {row.signal} and terms[name].mirror == row.mirror
+        assert row.mirror in (None, *MIRROR_KINDS) and row.signal in SIGNALS
+        assert (row.inverse is None) == (SIGNALS[row.signal].input is None and not SIGNALS[row.signal].measured)
+    assert all(len(signal.isaaclab) == len(signal.leapp) for signal in SIGNALS.values())
 
 
 def test_an_undeclared_term_counts_as_unmeasurable():

@@ -17,7 +17,7 @@ class TerrainWorld(World, Protocol):
     def move_terrain_level(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
         """Move ``env_ids`` (n,) one row up or down where the bool tensors (n,) say so.
 
-        Nobody falls below row 0; whoever passes the last row goes on in one drawn at random.
+        No environment falls below row 0; one that passes the last row goes on in a row drawn at random.
         """
         ...
 

@@ -251,7 +251,7 @@ def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
 def apply_parameters(model: mujoco.MjModel, parameters: RobotParameters, base: str) -> None:
     """Make a compiled model the robot that was identified: armature, friction and damping of joints, mass of ``base``.
 
-    What belongs to the drives (gains, strength, delay, network) is left to whoever models them. The base's inertia
+    What belongs to the drives (gains, strength, delay, network) is left to the caller. The base's inertia
     grows with its mass.
     """
     for name, joint in parameters.joints.items():
