@@ -21,7 +21,7 @@ from gaitway_agents.models.critics import DreamerTricks
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_CARTPOLE, PPO_DREAMER, PPOConfig
 from gaitway_agents.trainer import evaluate
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 SCALES = (1e-3, 1.0, 1e3)

@@ -52,7 +52,7 @@ def num_envs(task: str) -> int:
 def our_env(task: str) -> Any:
     import gaitway_ale
     import gaitway_gymnasium
-    from gaitway_agents.vector import adapt
+    from gaitway_agents.vector.adapt import adapt
 
     if task == "breakout":
         return adapt(gaitway_ale.make_env(gaitway_ale.task_named(task), num_envs(task), num_threads=2))
@@ -78,8 +78,8 @@ def gaitway_bfloat16(task: str, steps: int) -> float:
 
 
 def rsl_rl(task: str, steps: int) -> float:
-    from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
-    from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+    from gaitway_agents.rsl_rl.config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
+    from gaitway_agents.rsl_rl.trainer import RslRlTrainer
 
     ours = config(task)
     hidden, optimizer = ours.model.actor_hidden, ours.optimizer

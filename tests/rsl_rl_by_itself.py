@@ -8,8 +8,8 @@ import io
 from typing import Any
 
 import torch
-from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
-from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+from gaitway_agents.rsl_rl.config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
+from gaitway_agents.rsl_rl.trainer import RslRlTrainer
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from rsl_rl.env import VecEnv

@@ -4,7 +4,7 @@ Everywhere sequences are tensors (B, L), prompt first, padded on the right. ``ma
 the token: not on prompts, padding, nor what a tool wrote. Column t of ``log_probs``, ``advantages`` and ``values``
 belongs to token t as chosen after the tokens before it.
 
-The counterpart for everything else is Gymnasium's ``VectorEnv`` in torch, see :mod:`gaitway_agents.vector`.
+The counterpart for everything else is Gymnasium's ``VectorEnv`` in torch, see :mod:`gaitway_agents.vector.adapt`.
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ ENVIRONMENTS: dict[str, Algorithm] = {
         Algorithm(
             name="rsl_rl",
             summary="rsl-rl-lib's own PPO",
-            trainer=".rsl_rl_trainer:RslRlTrainer",
-            config=".rsl_rl_config:RslRlConfig",
+            trainer=".rsl_rl.trainer:RslRlTrainer",
+            config=".rsl_rl.config:RslRlConfig",
             actions=("Box",),
             vectors=True,
             modules=(*LEARNING, "rsl_rl"),

@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_rsl_rl(run: Path, out: Path) -> int:
     """The newest policy as ``model_<iteration>.pt``, and what to tell rsl_rl of its networks."""
-    from gaitway_agents import rsl_rl_checkpoint
     from gaitway_agents.presets import PPOConfig
-    from gaitway_agents.rsl_rl_config import RslRlConfig
+    from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
+    from gaitway_agents.rsl_rl.config import RslRlConfig
 
     from ..runs.files import make_folder, write_tensors_atomically
     from ..runs.folder import RunFolder, read_checkpoint

@@ -45,7 +45,7 @@ class Environments(Domain):
     def check(self, config: TrainConfig) -> None:
         super().check(config)
         from gaitway_agents.presets import PPOConfig
-        from gaitway_agents.rsl_rl_config import RslRlConfig
+        from gaitway_agents.rsl_rl.config import RslRlConfig
 
         agent = config.agent
         if isinstance(agent, PPOConfig):

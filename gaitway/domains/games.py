@@ -55,13 +55,13 @@ class Games(Environments):
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_ale
-        from gaitway_agents.vector import adapt
+        from gaitway_agents.vector.adapt import adapt
 
         return adapt(gaitway_ale.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
 
     def pictured(self, task: AtariTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
         import gaitway_ale
-        from gaitway_agents.vector import adapt
+        from gaitway_agents.vector.adapt import adapt
 
         return adapt(gaitway_ale.make_env(task, 1, seed=seed)), _console, FPS
 

@@ -63,7 +63,7 @@ class Gyms(Environments):
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_gymnasium
-        from gaitway_agents.vector import adapt
+        from gaitway_agents.vector.adapt import adapt
 
         return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
 
@@ -71,7 +71,7 @@ class Gyms(Environments):
         import gaitway_gymnasium
         import gymnasium
         import numpy as np
-        from gaitway_agents.vector import adapt
+        from gaitway_agents.vector.adapt import adapt
 
         if task.env_id not in gymnasium.registry:
             raise RunError(f"{task.env_id} is EnvPool's, which draws no pictures: there is nothing to film")

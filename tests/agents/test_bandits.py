@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from gaitway_agents.bandit_worlds import BernoulliBandit, GaussianBandit
-from gaitway_agents.bandits import BanditConfig, BanditTrainer, Knowledge, choose, learn, ucb1_index
+from gaitway_agents.bandits.trainer import BanditConfig, BanditTrainer, Knowledge, choose, learn, ucb1_index
+from gaitway_agents.bandits.worlds import BernoulliBandit, GaussianBandit
 from gaitway_agents.trainer import evaluate
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import AutoresetMode
 
 MEANS = (0.5, 0.9, 0.8, 0.3)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from box_spaces import box, boxes
-from gaitway_agents import rsl_rl_checkpoint
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.critics import DreamerTricks
-from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlModelConfig
-from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
+from gaitway_agents.rsl_rl.config import RslRlActorConfig, RslRlModelConfig
+from gaitway_agents.rsl_rl.trainer import RslRlTrainer
 
 pytest.importorskip("rsl_rl")
 from rsl_rl_by_itself import SMALL, Plain, bits, make_runner, make_world, trained

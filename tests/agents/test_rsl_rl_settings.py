@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from gaitway_agents.core.optimizer import NonFiniteError
-from gaitway_agents.rsl_rl_config import (
+from gaitway_agents.rsl_rl.config import (
     ACTIVATIONS,
     OPTIMIZERS,
     RslRlActorConfig,
@@ -21,7 +21,7 @@ from gaitway_agents.rsl_rl_config import (
     RslRlConfig,
     RslRlModelConfig,
 )
-from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+from gaitway_agents.rsl_rl.trainer import RslRlTrainer
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from tiny_worlds import TinyWorld, never, signs, zeros
@@ -195,9 +195,9 @@ def test_an_older_package_is_refused(monkeypatch):
 
 
 def test_it_is_imported_only_when_it_is_used(monkeypatch):
-    for name in ("rsl_rl", "tensordict", "gaitway_agents.rsl_rl_env"):
+    for name in ("rsl_rl", "tensordict", "gaitway_agents.rsl_rl.env"):
         monkeypatch.setitem(sys.modules, name, None)
-    spec = importlib.util.find_spec("gaitway_agents.rsl_rl_trainer")
+    spec = importlib.util.find_spec("gaitway_agents.rsl_rl.trainer")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.RslRlTrainer is not RslRlTrainer

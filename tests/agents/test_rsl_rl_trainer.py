@@ -9,16 +9,16 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gaitway_agents.rsl_rl_config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
-from gaitway_agents.rsl_rl_trainer import RslRlTrainer
+from gaitway_agents.rsl_rl.config import RslRlActorConfig, RslRlAlgorithmConfig, RslRlConfig, RslRlModelConfig
+from gaitway_agents.rsl_rl.trainer import RslRlTrainer
 from gaitway_agents.trainer import Episode, evaluate
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import VectorEnv
 from tiny_worlds import TinyWorld, always, never, signs
 from torch import Tensor
 
 pytest.importorskip("rsl_rl")
-from gaitway_agents.rsl_rl_env import RslRlVecEnv
+from gaitway_agents.rsl_rl.env import RslRlVecEnv
 from rsl_rl_by_itself import (
     LOG_STD,
     RANDOM_AGES,

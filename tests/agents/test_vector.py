@@ -12,7 +12,7 @@ import pytest
 import torch
 from counting import KINDS, SLOW_KINDS, Counting, StubbornCounting, counting
 from gaitway_agents.core.advantage import gae
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers import vector as vector_wrappers

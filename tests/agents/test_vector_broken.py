@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from counting import StubbornCounting
-from gaitway_agents.vector import BrokenEnvironmentError, adapt
+from gaitway_agents.vector.adapt import BrokenEnvironmentError, adapt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 

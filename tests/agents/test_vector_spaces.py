@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from counting import counting
-from gaitway_agents.vector import BrokenEnvironmentError, adapt
+from gaitway_agents.vector.adapt import BrokenEnvironmentError, adapt
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 

@@ -7,7 +7,7 @@ import socket
 
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.presets import PPOConfig
-from gaitway_agents.rsl_rl_config import RslRlConfig
+from gaitway_agents.rsl_rl.config import RslRlConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
 from language_runs import MODEL, PROBLEMS
 

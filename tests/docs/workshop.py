@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import torch
-from gaitway_agents.rsl_rl_trainer import RslRlConfig, RslRlTrainer
+from gaitway_agents.rsl_rl.trainer import RslRlConfig, RslRlTrainer
 from gaitway_mujoco import make_env
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import GO2

@@ -12,7 +12,7 @@ import gaitway_ale
 import gaitway_gymnasium
 import pytest
 import torch
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from torch import Tensor
 
 Follows = Callable[[dict[str, Tensor], Tensor, dict[str, Tensor]], Tensor]

@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 import torch
 from gaitway_agents.tabular.model import find_model, model_from_table, model_of
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.wrappers import TransformReward
 from gymnasium.wrappers.vector import ClipReward
 

@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 import torch
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig, TDControlTrainer
-from gaitway_agents.vector import adapt
+from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 ALL = {

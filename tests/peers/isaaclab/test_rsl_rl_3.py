@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from box_spaces import box, boxes
-from gaitway_agents import rsl_rl_checkpoint
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules import ActorCritic as RslRlActorCritic
 

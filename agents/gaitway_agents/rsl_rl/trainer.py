@@ -22,10 +22,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from .core.optimizer import NonFiniteError
-from .rsl_rl_config import RslRlConfig
-from .trainer import Observation, episodes_from
-from .with_envs import Envs, WithEnvs
+from ..core.optimizer import NonFiniteError
+from ..trainer import Observation, episodes_from
+from ..with_envs import Envs, WithEnvs
+from .config import RslRlConfig
 
 PACKAGE, OLDEST = "rsl-rl-lib", (5, 5)
 INSTALL = "pip install 'rsl-rl-lib>=5.5.1'"
@@ -43,7 +43,7 @@ class RslRlTrainer(WithEnvs):
         self.config = config
         groups = _check_environment(self.env, config)
         runner_class = _import_runner()
-        from .rsl_rl_env import RslRlVecEnv
+        from .env import RslRlVecEnv
 
         self.vec_env = RslRlVecEnv(self.envs, groups["actor"] + groups["critic"])
         device = self.vec_env.device
@@ -101,7 +101,7 @@ class RslRlTrainer(WithEnvs):
     @torch.no_grad()
     def _collect(self) -> dict[str, float]:
         """One rollout in rsl_rl's storage, with returns and advantages."""
-        from .rsl_rl_env import mean_log
+        from .env import mean_log
 
         algorithm, env = self.algorithm, self.vec_env
         observations = env.get_observations()

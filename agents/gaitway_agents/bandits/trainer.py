@@ -13,9 +13,9 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from .tabular.td_control import epsilon_greedy, one_hot, sample
-from .trainer import Observation, episodes_from
-from .with_envs import Envs, WithEnvs
+from ..tabular.td_control import epsilon_greedy, one_hot, sample
+from ..trainer import Observation, episodes_from
+from ..with_envs import Envs, WithEnvs
 
 STRATEGIES = ("epsilon-greedy", "ucb1", "thompson", "gradient")
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models.actor_critic import ActorCritic
-from .models.encoders import Encoder, Vector
-from .models.heads import Gaussian
-from .models.normalizer import RunningNormalizer
+from ..models.actor_critic import ActorCritic
+from ..models.encoders import Encoder, Vector
+from ..models.heads import Gaussian
+from ..models.normalizer import RunningNormalizer
 
 ACTIVATIONS = {"silu": "swish"}
 """rsl_rl's names of activations, where they are not ours."""

@@ -13,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from .vector_spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, Entry
+from .spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, Entry
 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 

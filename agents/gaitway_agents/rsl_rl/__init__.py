@@ -1,0 +1,1 @@
+"""rsl-rl-lib's own learner, and its checkpoints."""

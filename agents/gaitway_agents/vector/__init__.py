@@ -1,0 +1,1 @@
+"""Vector environments in the shape that agents take."""
