@@ -21,7 +21,7 @@ from gaitway_files.json_files import read_json
 from gaitway_files.reading import DamagedFile, FileError, MissingFile
 from gaitway_files.writing import open_to_append
 
-from ..config.overrides import CONFIG_FILE, changes, read_tree
+from ..config.overrides import CONFIG_FILE, GONE, changes, read_tree
 from ..config.train_config import TrainConfig, dump, load
 from ..errors import RunError
 from . import provenance
@@ -96,7 +96,8 @@ class RunFolder:
         """What ``config.yaml`` says otherwise than the run was trained with: dotted keys, values then and now."""
         now = read_tree(self.path / CONFIG_FILE)
         copies = {name: (self.record.get(name), now.get(name)) for name in _COPIED if name in self.record}
-        changed = changes(self.record.get("config", now), now)
+        then = {name: value for name, value in self.record.get("config", now).items() if name not in GONE}
+        changed = changes(then, now)
         return changed | {name: pair for name, pair in copies.items() if pair[0] != pair[1]}
 
     def update(self, **fields: Any) -> None:

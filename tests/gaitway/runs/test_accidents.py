@@ -336,6 +336,13 @@ def test_a_setting_that_a_later_version_adds_is_no_edit(run):
     assert RunFolder.open(run).edited() == {"checkpoint_interval": (None, 4)}
 
 
+def test_a_setting_that_is_gone_is_no_edit(run):
+    """Runs of earlier versions have it in both files."""
+    edit(run, "seed: 0", "seed: 0\nenv_groups: 1")
+    rewrite(run, config=json.loads((run / "run.json").read_text())["config"] | {"env_groups": 1})
+    assert RunFolder.open(run).edited() == {}
+
+
 def rewrite(run: Path, **fields: object) -> None:
     path = run / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
