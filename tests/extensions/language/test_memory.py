@@ -36,7 +36,7 @@ def kept(model, rows, length, low):
         if tensor.shape not in weights:
             storage = tensor.untyped_storage()
             found[storage.data_ptr()] = (storage.nbytes(), storage)
-        return tensor
+        return tensor.detach()  # an output that is kept with its history would keep itself
 
     tokens = torch.ones(rows, length, dtype=torch.int64)
     with (
