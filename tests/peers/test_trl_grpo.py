@@ -18,7 +18,12 @@ from gaitway_agents.core.group_advantage import group_relative, leave_one_out
 from gaitway_agents.core.losses import PolicyLoss
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.core.policy import Evaluation
-from gaitway_agents.language.corrections import high_entropy, importance_weights, off_policy_mask
+from gaitway_agents.language.corrections import (
+    CorrectionConfig,
+    high_entropy,
+    importance_weights,
+    off_policy_mask,
+)
 from torch import Tensor, nn
 
 trl = pytest.importorskip("trl")
@@ -275,9 +280,8 @@ def test_corrections_of_an_engine(level, rule, bounds):
     else:
         outside = (ratio < (-torch.inf if low is None else low)) | (ratio > high)
         expected = ratio.masked_fill(outside, 0.0)
-    found, statistics = importance_weights(
-        batch.log_probs, engine, batch.mask, level=level, rule=rule, low=low, high=high
-    )
+    config = CorrectionConfig(level=level, rule=rule, low=low, high=high)
+    found, statistics = importance_weights(batch.log_probs, engine, batch.mask, config)
     torch.testing.assert_close(found, expected * batch.mask, rtol=0.0, atol=1e-15)
     assert 0.0 < statistics["importance_outside"] < 1.0 or bounds == (None, 3.0)
 

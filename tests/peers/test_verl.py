@@ -23,7 +23,7 @@ from gaitway_agents.core.group_advantage import (
 from gaitway_agents.core.losses import PolicyLoss, PolicyLossConfig
 from gaitway_agents.core.policy import Evaluation
 from gaitway_agents.core.token_advantage import token_gae
-from gaitway_agents.language.corrections import importance_weights, mismatch
+from gaitway_agents.language.corrections import CorrectionConfig, importance_weights, mismatch
 from torch import Tensor
 
 NEAR = {"rel": 1e-7, "abs": 1e-8}  # they add 1e-8 to what they divide by
@@ -192,7 +192,7 @@ CORRECTIONS: dict[str, tuple[dict[str, Any], tuple[float, float, float]]] = {
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_corrections_of_an_engine(name):
     arguments, expected = CORRECTIONS[name]
-    weights, statistics = importance_weights(OLD, ENGINE, MASK, **({"rule": "truncate"} | arguments))
+    weights, statistics = importance_weights(OLD, ENGINE, MASK, CorrectionConfig(**arguments))
     found = weights.sum().item(), (weights * PROBE).sum().item(), statistics["importance_outside"]
     assert found == pytest.approx(expected, **NEAR)
 

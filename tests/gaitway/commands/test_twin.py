@@ -23,7 +23,7 @@ def test_faults_are_read():
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["unitree-go9"], "known are unitree-go2"),
+        (["unitree-go9"], "known are unitree-g1-23dof, unitree-g1, unitree-go2"),
         (["ros2"], "--config"),
         (["unitree-go2", "--config", "ros2.yaml"], "unitree-go2 is known"),
         (["unitree-go2", "--quirk", "latncy=1"], "no quirk 'latncy'"),
