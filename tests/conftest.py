@@ -17,8 +17,6 @@ settings.register_profile("gaitway", deadline=None, derandomize=True)
 settings.load_profile("gaitway")
 
 realtime.LOCK_CURRENT_AND_FUTURE |= 4  # MCL_ONFAULT: a worker has reserved gigabytes that locking would fill
-PLENTY = 900.0
-"""Memory of a worker [MB] beyond which garbage is looked for between modules; 1500 is the most that one may hold."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +35,16 @@ def pytest_runtest_setup(item):
         item.user_properties.append(("hostile", mark.args[0]))
 
 
+held = 0.0
+"""Memory of this process [MB] when garbage was last looked for between modules, which takes half a second."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
     """Between modules, memory that is free but kept for later goes back to the system."""
+    global held
     if nextitem is None or nextitem.path != item.path:
-        if resident_megabytes() > PLENTY:
+        if resident_megabytes() > held + 150.0:
             gc.collect()
+            held = resident_megabytes()
         ctypes.CDLL(None).malloc_trim(0)

@@ -52,6 +52,7 @@ def command(*words):
     )
 
 
+@pytest.mark.slow
 def test_an_algorithm_is_one_file_and_one_row(tmp_path):
     sizes = ["num_envs=4", "total_steps=400", "evaluation_episodes=2", "agent.bias=0.6"]
     done = command("train", "cartpole", "--agent", "coin", "--out", tmp_path / "run", "--quiet", *sizes)

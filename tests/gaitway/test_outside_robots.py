@@ -39,6 +39,7 @@ def fresh(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "gaitway", *words], cwd=cwd, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_from_training_to_a_bundle_that_runs(here, capsys):
     assert main(["train", BLIND, "--preset", "cpu", "--out", "run", *SMALL]) == 0
     assert "training velocity-flat-pony-blind with ppo" in capsys.readouterr().out
@@ -55,6 +56,7 @@ def test_from_training_to_a_bundle_that_runs(here, capsys):
     assert "task.robot.mjcf='package:pony/pony.xml': Python finds no package 'pony': install it" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_packaged_file_is_one_of_that_package(here):
     main(["train", BLIND, "--out", "run", *SMALL])
     config = Path("run/config.yaml")
