@@ -6,20 +6,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-
-PADDING = 0
-"""The token behind the end of a sequence: any will do, since lengths are known."""
+from torch.nn.utils.rnn import pad_sequence
 
 
 def pad(sequences: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Tokens (B, L), lengths (B,) and masks (B, L) of sequences of tokens (L,) and masks (L,), padded on the right."""
     lengths = torch.tensor([len(tokens) for tokens, _ in sequences])
-    width = int(lengths.max())
-    tokens = torch.full((len(sequences), width), PADDING)
-    mask = torch.zeros(len(sequences), width)
-    for row, (ids, kept) in enumerate(sequences):
-        tokens[row, : len(ids)] = ids
-        mask[row, : len(kept)] = kept
+    tokens = pad_sequence([tokens for tokens, _ in sequences], batch_first=True)
+    mask = pad_sequence([mask.to(torch.get_default_dtype()) for _, mask in sequences], batch_first=True)
     return tokens.to(device), lengths.to(device), mask.to(device)
 
 
