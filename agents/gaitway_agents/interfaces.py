@@ -102,7 +102,7 @@ class TokenRollout:
     parts: Mapping[str, Tensor]
     """Each part of the reward before its weight, shape (B,)."""
     version: int
-    """How often ``follow`` had been called when the sequences were sampled."""
+    """How often ``update_weights`` had been called when the sequences were sampled."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Seconds by what they went to: "generation" and "reward"."""
     prompts: Sequence[str] = ()
@@ -125,7 +125,7 @@ class TokenWorld(Protocol):
         """``group_size`` sampled answers to each of the next ``num_prompts`` prompts, with their rewards."""
         ...
 
-    def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+    def update_weights(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Let the engine answer with these weights from now on, and check that it does; numbers for the log.
 
         Names are those of the model's ``state_dict`` with adapters merged.

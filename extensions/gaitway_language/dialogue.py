@@ -31,7 +31,7 @@ class Dialogue:
         return [*self.prompt, *self.tokens]
 
 
-def hold(
+def converse(
     prompts: Sequence[Sequence[int]],
     engine: Engine,
     sampling: Sampling,

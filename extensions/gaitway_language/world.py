@@ -15,7 +15,7 @@ from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from .conversation import Conversation
-from .dialogue import Dialogue, Tool, hold
+from .dialogue import Dialogue, Tool, converse
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
@@ -58,7 +58,7 @@ class TextWorld:
         self._calls += 1
         repeated = [row for row in rows for _ in range(group_size)]
         start = time.perf_counter()
-        dialogues = hold(
+        dialogues = converse(
             [prompt for prompt in prompts for _ in range(group_size)],
             self.engine,
             replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31),
@@ -83,7 +83,7 @@ class TextWorld:
             timing={"generation": generated - start, "reward": judged - generated},
         )
 
-    def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+    def update_weights(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         found = self.engine.update(parameters)
         self.version += 1
         return found or {}

@@ -85,7 +85,7 @@ class MujocoVectorEnv(VectorEnv):
             ages = torch.randint(0, self.world.max_episode_length, (self.num_envs,), generator=self.generator)
             self.world.episode_step = ages
         for command in self.managers.commands.values():
-            command.follow()
+            command.turn_to_heading()
         return self._observe(self._all), {}
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
@@ -115,7 +115,7 @@ class MujocoVectorEnv(VectorEnv):
         info: dict[str, Any] = {"ended": env_ids}
         if len(env_ids):
             for command in managers.commands.values():
-                command.follow()
+                command.turn_to_heading()
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}

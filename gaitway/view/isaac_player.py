@@ -75,14 +75,14 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
             steps: Iterable[int] = itertools.count()
             if seconds is not None:
                 steps = Counter("walk", "steps").each(range(round(seconds / task.timing.step_dt)))
-            walk = follow(trainer, env, steps, pace=task.timing.step_dt if viewer.is_live else 0.0)
+            walk = walk_policy(trainer, env, steps, pace=task.timing.step_dt if viewer.is_live else 0.0)
     print("\n".join(walk.lines(task.timing.step_dt)))
     if viewer.video is not None:
         print(f"video: {viewer.video}")
 
 
 @torch.no_grad()
-def follow(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], *, pace: float = 0.0) -> Walk:
+def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], *, pace: float = 0.0) -> Walk:
     """Act deterministically for ``steps``, or until Ctrl-C, each of at least ``pace`` seconds."""
     zeros = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
     walk = Walk(*(zeros.clone() for _ in range(4)))

@@ -230,7 +230,7 @@ def test_updates_come_where_theirs_do():
     ours = DQNTrainer(world, DQNConfig(buffer_size=100, iteration_steps=30, **settings), seed=0, total_steps=60)
     events: list[tuple[str, int]] = []
     ours.update = lambda *_: events.append(("update", ours.steps))
-    ours.target.follow = lambda *_: events.append(("target", ours.steps))
+    ours.target.move = lambda *_: events.append(("target", ours.steps))
     while ours.steps < 60:
         ours.iterate()
 

@@ -57,7 +57,7 @@ def test_shares_of_standing_heading_and_single_axis_environments():
         (generator.is_standing & generator.is_heading, 0.07),  # drawn independently
     ):
         assert share.float().mean().item() == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / N))
-    generator.follow()
+    generator.turn_to_heading()
     assert not generator.command[generator.is_standing].any()
     assert (generator.command[~generator.is_standing, 2] != 0).all()
 
@@ -75,7 +75,7 @@ def test_heading_control_by_hand():
     generator.heading_target = torch.tensor([1.0, 3.0, 3.0, -2.0, 3.0])
     generator.command = torch.tensor([[0.4, 0.1, 9.0]]).repeat(5, 1)
     world.robot.root_quat_wxyz = quat_from_yaw(torch.tensor([0.2, -3.0, 0.5, 1.0, 0.0]))
-    generator.follow()
+    generator.turn_to_heading()
     # 0.5 x 0.8; across the cut at pi: 0.5 x (6 - 2 pi); clipped above; clipped below; not a heading environment.
     close(generator.command[:, 2], [0.4, 0.5 * (6.0 - 2 * math.pi), 0.8, -0.6, 9.0], 1e-5)
     close(generator.command[:, :2], [[0.4, 0.1]] * 5)
@@ -85,7 +85,7 @@ def test_standing_wins_over_heading():
     generator, _ = make(CFG, n=1)
     generator.is_heading[:] = generator.is_standing[:] = True
     generator.heading_target[:], generator.command[:] = 1.0, 0.5
-    generator.follow()
+    generator.turn_to_heading()
     close(generator.command, [[0.0, 0.0, 0.0]])
 
 

@@ -84,19 +84,19 @@ class AsynchronousWorld:
             self._receive()
         return TokenRollout(**self._ready.popleft())
 
-    def follow(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+    def update_weights(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Returns at once; the numbers are those of the last weights that the engine has taken already."""
         named = list(parameters) if isinstance(parameters, Iterator) else parameters
         if self._weights is None:
             self._weights = SharedWeights.like(named, self.staleness + 1)
             self._ask("weights", self._weights)
             self._weights.unlink()
-        while self._pending.count("follow") > self.staleness:
+        while self._pending.count("update_weights") > self.staleness:
             self._receive()  # the place that comes next still holds weights that were not read yet
         slot = self._version % (self.staleness + 1)
         self._weights.write(slot, named)
         self._version += 1
-        self._send("follow", slot)
+        self._send("update_weights", slot)
         if self._shape is not None:
             self._fill()
         return self._log
@@ -154,7 +154,7 @@ class AsynchronousWorld:
         what = self._pending.popleft()
         if what == "sample":
             self._ready.append(answer)
-        elif what == "follow":
+        elif what == "update_weights":
             self._log = answer
         return answer
 
@@ -222,9 +222,9 @@ class _Worker:
     def answer(self, what: str, arguments: tuple[Any, ...]) -> Any:
         if what == "sample":
             return dict(vars(self.world.sample(*arguments)))  # plain values, so that a checkpoint can hold them
-        if what == "follow":
+        if what == "update_weights":
             assert self.weights is not None
-            return dict(self.world.follow(self.weights.read(*arguments)))
+            return dict(self.world.update_weights(self.weights.read(*arguments)))
         if what == "weights":
             (self.weights,) = arguments
             return None

@@ -80,7 +80,7 @@ class OnlineDPOTrainer(SamplingTrainer):
         if len(batch) >= self.config.optimizer.minibatches:
             self.anneal(len(samples))
             metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}
-            metrics |= self.follow()
+            metrics |= self.update_engine()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(batch.observations["lengths"].sum()) / (end - sampled)
         return metrics | {"time/sampling": sampled - start, "time/learning": end - sampled, "time/total": end - start}

@@ -82,7 +82,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         if len(batch) >= self.config.optimizer.minibatches:
             self.anneal(self.steps - before)
             metrics |= {f"learn/{name}": value for name, value in self._update(batch).items()}
-            metrics |= self.follow()
+            metrics |= self.update_engine()
             self._move_reference()
         end = time.perf_counter()
         metrics["learn/tokens_per_s"] = float(samples.lengths.sum()) / (end - sampled)
@@ -92,7 +92,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         interval = self.config.reference_interval
         if interval is not None and (self.version - 1) % interval == 0:
             assert self.reference is not None
-            self.reference.follow(self.policy, self.config.reference_rate)
+            self.reference.move_towards(self.policy, self.config.reference_rate)
 
     def _update(self, batch: Batch) -> dict[str, float]:
         if self.entropy is None:

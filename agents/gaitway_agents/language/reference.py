@@ -17,7 +17,7 @@ from .evaluation import evaluate
 
 
 class Reference:
-    """The policy as it is now, until :meth:`follow` moves it.
+    """The policy as it is now, until :meth:`move_towards` moves it.
 
     A model with adapters of peft is its own reference while they are off. Of other models a frozen copy is kept.
     """
@@ -41,7 +41,7 @@ class Reference:
             return evaluate(self.policy, batch, config).log_probs
 
     @torch.no_grad()
-    def follow(self, policy: CausalLMPolicy, rate: float) -> None:
+    def move_towards(self, policy: CausalLMPolicy, rate: float) -> None:
         """Move the copy by a share ``rate`` of the way to ``policy`` (TR-DPO, Gorbatovski et al. 2024); 1 takes it."""
         if self.adapted:
             raise ValueError("the reference of a model with adapters cannot follow it: it is the model without them")

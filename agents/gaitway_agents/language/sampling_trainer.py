@@ -36,7 +36,7 @@ class SamplingTrainer:
         """How often the world was told of new weights, itself counting."""
         self.last_rollout: TokenRollout | None = None
         """The last rollout, for people to read."""
-        self._follows = False
+        self._up_to_date = False
 
     @property
     def device(self) -> torch.device:
@@ -45,22 +45,22 @@ class SamplingTrainer:
     def pop_episodes(self) -> list[Episode]:
         return []
 
-    # ---- sampling and following ------------------------------------------------------------------------------------
+    # ---- sampling, and the engine's weights ------------------------------------------------------------------------------------
 
     def draw(self, num_prompts: int, group_size: int) -> Samples:
         """Answers of the engine, which has the policy's weights, or those of as many updates ago as it works ahead."""
-        if not self._follows:
-            self.follow()
+        if not self._up_to_date:
+            self.update_engine()
         self.last_rollout = rollout = self.world.sample(num_prompts, group_size)
         samples = Samples.of(rollout, self.device, staleness=self.version - rollout.version)
         self.steps += len(samples)
         _check(samples)
         return samples
 
-    def follow(self) -> dict[str, float]:
+    def update_engine(self) -> dict[str, float]:
         """Let the engine have the policy's weights; numbers for the log."""
-        found = self.world.follow(self.policy.named_weights())
-        self._follows = True
+        found = self.world.update_weights(self.policy.named_weights())
+        self._up_to_date = True
         self.version += 1
         return {f"learn/{name}": value for name, value in found.items()}
 
@@ -86,14 +86,14 @@ class SamplingTrainer:
 
     def load_policy(self, state: dict[str, Any]) -> None:
         load_trainable_state(self.policy, state["policy"])
-        self._follows = False
+        self._up_to_date = False
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         assert self.optimizer.generator is not None
         self.load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.optimizer.generator.set_state(state["generator"])
-        self.follow()
+        self.update_engine()
         self.world.load_state_dict(state["world"])
         self.version, self.steps = state["version"], state["steps"]
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
-from .critics import VALUE_HEADS, DreamerTricks, follow, frozen_copy
+from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
@@ -175,7 +175,7 @@ class ActorCritic(nn.Module):
     def after_step(self) -> None:
         """To be called after every step of an optimiser."""
         if self.slow_critic is not None:
-            follow(self.slow_critic, self.critic)
+            update_average(self.slow_critic, self.critic)
 
     def _values(self, critic: nn.Module, features: Tensor) -> Tensor:
         return self.value_head.values(self._outputs(critic, features))

@@ -120,7 +120,7 @@ def frozen_copy(network: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def follow(average: nn.Module, network: nn.Module) -> None:
+def update_average(average: nn.Module, network: nn.Module) -> None:
     """Move a frozen copy towards ``network``: its exponential moving average."""
     for slow, fast in zip(average.buffers(), network.parameters(), strict=True):
         slow.lerp_(fast, 1.0 - EMA_RATE)

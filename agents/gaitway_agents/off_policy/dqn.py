@@ -101,7 +101,7 @@ class DQNTrainer(OffPolicyTrainer):
         cfg = self.config
         # The target network changes with the steps of the environments, not with updates.
         if self.steps // cfg.target_update_interval > (self.steps - steps) // cfg.target_update_interval:
-            self.target.follow(cfg.tau)
+            self.target.move(cfg.tau)
         if isinstance(self.replay, PrioritizedReplayBuffer):
             self.replay.beta = cfg.priority_beta + (1.0 - cfg.priority_beta) * self.progress
         for drawn in self._batches(updates, 1 if cfg.double or cfg.prioritized else TOGETHER):

@@ -62,7 +62,7 @@ class Target:
             parameter.grad = None
 
     @torch.no_grad()
-    def follow(self, tau: float) -> None:
+    def move(self, tau: float) -> None:
         """Move by the fraction ``tau`` towards the network; running statistics are taken over whole."""
         if tau == 1.0:
             self.vector.copy_(self.source.vector)

@@ -116,7 +116,7 @@ class SACTrainer(OffPolicyTrainer):
         self.critic_learner.step()
         if policy:
             self._improve_actor(batch, actions, log_prob, alpha)
-        self.target.follow(cfg.tau)
+        self.target.move(cfg.tau)
         self._records.append((*errors, values[0].detach()))
         if policy:
             self._actor_records.append((log_prob.detach(), alpha))

@@ -32,7 +32,7 @@ from gaitway_tasks.language.tools import call_tools
 from torch import nn
 
 from ...runs.folder import RunFolder
-from .data import converse, fitting, preferences
+from .data import fitting, make_conversation, preferences
 from .models import make_start, open_start
 from .rewards import reward_model, reward_of_run
 
@@ -117,7 +117,7 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
 def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
     """The task as it is learnt, and how its texts become tokens."""
     task = config.task
-    conversation = converse(task, tokenizer, model)
+    conversation = make_conversation(task, tokenizer, model)
     return fitting(task, conversation), conversation
 
 

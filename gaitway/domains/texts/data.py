@@ -55,7 +55,7 @@ class Fitting:
         return True
 
 
-def converse(task: LanguageTask, tokenizer: Any, model: Any = None) -> Conversation:
+def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None) -> Conversation:
     """How the texts of a task become tokens: what its system prompt says, and how its tools are called.
 
     ``model`` says by its configuration what else ends its answers.

@@ -193,7 +193,7 @@ def evaluate(
 
 
 def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed: int) -> list[Answer]:
-    from gaitway_language.dialogue import hold
+    from gaitway_language.dialogue import converse
     from gaitway_language.world import prompt_tokens
 
     found: list[Answer] = []
@@ -202,7 +202,7 @@ def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed:
         sampling = replaced(world.sampling, temperature=temperature, seed=(seed * 1_000_003 + first) % 2**31)
         if not temperature:
             sampling = replaced(sampling, top_p=1.0, top_k=0)
-        dialogues = hold(
+        dialogues = converse(
             [prompt_tokens(row, world.task, world.conversation) for row in part],
             world.engine,
             sampling,

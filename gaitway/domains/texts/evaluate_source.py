@@ -21,7 +21,7 @@ from ...runs.files import make_folder, refuse_links
 from ...runs.folder import is_run
 from ..table import find_task
 from .build import checked_engine, text_world
-from .data import converse, fitting
+from .data import fitting, make_conversation
 from .evaluate import EVALUATIONS, Evaluation, evaluate
 from .models import language_run, load_run, load_writer
 from .pages import write_page
@@ -47,7 +47,7 @@ def evaluate_source(
     config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
     asked = config.task
-    conversation = converse(asked, loaded.tokenizer, loaded.model)
+    conversation = make_conversation(asked, loaded.tokenizer, loaded.model)
     asked = fitting(asked, conversation)
     if not asked.rewards:
         raise ConfigError(
@@ -85,7 +85,7 @@ def evaluate_reward_model(source: str, *, task: str | None, settings: Sequence[s
     if task is not None and task != asked.name:
         asked = find_language_task(task)
     rows = asked.source.rows("test")[:problems]
-    pairs = preferences(rows, asked, converse(asked, loaded.tokenizer))
+    pairs = preferences(rows, asked, make_conversation(asked, loaded.tokenizer))
     model = loaded.model
 
     def scores(batch: Batch) -> Tensor:

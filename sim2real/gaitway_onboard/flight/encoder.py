@@ -48,12 +48,12 @@ class Sink(Protocol):
         """Process that writes the file; None if it is this one."""
         ...
 
-    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+    def close(self, summary: Mapping[str, str], told: Sequence[LoggedEvent] = ()) -> None:
         """Finish the record. ``summary`` says how much was told; ``told`` are the events, should any be missing."""
         ...
 
 
-class Told(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event as it was handed to the sink."""
 
     log_time: int
@@ -79,7 +79,7 @@ class Encoder:
         self._sink, self._lock = sink, threading.Lock()
         self._zero: int | None = None
         self._last_ns = 0
-        self._told: list[Told] = []
+        self._told: list[LoggedEvent] = []
         self._losing = False
         self.dropped = 0
         """Records that did not find room, or could not be recorded."""
@@ -185,7 +185,7 @@ class Encoder:
         if not self._told:
             self._sink.define(EVENT, TOPICS[EVENT], EVENT_SCHEMA_NAME, EVENT_SCHEMA, {"clock_zero_ns": str(zero)})
         log_time = self._ns(time)
-        event = Told(log_time, len(self._told), pack_event(log_time, str(kind), str(text)), zero)
+        event = LoggedEvent(log_time, len(self._told), pack_event(log_time, str(kind), str(text)), zero)
         self._told.append(event)
         self._sink.write(EVENT, log_time, event.sequence, event.payload, True)
 

@@ -16,7 +16,7 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, DataEnd, Footer, Message, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
-from .encoder import EVENT, TOPICS, Told
+from .encoder import EVENT, TOPICS, LoggedEvent
 from .messages import ENCODING, EVENT_SCHEMA, EVENT_SCHEMA_NAME, SCHEMA_ENCODING, FlightError
 
 VERSION = "1"
@@ -120,7 +120,7 @@ class FlightFile:
             self._sizes.pop(0)
         self._begin()
 
-    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+    def close(self, summary: Mapping[str, str], told: Sequence[LoggedEvent] = ()) -> None:
         """Finish the file; ``summary`` is what is known only now. It has every event already."""
         self._writer.add_metadata(END, {"end_ns": str(time.time_ns()), **summary})
         self._writer.finish()
@@ -129,7 +129,7 @@ class FlightFile:
         self._stream.close()
 
 
-def finish_cut(path: Path, summary: Mapping[str, str], told: Sequence[Told]) -> None:
+def finish_cut(path: Path, summary: Mapping[str, str], told: Sequence[LoggedEvent]) -> None:
     """Finish, in the place of its recorder, a file that it left behind: what is whole stays, and all events are added.
 
     The last record that is not whole goes, which makes room for this on a disk that is full. Raises OSError.

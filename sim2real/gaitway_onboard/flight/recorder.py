@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from .encoder import EVENT, Told
+from .encoder import EVENT, LoggedEvent
 from .messages import FlightError, pack_event
 from .ring import Ring
 
@@ -97,7 +97,7 @@ class RecorderProcess:
     def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
         return not self._closed and self._ring.write(channel, log_time, sequence, payload, vital)
 
-    def close(self, summary: Mapping[str, str], told: Sequence[Told] = ()) -> None:
+    def close(self, summary: Mapping[str, str], told: Sequence[LoggedEvent] = ()) -> None:
         """Let the recorder finish; it does so on its own should it need longer than a minute.
 
         If it cannot any more, the file is finished here, and says that something is missing.
@@ -121,7 +121,7 @@ class RecorderProcess:
         self._closed = True
         self._ring.release()
 
-    def _finish(self, summary: Mapping[str, str], told: Sequence[Told]) -> None:
+    def _finish(self, summary: Mapping[str, str], told: Sequence[LoggedEvent]) -> None:
         from .file import finish_cut
 
         try:

@@ -49,9 +49,9 @@ class VelocityCommandGenerator:
         due = (self.time_left <= 0.0).nonzero().flatten()
         if len(due):
             self.resample(due)
-        self.follow()
+        self.turn_to_heading()
 
-    def follow(self) -> None:
+    def turn_to_heading(self) -> None:
         """Turn heading errors into yaw rates and hold standing environments at zero."""
         if self.cfg.heading_command:
             error = wrap_to_pi(self.heading_target - yaw_of(self.world.robot.root_quat_wxyz))

@@ -43,14 +43,14 @@ def rounds(world, count, first=0, pause=0.0):
         rollout = world.sample(2, 3)
         found.append((int(rollout.rewards[0]), -int(rollout.log_probs[0, 0])))
         time.sleep(pause)
-        world.follow(weights(k + 1))
+        world.update_weights(weights(k + 1))
     return found
 
 
 def test_rollout_k_has_the_weights_after_update_k_and_errors_arrive(start):
     world = start(partial(Told, fail_at=7), staleness=0)
     assert world.temperature == 0.5
-    world.follow(weights(0))
+    world.update_weights(weights(0))
     assert rounds(world, 6) == [(k, k + 1) for k in range(6)]
     with pytest.raises(KeyError, match="row 7 has no answer") as caught:
         world.sample(2, 3)
@@ -59,7 +59,7 @@ def test_rollout_k_has_the_weights_after_update_k_and_errors_arrive(start):
 
 def test_a_slow_sampler_of_rollouts_larger_than_a_pipe_is_one_update_late(start):
     world = start(partial(Told, 0.03, size=20_000), staleness=1)
-    world.follow(weights(0))
+    world.update_weights(weights(0))
     assert rounds(world, 6) == [(max(0, k - 1), k + 1) for k in range(6)]
     with pytest.raises(ValueError, match="2 prompts of 2 answers asked for, but 2 of 3"):
         world.sample(2, 2)
@@ -67,22 +67,22 @@ def test_a_slow_sampler_of_rollouts_larger_than_a_pipe_is_one_update_late(start)
 
 def test_a_fast_sampler_is_no_more_than_n_updates_late_and_no_less(start):
     world = start(Told, staleness=3)
-    world.follow(weights(0))
+    world.update_weights(weights(0))
     assert rounds(world, 8, pause=0.03) == [(max(0, k - 3), k + 1) for k in range(8)]
     ages = []
     for k in range(8, 14):  # several rollouts for one update, as dynamic sampling takes them
         ages += [k - int(world.sample(2, 3).rewards[0]) for _ in range(1 + k % 3)]
-        world.follow(weights(k + 1))
+        world.update_weights(weights(k + 1))
     assert max(ages) == 3 and min(ages) == 1
 
 
 def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_noticed(start):
     one, two = (start(Told, staleness=2) for _ in range(2))
-    one.follow(weights(0))
+    one.update_weights(weights(0))
     before = rounds(one, 3)
     state = one.state_dict()
     assert len(state["rollouts"]) == 3
-    two.follow(weights(3))
+    two.update_weights(weights(3))
     two.load_state_dict(state)
     expected = [(max(0, k - 2), k + 1) for k in range(7)]
     assert before + rounds(one, 4, 3) == expected and before + rounds(two, 4, 3) == expected
@@ -99,7 +99,7 @@ def test_an_answer_that_cannot_be_sent_is_not_waited_for():
 
 def test_an_end_does_not_wait_for_what_is_being_sampled(start):
     world = start(partial(Told, 60.0), staleness=1)
-    world.follow(weights(0))
+    world.update_weights(weights(0))
     world._shape = (1, 2)
     world._fill()
     began = time.perf_counter()
@@ -145,9 +145,9 @@ class Late(WantedToken):
         super().__init__(model, own_weights=True)
         self.next = None
 
-    def follow(self, parameters):
+    def update_weights(self, parameters):
         late, self.next = self.next, {name: value.clone() for name, value in parameters}
-        return super().follow((late or self.next).items())
+        return super().update_weights((late or self.next).items())
 
 
 @pytest.mark.slow

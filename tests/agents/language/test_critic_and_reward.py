@@ -131,7 +131,7 @@ def test_adapters_off_is_the_model_they_were_put_on():
         assert (policy.log_probs(*sequences())[0] - expected).abs().max() > 0.01  # they are on again
     assert len(list(policy.parameters())) == len(list(reference.policy.parameters()))
     with pytest.raises(ValueError, match="cannot follow"):
-        reference.follow(policy, 0.5)
+        reference.move_towards(policy, 0.5)
 
 
 def test_a_copy_stays_where_it_was_until_it_follows():
@@ -147,12 +147,12 @@ def test_a_copy_stays_where_it_was_until_it_follows():
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0.0)
     assert reference.state_dict() == {}
     half = copy.deepcopy(reference)
-    half.follow(policy, 0.5)
+    half.move_towards(policy, 0.5)
     new, old, mine = (p.model.model.norm.weight for p in (half.policy, reference.policy, policy))
     torch.testing.assert_close(new, 0.5 * (old + mine))
     tied = [p.model.lm_head.weight for p in (half.policy, reference.policy, policy)]
     torch.testing.assert_close(tied[0], 0.5 * (tied[1] + tied[2]))  # once, though it has two names
-    reference.follow(policy, 1.0)
+    reference.move_towards(policy, 1.0)
     torch.testing.assert_close(reference.evaluate(batch_of(*sequences()), PASSES), moved, atol=1e-6, rtol=0.0)
     again = Reference(CausalLMPolicy(tiny_lm(5), temperature=0.7))
     again.load_state_dict(reference.state_dict())

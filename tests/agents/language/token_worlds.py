@@ -56,7 +56,7 @@ class WantedToken:
             timing={"generation": time.perf_counter() - start},
         )
 
-    def follow(self, parameters):
+    def update_weights(self, parameters):
         if self.own_weights:
             self.model.load_state_dict(dict(parameters))
         self.version += 1
@@ -116,7 +116,7 @@ class Told:
             version=self.version,
         )
 
-    def follow(self, parameters):
+    def update_weights(self, parameters):
         found = dict(parameters)
         assert found["w"].data_ptr() == found["tied"].data_ptr()
         self.weight = float(found["w"][0, 1])

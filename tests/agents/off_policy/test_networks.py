@@ -53,9 +53,9 @@ def test_a_target_follows_slowly_or_at_once_and_never_moves_by_itself():
     with torch.no_grad():
         learner.vector.add_(1.0)
     assert torch.equal(target.network.weight, before)
-    target.follow(0.25)
+    target.move(0.25)
     torch.testing.assert_close(target.network.weight, before + 0.25)
-    target.follow(1.0)
+    target.move(1.0)
     assert torch.equal(target.network.weight, learner.network.weight)
 
 

@@ -93,7 +93,7 @@ def test_worlds_of_one_seed_are_equal_and_of_two_are_not(tokenizer):
 def test_a_restored_world_goes_on_where_it_was(tokenizer):
     world = make_world(tokenizer)
     world.sample(3, 2)
-    world.follow(make_model(tokenizer).state_dict().items())
+    world.update_weights(make_model(tokenizer).state_dict().items())
     state, restored = world.state_dict(), make_world(tokenizer)
     restored.load_state_dict(state)
     again, expected = restored.sample(2, 2), world.sample(2, 2)
@@ -108,7 +108,7 @@ def test_the_engine_follows(tokenizer):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
-    world.follow(model.state_dict().items())
+    world.update_weights(model.state_dict().items())
     after = world.sample(2, 2)
     assert (before.version, after.version) == (0, 1)
     sequence = after.tokens[0, : after.lengths[0]].tolist()

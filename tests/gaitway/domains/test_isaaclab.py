@@ -25,7 +25,7 @@ from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
 from gaitway.training.load import load_actor
 from gaitway.training.loop import tensor_cores
-from gaitway.view.isaac_player import follow
+from gaitway.view.isaac_player import walk_policy
 from gaitway.view.walkers import WorldWalker
 
 FLAT, BLIND, ROUGH = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"
@@ -279,7 +279,7 @@ def test_walking_is_measured_robot_by_robot(monkeypatch):
     monkeypatch.setattr(
         "gaitway.view.isaac_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
     )
-    walk = follow(trainer, env, range(5))
+    walk = walk_policy(trainer, env, range(5))
     assert walk.steps.tolist() == [4, 4, 4] and walk.falls.tolist() == [0, 0, 0]
     assert walk.lines(0.02) == [
         "robot 1: 0.1 s, 2.750 m/s and 0.250 rad/s off the commands, falls: 0",
