@@ -21,7 +21,7 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
-from .data import Fitting, check_fields, check_lengths, converse, fitting
+from .data import Fitting, check_fields, check_lengths, fitting, make_conversation
 from .devices import find_device
 from .models import START, language_run, tokenizer_of
 
@@ -47,7 +47,7 @@ def preflight(config: TrainConfig) -> None:
     counts = check_task(task)
     if is_run(Path(options.model)):
         _check_run(Path(options.model), config)
-    conversation = converse(task, tokenizer_of(config))
+    conversation = make_conversation(task, tokenizer_of(config))
     first = _first(options)
     most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
     # Only a model that writes answers needs room for the longest that a task allows.

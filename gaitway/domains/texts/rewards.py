@@ -12,7 +12,7 @@ from gaitway_agents.language.sequences import pad
 from gaitway_agents.models.reward_model import RewardModel
 
 from ...errors import RunError
-from .data import converse
+from .data import make_conversation
 from .models import Loaded, language_run, load_run
 
 BATCH = 64
@@ -34,7 +34,7 @@ def reward_of_run(prompts: Sequence[Any], completions: Sequence[str], *, run: st
     loaded = reward_model(run)
     model, task = loaded.model, loaded.task
     assert task is not None
-    conversation = converse(task, loaded.tokenizer)
+    conversation = make_conversation(task, loaded.tokenizer)
     sequences = []
     for prompt, completion in zip(prompts, completions, strict=True):
         tokens = torch.tensor([*conversation.prompt(prompt), *conversation.answer(completion)])

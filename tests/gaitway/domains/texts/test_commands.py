@@ -129,7 +129,7 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
     from transformers import GenerationConfig
 
     from gaitway.domains.texts.build import text_world
-    from gaitway.domains.texts.data import converse
+    from gaitway.domains.texts.data import make_conversation
     from gaitway.domains.texts.evaluate_source import evaluation_config
     from gaitway.domains.texts.talk import Talk
 
@@ -148,7 +148,7 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
     assert tokenizer.encode(short, add_special_tokens=False) == [first]
     config = evaluation_config(str(tmp_path / "model"), "arithmetic", [], "transformers")
     model = load_model(LanguageOptions(model=str(tmp_path / "model")), tokenizer)
-    world = text_world(config, config.task, converse(config.task, tokenizer, model), None)
+    world = text_world(config, config.task, make_conversation(config.task, tokenizer, model), None)
     assert world.sampling.stop_tokens == (tokenizer.eos_token_id, first, 5)
 
 
