@@ -45,7 +45,7 @@ class SamplingTrainer:
     def pop_episodes(self) -> list[Episode]:
         return []
 
-    # ---- sampling, and the engine's weights ------------------------------------------------------------------------------
+    # ---- sampling, and the engine's weights --------------------------------------------------------------------------
 
     def draw(self, num_prompts: int, group_size: int) -> Samples:
         """Answers of the engine, which has the policy's weights, or those of as many updates ago as it works ahead."""
