@@ -77,6 +77,8 @@ LEAPP = Entry(
     modules=(*EXPORT.modules, "leapp", "safetensors"),
     extras=(*EXPORT.extras, "leapp"),
 )
+EXPORT_FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
+"""What writing each format needs."""
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco",), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
 WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import EXPORT, LEAPP, WORLDS
+from ..catalogue import EXPORT_FORMATS
 from ..errors import UserError
 from . import common
 
@@ -40,8 +40,6 @@ examples:
   gaitway export runs/reason/grpo --out reasoner
 """
 
-FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
-
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser = common.parser(commands, "export", "write a run's policy or model for use elsewhere", DESCRIPTION)
@@ -49,7 +47,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=EXPORT_FORMATS,
         help="format to write (default: bundle for robots, huggingface for language models)",
     )
     parser.add_argument(
@@ -86,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--format {form}: {args.source} is a run of {record['task']}; use --format {formats[0]}")
     if args.estimate and form not in ("bundle", "leapp"):
         raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
-    common.require(f"export --format {form}", FORMATS[form])
+    common.require(f"export --format {form}", EXPORT_FORMATS[form])
     if form == "huggingface":
         from ..domains.texts.models import export_run
 
