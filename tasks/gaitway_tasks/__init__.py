@@ -1,1 +1,1 @@
-"""What is to be learnt: robots, terms and task specifications. Imports torch and numpy only, and torch only on use."""
+"""Robots, terms and task specifications. Imports only torch and numpy, and torch only on use."""

@@ -1,11 +1,11 @@
-"""Networks that stand for a robot's drives: what a joint was told and did, to the torque that it got.
+"""Actuator networks: from the commands and motion of a joint to the torque of its drive.
 
 Two kinds: a multi-layer perceptron over a short history of position errors and velocities (Hwangbo et al., "Learning
 agile and dynamic motor skills for legged robots", Science Robotics 2019), and an LSTM that keeps the history itself
 (Rudin et al., "Learning to walk in minutes", CoRL 2021). One network serves all joints.
 
-A file holds numbers and no code: a numpy archive of the weights, and a description that says of which architecture they
-are and what the network must not be used without. Isaac Lab's ``ActuatorNetMLPCfg`` and ``ActuatorNetLSTMCfg`` read
+A file holds numbers and no code: a numpy archive of the weights, and a description with their architecture and the
+conditions for using the network. Isaac Lab's ``ActuatorNetMLPCfg`` and ``ActuatorNetLSTMCfg`` read
 TorchScript, which is code; :func:`write_torchscript` makes it from a network that was read here.
 """
 
@@ -39,35 +39,35 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }  # fmt: skip
 VERSION = 1
 FORMAT, DESCRIPTION = "gaitway_actuator_network", "description"
-"""Arrays of the file that are no weights: the version of the format, and the description as JSON."""
+"""Arrays of the file besides the weights: the format version, and the description as JSON."""
 GAIN_TOLERANCE = 0.01
 FILE_BYTES = 64 * MIB
 WIDTH, DEPTH, REACH = 4096, 16, 1000
-"""Most units of a layer, layers, and periods of history that are read from a file."""
+"""Limits for files: units of a layer, layers, and periods of history."""
 
 
 class NetworkError(ValueError):
-    """A network that cannot stand for the drives of this simulation, with the reason and the fix."""
+    """A network that cannot replace the drives in this simulation, with the reason and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkDescription:
-    """What is written into the file beside the weights."""
+    """Description stored in the file beside the weights."""
 
     kind: str
     robot: str
     period: float
-    """Time between two evaluations [s]; a simulation must step as often."""
+    """Time between two evaluations [s]; the physics step must equal it."""
     gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """kp [N m/rad] and kd [N m s/rad] that each joint was commanded with: the network has learnt them."""
+    """Commanded kp [N m/rad] and kd [N m s/rad] of each joint; the network was trained with these gains."""
     input_idx: tuple[int, ...] = (0, 1, 2)
-    """Of the history that an "mlp" reads, in periods before now."""
+    """History entries that an "mlp" reads, in periods before now."""
     pos_scale: float = 1.0
     vel_scale: float = 1.0
     torque_scale: float = 1.0
     input_order: str = "pos_vel"
     activation: str = "softsign"
-    """Between the layers of an "mlp"."""
+    """Activation between the layers of an "mlp"."""
 
     def __post_init__(self) -> None:
         for name, known in (("kind", KINDS), ("activation", ACTIVATIONS), ("input_order", ("pos_vel", "vel_pos"))):
@@ -80,7 +80,7 @@ class NetworkDescription:
 
 
 class MLPNetwork(nn.Module):
-    """(N, 2 H) scaled position errors and velocities, newest first, to scaled torque (N, 1)."""
+    """MLP from scaled position errors and velocities (N, 2 H), newest first, to scaled torque (N, 1)."""
 
     def __init__(self, history: int, hidden: tuple[int, ...] = (32, 32), activation: str = "softsign"):
         super().__init__()
@@ -95,9 +95,9 @@ class MLPNetwork(nn.Module):
 
 
 class LSTMNetwork(nn.Module):
-    """(N, T, 2) position errors [rad] and velocities [rad/s] and the state (h, c) to torque (N, T, 1) [N m] and state.
+    """LSTM from (N, T, 2), position errors [rad] and velocities [rad/s], and state (h, c) to torque [N m] and state.
 
-    Scales are inside, since Isaac Lab has none for this kind.
+    The torque has shape (N, T, 1).    The scales are part of the network, because Isaac Lab has none for this kind.
     """
 
     def __init__(self, scales: tuple[float, float, float] = (1.0, 1.0, 1.0), hidden: int = 8, layers: int = 2):
@@ -145,7 +145,7 @@ def read_network(path: str | Path) -> tuple[Network, NetworkDescription]:
 
 
 def _description(data: Any, path: str | Path) -> NetworkDescription:
-    """Of plain data that may be anything."""
+    """Check plain data and build the description from it."""
     kinds: dict[str, type] = {
         "kind": str, "robot": str, "period": float, "gains": dict, "input_idx": list, "pos_scale": float,
         "vel_scale": float, "torque_scale": float, "input_order": str, "activation": str,
@@ -171,8 +171,8 @@ def _description(data: Any, path: str | Path) -> NetworkDescription:
 
 
 def _built(weights: Mapping[str, NDArray[Any]], description: NetworkDescription, path: str | Path) -> Network:
-    """The network of the declared architecture with these weights, whose names and shapes must be exactly its own."""
-    with torch.device("meta"):  # no memory for what a file may only claim
+    """Network of the declared architecture with these weights. Names and shapes must match exactly."""
+    with torch.device("meta"):  # allocates no memory for sizes that the file only declares
         network = _outline(weights, description, path)
     own = network.state_dict()
     for name in [*own, *weights]:
@@ -187,7 +187,7 @@ def _built(weights: Mapping[str, NDArray[Any]], description: NetworkDescription,
 
 
 def _outline(weights: Mapping[str, NDArray[Any]], description: NetworkDescription, path: str | Path) -> Network:
-    """A network as wide and deep as the weights say, of bounded size."""
+    """Network with the width and depth of the weights, of bounded size."""
 
     def width(name: str) -> int:
         shape = weights[name].shape
@@ -213,7 +213,7 @@ def _refuse_torchscript(path: str | Path) -> None:
         with zipfile.ZipFile(path) as archive:
             torchscript = any(name.endswith(("constants.pkl", "data.pkl")) for name in archive.namelist()[:1000])
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
-        return  # which is said when it is read
+        return  # reading the network raises the error
     if torchscript:
         raise NetworkError(
             f"{path} is TorchScript, which is code and is not run: train the network again with 'gaitway identify "
@@ -223,7 +223,7 @@ def _refuse_torchscript(path: str | Path) -> None:
 
 
 def write_torchscript(network: nn.Module, path: str | Path) -> Path:
-    """Write the network as Isaac Lab's network drives load it."""
+    """Write the network in the format that Isaac Lab's network drives load."""
     with whole_file(path) as partial, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's successors of TorchScript are not Isaac Lab's
         torch.jit.script(network.cpu().eval()).save(str(partial))
@@ -233,7 +233,7 @@ def write_torchscript(network: nn.Module, path: str | Path) -> Path:
 def convert_torchscript(old: str | Path, new: str | Path) -> Path:
     """Write the weights of a file of Gaitway 0.1's first format, TorchScript, as :func:`read_network` reads them.
 
-    It runs what is in ``old``: only for files of your own.
+    This executes code in ``old``: use it only for your own files.
     """
     found = {"gaitway.json": ""}
     with warnings.catch_warnings():
@@ -247,7 +247,7 @@ def convert_torchscript(old: str | Path, new: str | Path) -> Path:
 
 
 def check_network(description: NetworkDescription, robot: Robot, physics_dt: float, path: str | Path) -> None:
-    """Raise :class:`NetworkError` unless the network may stand for the drives of ``robot`` at this step."""
+    """Raise :class:`NetworkError` unless the network fits the drives of ``robot`` and this physics step [s]."""
     if description.robot != robot.name:
         raise NetworkError(f"{path} is of the robot {description.robot!r}, not of {robot.name!r}")
     if abs(description.period - physics_dt) > 1e-9:

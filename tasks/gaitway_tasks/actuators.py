@@ -22,13 +22,13 @@ def dc_motor_torque(law: DCMotor, target: Any, pos: Any, vel: Any) -> Any:
 
     Isaac Lab's ``DCMotor``: tau_max = min(effort, saturation (1 - qd / v)), tau_min = max(-effort,
     saturation (-1 - qd / v)). Hazard: beyond the no-load speed the two bounds have the same sign, so the motor
-    brakes whatever the target is.
+    brakes for every target.
     """
     return motor_clip(law, pd_torque(target, pos, vel, law.stiffness, law.damping), vel)
 
 
 def motor_clip(law: DCMotor, torque: Any, vel: Any) -> Any:
-    """What a motor of this torque-speed line and effort limit gives of ``torque`` at ``vel`` [N m]."""
+    """``torque`` [N m] clipped to the motor's torque-speed line at ``vel`` [rad/s] and to its effort limit."""
     line = law.saturation_effort / law.velocity_limit * vel
     high = (law.saturation_effort - line).clip(-law.effort_limit, law.effort_limit)
     low = (-law.saturation_effort - line).clip(-law.effort_limit, law.effort_limit)

@@ -1,4 +1,4 @@
-"""A task on one robot as it really is, instead of on its kind."""
+"""A task on one identified robot, instead of the nominal model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from .robots.parameters import RobotParameters
 from .spec import Event, Task
 
 SPREAD = 2.0
-"""Standard deviations to either side, of a delay that is known so well."""
+"""Half width of the delay range, in standard deviations of the identified delay."""
 
 
 def identified_task(task: Task, parameters: RobotParameters) -> Task:
     """``task`` with the robot that ``parameters`` describe.
 
-    The delay becomes the range of the action-delay event, in the place of whatever it was drawn from before; it is as
-    wide as twice the standard deviation that was found. An actuator network stands for the whole drive, delay and
-    gains included, so events that vary those are left out. All other events stay: they vary what was found.
-    Raises ValueError if the parameters are of another robot.
+    The identified delay, plus and minus :data:`SPREAD` standard deviations, replaces the range of the action-delay
+    event. An actuator network replaces the whole drive, delay and gains included, so events that vary those are left
+    out. All other events stay and vary the identified values. Raises ValueError if the parameters belong to
+    another robot.
     """
     robot = task.robot
     if parameters.robot != robot.name:

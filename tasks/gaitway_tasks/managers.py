@@ -138,7 +138,7 @@ class EventManager:
         """Fire the interval events that are due."""
         for name, timer in self.timers.items():
             timer -= dt
-            due = (timer < 1e-6).nonzero().flatten()  # not 0: rounding must not make a whole number of steps late
+            due = (timer < 1e-6).nonzero().flatten()  # not 0: rounding must not make an event one step late
             if len(due):
                 event = self.events[name]
                 timer[due] = self._draw(event.interval_range_s, len(due))
@@ -167,7 +167,7 @@ class Managers:
         self.generator = generator
 
     def build_observations(self) -> None:
-        """Separate, because sizing the groups evaluates their terms, which need a complete world."""
+        """Build the observation managers. Sizing the groups evaluates their terms, which needs a complete world."""
         self.observations = {
             name: ObservationManager(group, self.world, self.generator)
             for name, group in self.task.observations.items()

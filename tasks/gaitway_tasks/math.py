@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def quat_apply(quat_wxyz: Tensor, vec: Tensor) -> Tensor:
-    """Rotate ``vec`` (..., 3) from the body frame into the frame the quaternion (..., 4) is given in."""
+    """Rotate ``vec`` (..., 3) from the body frame into the reference frame of the quaternion (..., 4)."""
     w, xyz = quat_wxyz[..., :1], quat_wxyz[..., 1:]
     t = 2.0 * torch.linalg.cross(xyz, vec)
     return vec + w * t + torch.linalg.cross(xyz, t)

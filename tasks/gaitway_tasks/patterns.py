@@ -6,7 +6,7 @@ import re
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Is all of ``name`` what the regular expression ``pattern`` describes? ``ValueError`` if it is none."""
+    """Whether the regular expression ``pattern`` matches all of ``name``. Raises ``ValueError`` for an invalid one."""
     try:
         return re.fullmatch(pattern, name) is not None
     except (re.error, TypeError) as error:

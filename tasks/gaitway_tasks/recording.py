@@ -1,4 +1,4 @@
-"""A rollout as a file: what a policy saw and did in a simulator, and the named states behind it. numpy only.
+"""Rollout files: the observations and actions of a policy in a simulator, and the named states. numpy only.
 
 Written by the recorders of the worlds, read by ``gaitway diagnose``. One ``.npz``; T control steps, N environments,
 J joints, D observation columns, A actions. Row t is one moment: the state, the observation made of it, and the action
@@ -51,11 +51,11 @@ SCALARS: dict[str, tuple[str, type, str]] = {
     "float": ("fiu", float, "a finite number"),
     "str": ("U", str, "text"),
 }
-"""Kinds of numpy that a field of one value may have, its type, and what that is called."""
+"""Numpy kinds allowed for a field with one value, its Python type, and the type's name in messages."""
 
 
 class RecordingError(ValueError):
-    """A recording that cannot be used, with what to change."""
+    """A recording that cannot be used, with the fix."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class Recording:
     """The arrays of :data:`SHAPES` and how to read them; arrays that may be missing are ``None``."""
 
     observation: np.ndarray
-    """The policy's whole input as it was given, noise and history included."""
+    """The policy's whole input, noise and history included."""
     action: np.ndarray
     """The policy's raw output, before any clip or scale of the simulator, in the policy's own order."""
     joint_names: tuple[str, ...]
@@ -88,7 +88,7 @@ class Recording:
     control_dt: float
     physics_dt: float
     simulator: str
-    """Name and version."""
+    """Name and version of the simulator."""
     starts_at_reset: bool
     """Row 0 is the first of its episodes."""
     observation_noise: bool
@@ -98,7 +98,7 @@ class Recording:
     """The drives' torques were computed once per physics step and held, as by Isaac Lab's explicit actuators; None: not
     known."""
     joint_pos_target: np.ndarray | None = None
-    """What the actuators were told at row t [rad]."""
+    """Joint targets sent to the actuators at row t [rad]."""
     applied_torque: np.ndarray | None = None
     """Torque of the last physics step before row t [N m]."""
     root_com_lin_vel: np.ndarray | None = None
@@ -118,7 +118,7 @@ class Recording:
         return self.action.shape[1]
 
     def save(self, path: str | Path) -> Path:
-        """Write the file, whole or not at all; the suffix becomes ``.npz``."""
+        """Write the file atomically; the suffix becomes ``.npz``."""
         path = Path(path).with_suffix(".npz")
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values |= {"format": FORMAT, "version": VERSION}
@@ -187,7 +187,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _value(field: dataclasses.Field[Any], array: np.ndarray) -> Any:
-    """Arrays as they are; scalars and names as Python's, of the type that the field has."""
+    """Arrays unchanged; scalars and names as Python values of the field's type."""
     name = field.name
     if name == "joint_names":
         return tuple(str(item) for item in array.ravel())

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class UnknownNameError(ValueError):
-    """A name that nothing is registered under; the message suggests the nearest one."""
+    """A name that is not registered; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         names = list(known)
         likeness = {known: difflib.SequenceMatcher(None, known, name).ratio() for known in names}
-        nearest = max(names, key=lambda known: likeness[known], default="")  # the first of those that are as near
+        nearest = max(names, key=lambda known: likeness[known], default="")  # the first of equally near names
         hint = f"did you mean {nearest!r}? " if likeness.get(nearest, 0.0) >= 0.4 else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A task in the list: how it is made, a line about it, and its presets."""
+    """A task in the list: its factory, a one-line summary, and its presets."""
 
     make: Callable[[], Task]
     summary: str
     presets: tuple[str, ...] = ()
     rough: bool = False
-    """On ground that only Isaac Lab makes."""
+    """Whether the ground is one that only Isaac Lab generates."""
 
 
 def _flat(robot: Robot) -> Task:
@@ -93,12 +93,12 @@ def entries(*, installed: bool = True) -> dict[str, Entry]:
 
 
 def task_names(*, rough: bool = True, installed: bool = True) -> list[str]:
-    """Names of all tasks; with ``rough=False`` only of those that every world has the ground for."""
+    """Names of all tasks; with ``rough=False`` only those whose ground every world supports."""
     return [name for name, entry in entries(installed=installed).items() if rough or not entry.rough]
 
 
 def find_task(name: str, preset: str | None = None) -> Task | None:
-    """As :func:`get_task`, but None for a name that nothing is registered under."""
+    """As :func:`get_task`, but None for a name that is not registered."""
     return get_task(name, preset) if name in entries() or is_outside(name) else None
 
 
@@ -121,7 +121,7 @@ def get_task(name: str, preset: str | None = None) -> Task:
 
 
 def learner_of(task: Task) -> Learner:
-    """How Isaac Lab trains the task's robot on its ground; ANYmal's settings for a robot that has none of its own."""
+    """Isaac Lab's learner settings for the task's robot and ground; ANYmal's for a robot without its own."""
     described = DESCRIPTIONS.get(task.robot.name)
     flat, rough = (FLAT, ROUGH) if described is None else (described.flat_learner, described.rough_learner)
     return rough if task.terrain.kind == "generator" else flat
@@ -139,12 +139,12 @@ _called: dict[str, str] = {}
 
 
 def called(task: str) -> str:
-    """What the user called the task named ``task``: ``module:object``, or its name."""
+    """The name by which the user gave the task ``task``: ``module:object``, or its own name."""
     return _called.get(task, task)
 
 
 def _outside(name: str) -> Entry:
-    """The task that the user called ``module:object``: a :class:`Task`, or a function that returns one."""
+    """The task given as ``module:object``, which is a :class:`Task` or a function that returns one."""
     from .spec import Task
 
     found = object_named(name)

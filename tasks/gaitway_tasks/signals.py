@@ -1,4 +1,4 @@
-"""What an observation term declares about itself: the signals it reads, and how it looks in a mirror."""
+"""Declarations of observation terms: the signals that a term reads, and how a mirror transforms it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURED = frozenset(name for name, signal in SIGNALS.items() if signal.measured
 def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
     """Declare the signals that a term reads, and its ``mirror`` kind, one of :data:`MIRROR_KINDS`.
 
-    Export refuses an actor that reads what no robot measures; symmetry refuses a term without a mirror kind.
+    Export refuses an actor that reads unmeasurable signals; symmetry refuses a term without a mirror kind.
     """
     if mirror is not None and mirror not in MIRROR_KINDS:
         raise ValueError(f"mirror kind {mirror!r}: use one of {', '.join(MIRROR_KINDS)}")
@@ -30,7 +30,7 @@ def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
 
 
 def observes(func: F) -> F:
-    """Declare a term of ours as its row of :data:`gaitway_tasks.vocabulary.OBSERVATIONS` says."""
+    """Declare one of Gaitway's terms by its row of :data:`gaitway_tasks.vocabulary.OBSERVATIONS`."""
     row = OBSERVATIONS[func.__name__]
     return reads(row.signal, mirror=row.mirror)(func)
 

@@ -1,4 +1,4 @@
-"""What a task is: a frozen tree of dataclasses, holding data and plain functions and no simulator objects.
+"""Task specification: a frozen tree of dataclasses with data and plain functions, without simulator objects.
 
 Names follow Isaac Lab's manager-based environments. A robot-specific task is made by a factory that edits a base
 spec (see :mod:`gaitway_tasks.velocity`), and a preset is :func:`dataclasses.replace` over the same tree.
@@ -26,7 +26,7 @@ MAX_CONTROL_DT = 1.0
 MAX_EPISODE_S = 1e7
 """Longest episode [s], four months."""
 MAX_HISTORY = 1000
-"""Most frames that an actor remembers; 100 is much."""
+"""Longest observation history [frames]; 100 is already long."""
 MAX_SCAN_POINTS = 10_000
 """Most points of a height scan."""
 MAX_TERRAIN_CELLS = 100_000_000
@@ -76,7 +76,7 @@ class JointPositionAction:
     """Joint position target [rad] = ``offset`` + ``scale`` * action, over all joints in canonical order.
 
     Numbers hold for all joints; mappings go from regular expressions of whole joint names to values, as in Isaac Lab,
-    and joints that none matches have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
+    and joints without a match have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
     first clamps the action, also for the terms that read it (rsl_rl's ``clip_actions``); ``clip`` clamps the target.
     """
 
@@ -136,8 +136,8 @@ class UniformVelocityCommand:
     """Base velocity command (vx, vy [m/s], yaw rate [rad/s]), as Isaac Lab's ``UniformVelocityCommand``.
 
     With ``heading_command`` a target heading is drawn and the yaw rate follows
-    ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is ours: the share of
-    commands in which each linear axis is exactly zero, a case that a uniform draw never shows a policy.
+    ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
+    of commands in which each linear axis is exactly zero, a case that a uniform draw never produces.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
@@ -154,7 +154,7 @@ class UniformVelocityCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """``func(world, env_ids, **params)`` at start-up, at each reset, or at random intervals of its own."""
+    """``func(world, env_ids, **params)`` at start-up, at each reset, or at its own random intervals."""
 
     func: Term
     mode: str
@@ -314,7 +314,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything a world needs to build an environment, and everything an export needs to describe it."""
+    """Complete description of a task: a world builds environments from it, and an export describes the policy by it."""
 
     name: str
     robot: Robot

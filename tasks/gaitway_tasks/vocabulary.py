@@ -1,4 +1,4 @@
-"""The words of observations: the signals of a robot, and the terms that a policy reads of them. One row each.
+"""Vocabulary of observations: the signals of a robot, and the terms that a policy reads. One row each.
 
 Mirrors, units, the import from Isaac Lab, IO descriptors, LEAPP packages and ``gaitway diagnose`` use these tables.
 A new term is a function in :mod:`gaitway_tasks.mdp.observations` and a row here.
@@ -13,17 +13,17 @@ MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar")
 
 
 class Signal(NamedTuple):
-    """What a term reads of the world."""
+    """A signal of the world that terms read."""
 
     type: str
     """``observation_type`` of Isaac Lab's IO descriptors."""
     unit: str
     measured: bool = False
-    """By joint encoders or the IMU, or known: the operator's command, the policy's own last action."""
+    """Whether it is measured (joint encoders, IMU) or known (the operator's command, the policy's last action)."""
     input: str | None = None
-    """The input of a bundle that carries it."""
+    """Name of the bundle input for this signal."""
     isaaclab: tuple[str, ...] = ()
-    """Isaac Lab 3.0's data that it is, as ``entity:property``, or the name of a command."""
+    """The same data in Isaac Lab 3.0, as ``entity:property``, or the name of a command."""
     leapp: tuple[str, ...] = ()
     """LEAPP kind of each of these."""
 
@@ -46,7 +46,7 @@ SIGNALS = {
     "contact_force_w": Signal("Sensor", "N"),
 }  # fmt: skip
 INPUTS = {signal.input: signal for signal in SIGNALS.values() if signal.input}
-"""By the input of a bundle."""
+"""Signals by bundle input."""
 
 
 class Observation(NamedTuple):
@@ -58,10 +58,10 @@ class Observation(NamedTuple):
     isaaclab: tuple[str, ...] = ()
     """Isaac Lab's functions that compute the same. The one of the same name is put into IO descriptors."""
     unit: str | None = None
-    """That Isaac Lab 2.3.2 gives this function."""
+    """Unit that Isaac Lab 2.3.2 gives for this function."""
     inverse: str | None = None
-    """How the signal is found from the term: it is the "same", "plus default pose", "plus offset", of "gravity", or
-    the "last action"; None where it is not."""
+    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity" or "last action";
+    None if it cannot be computed."""
 
 
 OBSERVATIONS = {
@@ -77,6 +77,6 @@ OBSERVATIONS = {
     "base_pos_z": Observation("root_pos_w", "scalar", ("base_pos_z",), "m"),
     "feet_contact": Observation("contact_force_w"),
 }
-"""By name. Of several terms of one signal, the last is the usual one. Default joint velocities are zero."""
+"""Terms by name. If one signal has several terms, the last is the usual one. Default joint velocities are zero."""
 BY_ISAACLAB = {function: name for name, term in OBSERVATIONS.items() for function in term.isaaclab}
-"""Our term by Isaac Lab's function."""
+"""Gaitway's term by Isaac Lab's function."""

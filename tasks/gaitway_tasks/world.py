@@ -1,4 +1,4 @@
-"""What a term may look at. Every simulator implements these protocols; a real robot implements the measurable half.
+"""Protocols of the world that terms read. Every simulator implements them; a real robot implements the measurable half.
 
 Tensors are float32 on one device, batched over N environments; joints, bodies and feet are in the robot's canonical
 order. Velocities ending in ``_b`` are in the base frame, ``_w`` in the world frame; quaternions are w, x, y, z.
@@ -33,7 +33,7 @@ class RobotState(Protocol):
 
 
 class World(Protocol):
-    """Read side: what observations, rewards and terminations see."""
+    """Read side: data for observations, rewards and terminations."""
 
     spec: Robot
     num_envs: int
@@ -66,7 +66,7 @@ class World(Protocol):
 
 
 class EditableWorld(World, Protocol):
-    """Write side: what events may change. ``env_ids`` is an int64 tensor (n,); values have n rows."""
+    """Write side: setters for events. ``env_ids`` is an int64 tensor (n,); values have n rows."""
 
     generator: torch.Generator
 
@@ -107,5 +107,5 @@ class EditableWorld(World, Protocol):
         ...
 
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
-        """Time from an action to the motors seeing it [s], (n,)."""
+        """Delay from an action to the motors [s], (n,)."""
         ...

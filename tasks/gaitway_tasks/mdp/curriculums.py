@@ -8,14 +8,14 @@ from ..world import World
 
 
 class TerrainWorld(World, Protocol):
-    """A world whose ground is tiles in rows of growing difficulty."""
+    """A world whose ground consists of tiles in rows of growing difficulty."""
 
     env_origins: Tensor  # [m], (N, 3), middle of the tile that each environment stands on
     terrain_level: Tensor  # (N,), int64, row of that tile
     terrain_tile_size: float  # [m]
 
     def move_terrain_level(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
-        """Move ``env_ids`` (n,) one row up or down where the bool tensors (n,) say so.
+        """Move ``env_ids`` (n,) one row up or down where the bool tensors ``up`` and ``down`` (n,) are true.
 
         No environment falls below row 0; one that passes the last row goes on in a row drawn at random.
         """

@@ -17,10 +17,10 @@ def _uniform(world: EditableWorld, limits: Range, *shape: int) -> Tensor:
 def randomize_rigid_body_material(
     world: EditableWorld, env_ids: Tensor, friction_range: Range, dynamic_friction_range: Range | None = None
 ) -> None:
-    """Sliding friction of robot on ground.
+    """Sliding friction between robot and ground.
 
-    ``dynamic_friction_range`` is for simulators that know a second coefficient, of bodies that slide already; None
-    makes it the same. MuJoCo has one coefficient.
+    ``dynamic_friction_range`` is for simulators with a separate coefficient for sliding bodies; None uses the same
+    value. MuJoCo has one coefficient.
     """
     world.set_friction(env_ids, _uniform(world, friction_range, len(env_ids)))
 

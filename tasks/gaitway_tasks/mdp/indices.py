@@ -1,6 +1,6 @@
-"""Bodies, joints and feet by regular expression, as index tensors.
+"""Index tensors of bodies, joints and feet, by regular expression.
 
-Made once for each robot, expression and device: an index list in a term would be copied to the device at every step.
+Computed once for each robot, expression and device: an index list would be copied to the device at every step.
 """
 
 import functools
@@ -23,7 +23,7 @@ def joints(world: World, pattern: str) -> Tensor:
 
 
 def of_joints(world: World, values: Tensor, pattern: str) -> Tensor:
-    """Columns of ``values`` (N, J) that belong to the joints matching ``pattern``; no copy where that is all."""
+    """Columns of ``values`` (N, J) of the joints that match ``pattern``; not copied if all joints match."""
     return values if pattern == ".*" else values.index_select(1, joints(world, pattern))
 
 

@@ -1,4 +1,4 @@
-"""The robots Gaitway knows: one folder each. ``ANYMAL_C`` is imported from the folder ``anymal_c``."""
+"""Gaitway's robots, one folder each. ``ANYMAL_C`` is imported from the folder ``anymal_c``."""
 
 from __future__ import annotations
 

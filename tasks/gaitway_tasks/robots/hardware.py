@@ -1,4 +1,4 @@
-"""How a robot is driven over its own wire: motor slots, modes, and what its motors can bear. Data only, stdlib only.
+"""Low-level interface of a robot: motor slots, modes and motor limits. Data only, stdlib only.
 
 The on-board half reads this on the robot's computer.
 """
@@ -22,25 +22,25 @@ class Hardware:
     """One product. Joints are named as in :class:`gaitway_tasks.robots.Robot`; mappings are by joint name."""
 
     name: str
-    """What ``--robot`` says, such as "unitree-go2"."""
+    """Name for ``--robot``, such as "unitree-go2"."""
     robot: str
     """Name of the :class:`gaitway_tasks.robots.Robot` whose joints these are."""
     family: str
-    """The messages it speaks: a key of :data:`FAMILIES`, or ``module:function`` of a transport of your own."""
+    """Message family: a key of :data:`FAMILIES`, or ``module:function`` of your own transport."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
     enable: Mapping[str, int]
     """Mode byte that switches each joint's motor on."""
     effort_limit: Mapping[str, float]
-    """[N m]; no command may ask for more."""
+    """Largest torque that a command may ask for [N m]."""
     velocity_limit: Mapping[str, float]
-    """[rad/s]; a joint that turns faster is out of control."""
+    """Largest joint speed [rad/s]; a faster joint counts as out of control."""
     max_stiffness: Mapping[str, float]
     """Largest kp that a bundle may ask for [N m/rad]."""
     max_damping: Mapping[str, float]
     """Largest kd that a bundle may ask for [N m s/rad]."""
     damping: Mapping[str, float]
-    """kd of the damping that ends everything [N m s/rad]."""
+    """kd of the final damping mode [N m s/rad]."""
     mode_machines: Mapping[int, str] = field(default_factory=dict)
     """Values of ``mode_machine`` that this definition fits, and what they mean; empty where the wire has none."""
     mode_pr: int = 0
@@ -56,9 +56,9 @@ class Hardware:
     max_motor_temperature: float = 80.0
     """[degrees C]"""
     min_battery: float = 0.1
-    """State of charge below which no policy starts, and a running one ends; of 1."""
+    """State of charge, from 0 to 1, below which no policy starts and a running one ends."""
     wire: Any = None
-    """What only a transport of your own reads."""
+    """Settings that only your own transport reads."""
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES and ":" not in self.family:
@@ -92,7 +92,7 @@ PER_JOINT = ("enable", "effort_limit", "velocity_limit", "max_stiffness", "max_d
 
 
 def by_pattern(joints: Iterable[str | None], values: Mapping[str, T]) -> dict[str, T]:
-    """A value for each joint, that of the first regular expression in ``values`` which matches its whole name."""
+    """Value for each joint: that of the first regular expression in ``values`` that matches its whole name."""
     found = {}
     for name in joints:
         if name is None:

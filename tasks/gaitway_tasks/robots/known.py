@@ -1,4 +1,4 @@
-"""The robots Gaitway knows, by name: one folder each beside this file, and those that installed packages bring."""
+"""All robots by name: one folder each beside this file, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .description import RobotDescription
 from .robot import Robot
 
 GROUP = "gaitway.robots"
-"""Group of the entry points that bring robots: the robot's name, and its :class:`RobotDescription` as module:object."""
+"""Entry point group of robots: the robot's name, and its :class:`RobotDescription` as module:object."""
 
 
 class RobotError(ValueError):
@@ -25,7 +25,7 @@ class RobotError(ValueError):
 
 @functools.cache
 def own() -> dict[str, RobotDescription]:
-    """The robots that Gaitway brings along."""
+    """Gaitway's own robots."""
     folders = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg]
     found = [importlib.import_module(f"{__package__}.{folder}").DESCRIPTION for folder in folders]
     return {d.robot.name: d for d in sorted(found, key=lambda d: (d.order, d.robot.name))}
@@ -47,7 +47,7 @@ _named: dict[str, RobotDescription] = {}
 
 
 def _outside(name: str) -> RobotDescription:
-    """The robot that the user called ``module:object``; from then on it is known by its own name too."""
+    """The robot given as ``module:object``; it is registered under its own name too."""
     found = object_named(name)
     if isinstance(found, Robot):
         found = RobotDescription(robot=found, title=found.name)
@@ -60,7 +60,7 @@ def _outside(name: str) -> RobotDescription:
 
 
 class Descriptions(Mapping[str, RobotDescription]):
-    """Every robot's :class:`RobotDescription` by the robot's name; packages are imported when theirs is asked for.
+    """Every robot's :class:`RobotDescription` by the robot's name; a package is imported when its robot is looked up.
 
     ``module:object`` is a robot of a module that the user named; :class:`gaitway_files.trust.TrustError` for others.
     """

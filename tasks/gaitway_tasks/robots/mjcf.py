@@ -1,4 +1,4 @@
-"""Prepare an MJCF for control by a Gaitway actuator law: any file with the right joints, whatever else it holds.
+"""Prepare an MJCF for control by a Gaitway actuator law. The file must have the robot's joints; all else is free.
 
 The only module of this package that needs MuJoCo; it is imported by the worlds and tools that step it.
 """
@@ -25,11 +25,11 @@ COMPILER_BYTES = 4 * GIB
 
 
 class ModelError(ValueError):
-    """An MJCF that cannot be used, with what to change."""
+    """An MJCF that cannot be used, with the fix."""
 
 
 def load_spec(path: str | Path) -> mujoco.MjSpec:
-    """Parse an MJCF file. One that is not ours is looked through, and compiled in a process with limits, before."""
+    """Parse an MJCF file. A foreign file is first checked, and compiled in a process with limits."""
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"no MJCF file at {path}")
@@ -49,17 +49,17 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
 
 
 _tried: set[tuple[Path, bytes]] = set()
-"""Models that were compiled in a copy of this process, by the digest of what they were then."""
+"""Digests of the models that were already compiled in a copy of this process."""
 
 
 @functools.cache
 def _ours() -> frozenset[bytes]:
-    """Digests of the robots that Gaitway brings along; they refer to no other file."""
+    """Digests of Gaitway's own robot files, which refer to no other file."""
     return frozenset(hashlib.sha256(path.read_bytes()).digest() for path in Path(__file__).parent.glob("*/*.xml"))
 
 
 def _try(path: Path) -> None:
-    """Compile a model and make room for its simulation; what is wrong with it otherwise is told by who uses it."""
+    """Compile a model and allocate its simulation. The caller's own compilation reports all other errors."""
     try:
         model = mujoco.MjSpec.from_file(str(path)).compile()
         mujoco.mj_forward(model, mujoco.MjData(model))
@@ -71,7 +71,7 @@ def _try(path: Path) -> None:
 def set_actuators(
     spec: mujoco.MjSpec, joint_names: Sequence[str], laws: Sequence[ActuatorLaw], *, delay_steps: int = 0
 ) -> None:
-    """Replace whatever actuators the model has by one law for each of ``joint_names``, in that order.
+    """Replace all actuators of the model by one law for each of ``joint_names``, in that order.
 
     ``DCMotor`` becomes MuJoCo's ``dcmotor``: with a back-EMF-compensated torque command and a clamped voltage its
     torque is the clip of :func:`gaitway_tasks.actuators.dc_motor_torque` exactly, and the velocity-dependent part
@@ -113,11 +113,11 @@ def set_affine_drives(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
 
 
 def _new_actuators(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> list[mujoco.MjsActuator]:
-    """A blank actuator on each joint, in place of all that the model had."""
+    """One blank actuator on each joint, in place of the model's own actuators."""
     check_joints(spec, joint_names)
     _remove_control(spec, joint_names)
     made = [spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT) for name in joint_names]
-    for actuator in made:  # it inherits the file's defaults, which would scale or clamp what the law says
+    for actuator in made:  # it inherits the file's defaults, which would scale or clamp the law's torque
         actuator.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         actuator.ctrllimited = actuator.actlimited = actuator.group = 0
     return made
@@ -142,11 +142,11 @@ class DriveParameters:
         self._motor, self._position = np.flatnonzero(motor), np.flatnonzero(~motor)
         self._resistance = gain[self._motor, 0].copy()
         self.stiffness = np.where(motor, gain[:, 4], gain[:, 0])
-        """Of the compiled model [N m/rad], (J,)."""
+        """kp of the compiled model [N m/rad], (J,)."""
         self.damping = np.where(motor, gain[:, 6], -bias[:, 2])
-        """Of the compiled model [N m s/rad], (J,)."""
+        """kd of the compiled model [N m s/rad], (J,)."""
         self.effort_limit = model.actuator_forcerange[:, 1].copy()
-        """Of the compiled model [N m], (J,)."""
+        """Effort limits of the compiled model [N m], (J,)."""
 
     def write(
         self,
@@ -157,7 +157,7 @@ class DriveParameters:
         strength: np.ndarray | float = 1.0,
         rows: Any = ...,
     ) -> None:
-        """Set every number, those not given as the model was compiled, each (J,) or (rows, J).
+        """Set all parameters, each (J,) or (rows, J); those not given get the values of the compiled model.
 
         ``strength`` is a factor on the torque: on gains, effort limit and the stall torque of a DC motor. ``rows``
         are the simulations of a batch.
@@ -201,7 +201,7 @@ class AffineDrives:
 
 
 def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Give joints and base what ``robot.parameters`` says of them; its drives are :attr:`Robot.real_actuators`."""
+    """Apply ``robot.parameters`` to joints and base; the identified drives are :attr:`Robot.real_actuators`."""
     parameters = robot.parameters
     if parameters is None:
         return
@@ -226,7 +226,7 @@ def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:
 
 
 def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
-    """Take out the file's actuators and all that refers to or limits them."""
+    """Remove the file's actuators and everything that refers to them or limits them."""
     for sensor in list(spec.sensors):
         if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
             spec.delete(sensor)
@@ -249,9 +249,9 @@ def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
 
 
 def apply_parameters(model: mujoco.MjModel, parameters: RobotParameters, base: str) -> None:
-    """Make a compiled model the robot that was identified: armature, friction and damping of joints, mass of ``base``.
+    """Set a compiled model's joint armature, friction and damping, and the mass of ``base``, as identified.
 
-    What belongs to the drives (gains, strength, delay, network) is left to the caller. The base's inertia
+    Drive parameters (gains, strength, delay, network) are left to the caller. The base's inertia
     grows with its mass.
     """
     for name, joint in parameters.joints.items():
@@ -285,9 +285,9 @@ def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
 
 
 def strip_visuals(spec: mujoco.MjSpec) -> None:
-    """Delete geoms that cannot collide: they cost time in every kinematics pass and mean nothing to physics.
+    """Delete geoms that cannot collide: they cost time in every kinematics pass and do not change the physics.
 
-    Only for models whose bodies carry explicit inertials, since a geom may also be what gives a body its mass.
+    Only for models whose bodies carry explicit inertials, since a geom may also define the mass of its body.
     """
     for geom in list(spec.geoms):
         if geom.contype == 0 and geom.conaffinity == 0:

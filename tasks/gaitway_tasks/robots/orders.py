@@ -1,4 +1,4 @@
-"""The joint orders in which simulators report a robot: what an imported policy's vectors are laid out in.
+"""Joint orders of the simulators, in which the vectors of an imported policy are laid out.
 
 PhysX numbers the joints of an articulation breadth-first over the kinematic tree, Newton depth-first
 (``newton.utils.topological_sort``). Both visit the children of a body by the paths of their joints, however the asset

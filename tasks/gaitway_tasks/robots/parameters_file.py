@@ -37,10 +37,10 @@ def save_parameters(parameters: RobotParameters, path: str | Path) -> Path:
 
 
 def load_parameters(path: str | Path, robot: str | None = None) -> RobotParameters:
-    """Read and check a parameter file; ``robot`` is the name of the robot that it must be of.
+    """Read and check a parameter file; ``robot`` is the name of the robot it must belong to.
 
-    Raises :class:`ParameterError` on a missing file, a key or joint that does not exist, and a number that no robot
-    can have.
+    Raises :class:`ParameterError` on a missing file, a key or joint that does not exist, and an impossible
+    value.
     """
     path = Path(path)
     try:
@@ -59,7 +59,7 @@ def load_parameters(path: str | Path, robot: str | None = None) -> RobotParamete
 
 
 def _plain(parameters: RobotParameters) -> dict[str, Any]:
-    """What is not None, as YAML's types."""
+    """All values that are not None, as YAML types."""
     data: dict[str, Any] = {"robot": parameters.robot, "delay": float(parameters.delay)}
     if parameters.base_mass is not None:
         data["base_mass"] = float(parameters.base_mass)

@@ -18,7 +18,7 @@ class ImplicitPD:
     """Torque = kp (target - q) - kd qd, clipped to +-effort_limit; damping is integrated implicitly.
 
     ``joints`` are regular expressions of whole joint names. ``armature`` is the inertia that the drive adds to its
-    joint [kg m^2]; None leaves what the model says.
+    joint [kg m^2]; None keeps the model's.
     """
 
     stiffness: float
@@ -29,7 +29,7 @@ class ImplicitPD:
 
 
 def drive(kp: float, kd: float, effort_limit: float, *joints: str, armature: float | None = None) -> ImplicitPD:
-    """An :class:`ImplicitPD` in a line."""
+    """Short constructor of :class:`ImplicitPD`."""
     return ImplicitPD(stiffness=kp, damping=kd, effort_limit=effort_limit, armature=armature, joints=joints)
 
 
@@ -84,9 +84,9 @@ class Robot:
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     usd: str | None = None
     hardware: Hardware | None = None
-    """The real one, if Gaitway can drive it."""
+    """Interface of the real robot, if Gaitway can drive it."""
     parameters: RobotParameters | None = None
-    """How one robot of this kind differs, as identified. Simulations follow it; what commands the robot does not."""
+    """Identified parameters of one individual robot. Simulations use them; controllers do not."""
 
     @property
     def num_joints(self) -> int:
@@ -108,7 +108,7 @@ class Robot:
 
     @functools.cached_property
     def real_actuators(self) -> tuple[ActuatorLaw, ...]:
-        """What the drive of each joint really does when it is told :attr:`joint_actuators`, in canonical order."""
+        """Identified law of each joint's drive when commanded with :attr:`joint_actuators`, in canonical order."""
         if self.parameters is None:
             return self.joint_actuators
         known = self.parameters.joints
@@ -156,7 +156,7 @@ def _as_identified(law: ActuatorLaw, joint: JointParameters) -> ActuatorLaw:
     return replace(law, saturation_effort=law.saturation_effort * strength) if isinstance(law, DCMotor) else law
 
 
-@functools.cache  # terms ask at every step
+@functools.cache  # called by terms at every step
 def _match(robot: str, kind: str, names: tuple[str, ...], pattern: str) -> tuple[int, ...]:
     found = tuple(i for i, name in enumerate(names) if matches(pattern, name))
     if not found:

@@ -1,4 +1,4 @@
-"""What the velocity tasks of all robots start from.
+"""Base specification of the velocity tasks of all robots.
 
 Values are Isaac Lab 2.3.2's ``Isaac-Velocity-Flat-Anymal-C-v0`` and ``Isaac-Velocity-Rough-Anymal-C-v0``, which are
 also those of ANYmal B and D.
@@ -40,7 +40,7 @@ def _noise(magnitude: float) -> UniformNoise:
 
 
 def flat(robot: Robot) -> Task:
-    """On a plane."""
+    """Velocity task on a plane."""
     policy = {
         "base_lin_vel": ObservationTerm(func=observations.base_lin_vel, noise=_noise(0.1)),
         "base_ang_vel": ObservationTerm(func=observations.base_ang_vel, noise=_noise(0.2)),
@@ -151,7 +151,7 @@ ROUGH_TERRAIN = Terrain(
 
 
 def rough(robot: Robot) -> Task:
-    """Over stairs, boxes and slopes that grow with the robot's skill, with a height scan for the actor."""
+    """Velocity task over stairs, boxes and slopes that get harder with progress, with a height scan for the actor."""
     task = on_rough_ground(flat(robot))
     return reweighted(task, dof_torques_l2=-1.0e-5, feet_air_time=0.125, flat_orientation_l2=0.0)
 
@@ -159,7 +159,7 @@ def rough(robot: Robot) -> Task:
 def on_rough_ground(task: Task, scanner_body: str | None = None) -> Task:
     """``task``, made for a plane, with Isaac Lab's rough terrain, its curriculum and a height scan.
 
-    ``scanner_body`` is what the height scanner hangs from; None is the base.
+    ``scanner_body`` is the body that carries the height scanner; None is the base.
     """
     group = task.observations["policy"]
     scan = ObservationTerm(
@@ -184,7 +184,7 @@ def reweighted(task: Task, **weights: float) -> Task:
 
 
 def starting_still(events: Mapping[str, Event]) -> dict[str, Event]:
-    """``events`` whose resets leave the robot at rest in its default pose, wherever on the ground it is put."""
+    """``events`` whose resets leave the robot at rest in its default pose, at any place on the ground."""
     base, joints = events["reset_base"], events["reset_robot_joints"]
     at_rest = {"velocity_range": dict.fromkeys(base.params["velocity_range"], (0.0, 0.0))}
     return {
@@ -195,7 +195,7 @@ def starting_still(events: Mapping[str, Event]) -> dict[str, Event]:
 
 
 def without(terms: Mapping[str, T], *names: str) -> dict[str, T]:
-    """``terms`` less those called ``names``, each of which is one."""
+    """``terms`` without those called ``names``, all of which must exist."""
     left = dict(terms)
     for name in names:
         del left[name]

@@ -1,4 +1,4 @@
-"""What the velocity tasks of Unitree's humanoids H1 and G1 have in common in Isaac Lab 2.3.2."""
+"""Common part of the velocity tasks of Unitree's humanoids H1 and G1 in Isaac Lab 2.3.2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TORSO = "torso_link"
 
 
 def flat(robot: Robot, *, ankles: Sequence[str], feet: str) -> Task:
-    """On a plane, walking forwards. ``ankles`` are the joints whose limits cost, ``feet`` the bodies to walk on."""
+    """Velocity task on a plane, forwards only. ``ankles`` are joints with a limit penalty, ``feet`` the foot bodies."""
     task = base.reweighted(
         base.flat(robot),
         flat_orientation_l2=-1.0,
@@ -43,7 +43,7 @@ def flat(robot: Robot, *, ankles: Sequence[str], feet: str) -> Task:
 
 
 def deviation(weight: float, *joints: str) -> Reward:
-    """Cost of moving ``joints``, expressions of whole names, away from the default pose."""
+    """Cost of moving ``joints`` (expressions for whole names) away from the default pose."""
     return Reward(func=rewards.joint_deviation_l1, weight=weight, params={"joints": any_of(*joints)})
 
 

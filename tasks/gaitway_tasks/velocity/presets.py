@@ -1,4 +1,4 @@
-"""Changes of a whole task: what the actor sees, and values for learning on a few CPU cores."""
+"""Presets, which change a whole task: the actor's observations, and values for learning on a few CPU cores."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def blind(task: Task, history_length: int = 8) -> Task:
 
 
 def cpu(task: Task) -> Task:
-    """Values that make ``task`` learnable in minutes on a few CPU cores; what it means to walk stays the same.
+    """Values that make ``task`` learnable in minutes on a few CPU cores; the goal of the task stays the same.
 
-    Isaac Lab's values are meant for some thirty million steps. Here a policy sees a fifth of that or less, so:
+    Isaac Lab's values are meant for some thirty million steps. Here a policy trains on a fifth of that or less, so:
 
     - physics runs at 10 ms x 2 instead of 5 ms x 4, at half the cost; a policy is validated at 5 ms;
     - tracking pays three times as much against the penalties and a fall costs as much as a second of perfect
@@ -39,16 +39,16 @@ def cpu(task: Task) -> Task:
     - drives that follow their target slower than a tenth of a second (kd / kp) are stiffer, for ANYmal kp 80 and kd 4
       (legged_gym uses 80 and 2): at 40 and 5 the exploration noise of a joint target is damped out before it moves the
       robot;
-    - joints whose real drive is geared down turn no faster than it lets them (Go2's calves: Isaac Lab has 30 rad/s for
-      what turns at 15.7), or a robot would be asked for what it cannot do;
+    - joints whose real drive is geared down turn no faster than it lets them (Go2's calves: 30 rad/s in Isaac Lab,
+      15.7 in the real drive), or the policy would learn motions that the robot cannot make;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
     - a step that is shorter than half a second costs as much as ANYmal's, and every robot is pushed, starts in motion
       and off its default pose, and carries its weight off centre: without that, small robots learn to patter, and trip
-      over whatever is new to them;
-    - episodes last 8 s, or a policy that no longer falls hardly ever practises to start from where a reset leaves it;
+      in any new situation;
+    - episodes last 8 s, or a policy that no longer falls hardly ever practises starting from a reset;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
-      that has only met one simulated floor drags its feet and trips on the next.
+      trained on only one simulated floor drags its feet and trips on the next.
     """
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
@@ -97,7 +97,7 @@ def _disturbances(task: Task) -> dict[str, Event]:
 def sprint(task: Task) -> Task:
     """:func:`cpu` without noise, pushes and randomisation: the shortest way to a robot that walks in simulation.
 
-    Without pushes to prepare for, a dearer fall is what teaches it to stay up.
+    Without pushes, a higher cost of falling teaches the robot to stay up.
     """
     task = cpu(task)
     fall = replace(task.rewards["termination"], weight=-5.0 / task.timing.step_dt)
@@ -112,7 +112,7 @@ def sprint(task: Task) -> Task:
 
 
 def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
-    """The robot's drives, with those that the hardware has slower as groups of their own."""
+    """The robot's drives; joints whose real drive is slower form groups of their own."""
     laws: dict[str, ActuatorLaw] = dict(robot.actuators)
     if robot.hardware is None:
         return laws

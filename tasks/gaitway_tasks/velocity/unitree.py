@@ -19,7 +19,7 @@ LOWER: dict[str, Params] = {
 
 
 def flat(robot: Robot) -> Task:
-    """On a plane."""
+    """Velocity task on a plane."""
     task = base.reweighted(
         base.flat(robot),
         track_lin_vel_xy_exp=1.5,
@@ -40,7 +40,7 @@ def flat(robot: Robot) -> Task:
 
 
 def rough(robot: Robot) -> Task:
-    """Over rough ground."""
+    """Velocity task over rough ground."""
     task = base.reweighted(base.on_rough_ground(flat(robot)), feet_air_time=0.01, flat_orientation_l2=0.0)
     generator = task.terrain.generator
     assert generator is not None

@@ -14,7 +14,7 @@ SIDES = ("left", "right")
 LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
 ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow_pitch", "elbow_roll")
 FINGERS = ("five", "six", "three", "four", "zero", "one", "two")
-"""Middle, index and thumb, from the palm outwards."""
+"""Finger joints (middle, index, thumb), from the palm outwards."""
 _DEFAULT = {
     **{f"{side}_{joint}": angle for side in SIDES for joint, angle in (("hip_pitch", -0.2), ("knee", 0.42))},
     **{f"{side}_{joint}": angle for side in SIDES for joint, angle in (("ankle_pitch", -0.23), ("elbow_pitch", 0.87))},

@@ -17,11 +17,11 @@ STILL = {
     "joint_deviation_fingers": humanoid.deviation(-0.05, *(f".*_{finger}_joint" for finger in FINGERS)),
     "joint_deviation_torso": humanoid.deviation(-0.1, "torso_joint"),
 }
-"""Costs of moving what walking does not need."""
+"""Costs of moving joints that walking does not need."""
 
 
 def flat(robot: Robot, still: Mapping[str, Reward] = STILL) -> Task:
-    """On a plane; sideways too."""
+    """Velocity task on a plane, with sideways commands."""
     task = base.reweighted(
         _common(robot, still),
         track_ang_vel_z_exp=1.0,
@@ -36,7 +36,7 @@ def flat(robot: Robot, still: Mapping[str, Reward] = STILL) -> Task:
 
 
 def rough(robot: Robot) -> Task:
-    """Over rough ground, with the height scanner on the torso."""
+    """Velocity task over rough ground, with the height scanner on the torso."""
     return base.on_rough_ground(_common(robot, STILL), humanoid.TORSO)
 
 

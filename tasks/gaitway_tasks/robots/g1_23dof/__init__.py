@@ -1,4 +1,4 @@
-"""Unitree G1 with 23 joints: one at the waist, five in each arm. All else is the 29-joint one's."""
+"""Unitree G1 with 23 joints: one at the waist, five in each arm. Everything else is as in the 29-joint G1."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +19,10 @@ _LIMITS = dict(zip(MOTORS, G1_29DOF.joint_limits, strict=True))
 
 _PER_JOINT: dict[str, Any] = {key: {name: getattr(UNITREE_G1, key)[name] for name in _JOINTS} for key in PER_JOINT}
 
-# Two documents of Unitree's disagree: g1_joint_index_dds.md (unitree_mujoco) numbers the arms 13 to 22, the examples of
+# Two Unitree documents disagree: g1_joint_index_dds.md (unitree_mujoco) numbers the arms 13 to 22, the examples of
 # unitree_sdk2_python keep the 29-joint robot's numbers and leave gaps. The examples are written for the robot, one of
-# them (g1_arm5_sdk_dds_example.py) for these arms alone, and the document for a simulator that numbers what its model
-# has: so the examples. A robot whose gaps speak and whose arms are silent is refused when it connects.
+# them (g1_arm5_sdk_dds_example.py) for these arms alone, and the document for a simulator that numbers the joints of
+# its model, so the examples are used. A robot that reports joints in the gaps and none in the arms is refused.
 UNITREE_G1_23DOF = replace(
     UNITREE_G1,
     name="unitree-g1-23dof",

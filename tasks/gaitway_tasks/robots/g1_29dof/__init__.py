@@ -1,8 +1,8 @@
-"""Unitree G1 with 29 joints: the one that is sold, with three joints at the waist and seven in each arm.
+"""Unitree G1 with 29 joints, the model on sale: three joints at the waist and seven in each arm.
 
 Default pose and gains are those of Unitree's ``unitree_rl_lab`` (``UNITREE_G1_29DOF_CFG``), which trains with efforts
-that no G1 has; here they are the motors'. ``g1_29dof.xml`` names the sources of its figures. The legs' gains do not
-balance the robot: it stands only under a policy.
+above those of any G1; here they are the motors' efforts. ``g1_29dof.xml`` names the sources of its figures. The legs'
+gains do not balance the robot: it stands only under a policy.
 """
 
 from pathlib import Path
@@ -79,7 +79,7 @@ POSE = {
     "elbow": 0.97,
     "wrist_roll": 0.15,
 }
-"""Of the left side; rolls of the right one are the opposite."""
+"""Values of the left side; the right side has the opposite sign for roll joints."""
 LIMITS = {
     "hip_pitch": (-2.5307, 2.8798),
     "hip_roll": (-0.5236, 2.9671),
@@ -98,18 +98,18 @@ LIMITS = {
     "wrist_pitch": (-1.61443, 1.61443),
     "wrist_yaw": (-1.61443, 1.61443),
 }
-"""Likewise."""
+"""Values of the left side, as above."""
 
 
 def default_pose(name: str) -> float:
-    """Of a joint such as "right_shoulder_roll" [rad]."""
+    """Default position of a joint such as "right_shoulder_roll" [rad]."""
     side, _, joint = name.partition("_")
     angle = POSE.get(joint, 0.0)
     return -angle if side == "right" and joint.endswith("_roll") else angle
 
 
 def limits(name: str) -> tuple[float, float]:
-    """Of a joint such as "waist_yaw" [rad]."""
+    """Lower and upper limit of a joint such as "waist_yaw" [rad]."""
     side, _, joint = name.partition("_")
     low, high = LIMITS[joint if side in SIDES else name]
     return (-high, -low) if side == "right" and joint.endswith(("_roll", "_yaw")) else (low, high)

@@ -1,8 +1,8 @@
-"""Velocity task of the Unitree G1 that is sold, with 29 or 23 joints. No policy was trained on it yet.
+"""Velocity task of the Unitree G1 on sale, with 29 or 23 joints. No policy has been trained on it yet.
 
-Weights are Isaac Lab 2.3.2's for the G1 with 37 joints (``Isaac-Velocity-Flat-G1-v0``). What that robot does not have
-is from Unitree's ``unitree_rl_lab`` (``tasks/locomotion/robots/g1``): the cost of a bent waist (-1.0), the wrists among
-the arms (-0.1, as in Isaac Lab), and the action scale (0.25), which goes with the gains of these robots.
+Weights are Isaac Lab 2.3.2's for the G1 with 37 joints (``Isaac-Velocity-Flat-G1-v0``). Values for joints that robot
+lacks are from Unitree's ``unitree_rl_lab`` (``tasks/locomotion/robots/g1``): the cost of a bent waist (-1.0), the
+wrists among the arms (-0.1, as in Isaac Lab), and the action scale (0.25), which goes with the gains of these robots.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ STILL = {
 
 
 def flat(robot: Robot) -> Task:
-    """On a plane; sideways too."""
+    """Velocity task on a plane, with sideways commands."""
     return replace(g1.flat(robot, STILL), actions=JointPositionAction(scale=0.25))

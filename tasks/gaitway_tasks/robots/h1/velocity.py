@@ -10,12 +10,12 @@ from ..robot import Robot
 
 
 def flat(robot: Robot) -> Task:
-    """On a plane."""
+    """Velocity task on a plane."""
     return humanoid.with_params(base.reweighted(_common(robot), feet_air_time=1.0), "feet_air_time", threshold=0.6)
 
 
 def rough(robot: Robot) -> Task:
-    """Over rough ground, with the height scanner on the torso."""
+    """Velocity task over rough ground, with the height scanner on the torso."""
     return base.on_rough_ground(_common(robot), humanoid.TORSO)
 
 
