@@ -1,4 +1,4 @@
-"""Atari games seen through the console's memory, which ale-py's vector environment does not offer."""
+"""Atari games observed through the console's memory, which ale-py's vector environment does not offer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RamVectorEnv(VectorEnv):
     """``num_envs`` consoles; observations are float32 (N, stack * 128) in [0, 1], the newest frame last.
 
     ``info`` has the keys of ``ale_py.AtariVectorEnv``: ``lives``, and where games end ``final_obs`` (N, ...), valid
-    where they did. Rewards are not clipped, and only the end of a game is a termination. ``task`` is a resolved one.
+    in those rows. Rewards are not clipped, and only the end of a game is a termination. ``task`` must be resolved.
     """
 
     def __init__(self, task: AtariTask, num_envs: int):

@@ -12,12 +12,12 @@ PROTOCOLS: dict[str, dict[str, int | float | bool]] = {
     "standard": {"noop_max": 30, "sticky": 0.0, "episodic_life": True, "fire_reset": True, "full_actions": False},
     "machado": {"noop_max": 0, "sticky": 0.25, "episodic_life": False, "fire_reset": False, "full_actions": True},
 }
-"""Mnih et al. (2015) as the Baselines wrappers have it, and Machado et al. (2018)."""
+"""Protocols: Mnih et al. (2015) as in the Baselines wrappers, and Machado et al. (2018)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtariTask:
-    """A game and how it is played. What is None is the protocol's."""
+    """A game and its settings. None means the protocol's value."""
 
     name: str
     game: str
@@ -30,11 +30,11 @@ class AtariTask:
     frame_skip: int = 4
     """Frames (60 Hz) that an action lasts."""
     stack: int = 4
-    """Last observations that are seen together."""
+    """Number of stacked observations."""
     max_frames: int = 108_000
     """Frames after which a game is truncated: 30 minutes."""
     reward_clip: bool = True
-    """Whether rewards are their signs; ``info["episode"]`` has the score of the game in any case."""
+    """Whether rewards are clipped to their signs; ``info["episode"]`` always has the unclipped score."""
     noop_max: int | None = None
     """A game starts after fewer than this many random no-op frames."""
     sticky: float | None = None
@@ -61,14 +61,14 @@ class AtariTask:
             raise ValueError(f"sticky {self.sticky}: use a probability below 1")
 
     def resolved(self) -> AtariTask:
-        """The same with the protocol's values written out."""
+        """Copy with the protocol's values filled in."""
         values = PROTOCOLS[self.protocol]
         return replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})  # type: ignore[arg-type]
 
 
 @functools.cache
 def games() -> tuple[str, ...]:
-    """ROM ids that ale-py ships, in the alphabet's order. Raises ImportError, saying what to install."""
+    """ROM ids that ale-py ships, in the alphabet's order. Raises ImportError with the package to install."""
     try:
         from ale_py import roms
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What surrounds a game: lives as episodes, clipped rewards, scores of whole games."""
+"""Wrapper around games: lives as episodes, clipped rewards, scores of whole games."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class AtariGames(VectorEnv):
     """``num_envs`` games of one task, NumPy, SAME_STEP.
 
     With ``episodic_life`` a lost life is a termination after which the game goes on. If lives start with FIRE, the
-    next step presses it whatever the action is; such rows are no transitions and False in ``info["valid"]``.
+    next step presses it for every action; such rows are no transitions and False in ``info["valid"]``.
     ``info["episode"]`` holds score ``r`` and length ``l`` [steps] of whole games, with the rewards before clipping,
-    valid where ``info["_episode"]``; both are there in every step.
+    valid where ``info["_episode"]`` is true; every step has both keys.
     """
 
     def __init__(self, task: AtariTask, num_envs: int, *, seed: int = 0, num_threads: int = 0):
@@ -51,7 +51,7 @@ class AtariGames(VectorEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start every game anew; the first time with the seed of the constructor if none is given."""
+        """Restart every game; without ``seed`` the first reset uses the constructor's."""
         if seed is None and self._pristine:
             seed = self._np_random_seed
         if seed is not None:

@@ -16,7 +16,7 @@ def make_env(task: GymTask, num_envs: int, *, seed: int = 0, num_threads: int = 
     """Build ``num_envs`` environments of ``task``: NumPy, SAME_STEP autoreset.
 
     ``num_threads`` are EnvPool's; 0 is as many as there are cores, or one where a step is too short to share.
-    ``seed`` holds for the first ``reset`` that is not given one. Raises ValueError for an id that nobody knows.
+    ``seed`` holds for the first ``reset`` that is not given one. Raises ValueError for an unknown id.
     """
     from .make import build
 

@@ -13,12 +13,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 CHEAP = ("envpool.classic_control", "envpool.toy_text")
-"""Where a step takes less than waking a second thread does."""
+"""Families whose step takes less time than waking a second thread."""
 
 
 @functools.cache
 def envpool_ids() -> frozenset[str]:
-    """Ids that the installed EnvPool has; none if it is not installed."""
+    """Ids of the installed EnvPool; empty if it is not installed."""
     try:
         import envpool
     except ImportError:
@@ -31,7 +31,7 @@ class EnvPoolVectorEnv(VectorEnv):
 
     EnvPool itself restarts an environment in the step after its last one, and every trip to its threads costs more
     than a cheap step. So the pool is a little larger than ``num_envs``: an ended environment is replaced at once by a
-    spare one that has been restarted already, and restarts itself along with everybody's next step. Only if more end
+    spare one that has been restarted already, and restarts itself during the next step of all. Only if more end
     together than there are spares, a second trip restarts the others.
 
     ``reset(seed=...)`` builds the pool anew, since EnvPool takes seeds only then.

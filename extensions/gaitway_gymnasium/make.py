@@ -11,11 +11,11 @@ from .envpool_env import EnvPoolVectorEnv, envpool_ids
 from .tasks import GymTask, check_id
 
 TABLES = {"FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v3", "Blackjack-v1"}
-"""What "auto" leaves to Gymnasium, which has transition matrices and masks; EnvPool's observations differ in part."""
+"""Tasks for which "auto" uses Gymnasium: it has transition matrices and masks, and EnvPool's observations differ."""
 
 
 class Seeded(VectorWrapper):
-    """The first ``reset`` without a seed takes the one given here."""
+    """Wrapper that gives its seed to the first ``reset`` without one."""
 
     def __init__(self, env: VectorEnv, seed: int):
         super().__init__(env)
@@ -57,7 +57,7 @@ def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> Vecto
 
 
 def uses_envpool(task: GymTask) -> bool:
-    """Whether the task is EnvPool's; ValueError if it cannot be although it is asked to."""
+    """Whether EnvPool runs the task. Raises ValueError if the task requires EnvPool and it cannot run it."""
     has = task.env_id in envpool_ids()
     if task.backend == "envpool":
         if not has:
@@ -72,7 +72,7 @@ def uses_envpool(task: GymTask) -> bool:
 
 
 def _observation_space(env_id: str) -> Any:
-    """Gymnasium's, where it has the id: EnvPool's is without sensible bounds for Box2D."""
+    """Gymnasium's observation space, if it has the id: EnvPool's has no sensible bounds for Box2D."""
     if env_id not in gymnasium.registry:
         return None
     env = gymnasium.make(env_id, disable_env_checker=True)

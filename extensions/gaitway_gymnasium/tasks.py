@@ -22,13 +22,13 @@ class GymTask:
     env_id: str
     """Id in Gymnasium's registry or among EnvPool's; ``module:Id`` imports the module that registers it."""
     kwargs: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the environment, as its backend names them."""
+    """Arguments of the environment, with its backend's names."""
     backend: str = "auto"
-    """"auto" is EnvPool where it has the same task, is installed and ``kwargs`` are empty; else Gymnasium."""
+    """"auto" is EnvPool if it is installed, has the same task and ``kwargs`` are empty; else Gymnasium."""
     max_episode_steps: int | None = None
-    """Time limit [steps]; None is that of the id."""
+    """Time limit [steps]; None uses that of the id."""
     vectorization: str = "sync"
-    """Of Gymnasium's own environments: "async" has a process for each, which only pays for slow ones (> 1 ms)."""
+    """Gymnasium's vectorisation: "async" has one process per environment and pays only for slow steps (> 1 ms)."""
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -69,7 +69,7 @@ IDS = {
 }
 """Short names of the catalogue and their ids."""
 LIMITS = {"cliff-walking": 1000}
-"""Time limits [steps] of ids that have none, where a policy that learns could walk for ever."""
+"""Time limits [steps] for ids without one, in which a learning policy could run for ever."""
 ALIASES = {"halfcheetah": "half-cheetah"}
 
 
@@ -81,7 +81,7 @@ def task_names() -> list[str]:
 def task_named(name: str) -> GymTask:
     """The task of a short name, or of any id as in ``gym:LunarLander-v3``.
 
-    Raises ValueError with the nearest name for what neither the catalogue nor Gymnasium nor EnvPool knows.
+    Raises ValueError with the nearest name if neither the catalogue nor Gymnasium nor EnvPool has it.
     """
     if name.startswith(PREFIX):
         env_id = name.removeprefix(PREFIX)

@@ -1,7 +1,7 @@
 """Gaitway's tasks inside Isaac Lab 2.3 and 3.0, as its own manager-based environments.
 
-Importing this package registers ``Gaitway-Velocity-Flat-Anymal-C-v0`` and its kin with Gymnasium. It starts no
-simulator and imports nothing of Isaac Lab; :func:`env_cfg` does, so call it when the simulator runs.
+Importing this package registers ``Gaitway-Velocity-Flat-Anymal-C-v0`` and the like with Gymnasium. It starts no
+simulator and imports nothing of Isaac Lab; :func:`env_cfg` does, so call it after the simulator has started.
 """
 
 from __future__ import annotations

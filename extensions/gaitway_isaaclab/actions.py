@@ -1,4 +1,4 @@
-"""Joint position targets in the robot's own joint order, clamped and late where the task says so."""
+"""Joint position targets in the robot's own joint order, clamped and delayed if the task requires it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OrderedJointPositionActionCfg(JointPositionActionCfg):
 
 
 class ClampedJointPositionAction(OrderedJointPositionAction):
-    """On ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the environment."""
+    """The same on ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the environment."""
 
     cfg: ClampedJointPositionActionCfg
 
@@ -76,9 +76,9 @@ class ClampedJointPositionActionCfg(OrderedJointPositionActionCfg):
 
 
 class DelayLine:
-    """Targets some physics steps late, before the first of them ``rest`` (N, J), as in Gaitway's MuJoCo world.
+    """Targets delayed by some physics steps, starting from ``rest`` (N, J), as in Gaitway's MuJoCo world.
 
-    It stands before the drives, whatever these are: a delay in an actuator model would be one for each group of joints,
+    The delay line comes before any kind of drive: a delay in an actuator model would be one for each group of joints,
     never reaches PhysX's implicit drives in Isaac Lab 3.0, and keeps its models from running in the simulator.
     """
 
@@ -91,13 +91,13 @@ class DelayLine:
         self.reset(slice(None), rest)
 
     def reset(self, rows: Sequence[int] | slice | Tensor, rest: Tensor) -> None:
-        """Forget the targets of ``rows`` and draw how late the next ones are."""
+        """Clear the targets of ``rows`` and draw new delays."""
         self._targets[:, rows] = rest[rows]
         seconds = torch.empty_like(self.steps_late[rows], dtype=torch.float64).uniform_(*self._delay)
         self.steps_late[rows] = self._steps(seconds)
 
     def step(self, target: Tensor) -> Tensor:
-        """Take the newest target and return the one whose time has come."""
+        """Store the newest target and return the one that is now due."""
         length = len(self._targets)
         self._newest = (self._newest + 1) % length
         self._targets[self._newest] = target
@@ -112,7 +112,7 @@ def action_delay(task: Task) -> tuple[float, float] | None:
 
     Raises :class:`IsaacLabError` for a delay that is not drawn at each reset.
     """
-    longest_delay(task)  # which says what is wrong with a range
+    longest_delay(task)  # raises the error for an invalid range
     for name, event in task.events.items():
         if event.func is events.randomize_action_delay:
             if event.mode != "reset":
@@ -125,7 +125,7 @@ def action_delay(task: Task) -> tuple[float, float] | None:
 
 
 def action_cfg(task: Task) -> Any:
-    """``JointPositionActionCfg`` over all joints in the robot's order, whatever order the simulator has."""
+    """``JointPositionActionCfg`` over all joints in the robot's order, for any joint order of the simulator."""
     action = task.actions
     settings: dict[str, Any] = {
         "asset_name": "robot",
@@ -143,5 +143,5 @@ def action_cfg(task: Task) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Isaac Lab asks for a ``dict``, not for any mapping."""
+    """``value`` with mappings as ``dict``, which Isaac Lab requires."""
     return value if value is None or isinstance(value, float | int) else dict(value)

@@ -49,13 +49,13 @@ def _check_parameters(parameters: RobotParameters) -> None:
 
 
 def _identified_groups(robot: Robot) -> dict[str, tuple[ActuatorLaw, JointParameters]]:
-    """Joints of one law and one friction together; a group of the robot's that falls apart is numbered."""
+    """Groups of joints with the same law and friction; a group of the robot that must be split is numbered."""
     assert robot.parameters is not None
     alike: dict[str, dict[tuple[Any, ...], list[str]]] = {}
     for name, told, real in zip(robot.joint_names, robot.joint_actuators, robot.real_actuators, strict=True):
         group = next(key for key, law in robot.actuators.items() if law is told)
         found = robot.parameters.joints.get(name, JointParameters())
-        if robot.parameters.actuator_network is not None:  # which has gains and strength in it
+        if robot.parameters.actuator_network is not None:  # it includes gains and strength
             real = dataclasses.replace(told, armature=real.armature)
         alike.setdefault(group, {}).setdefault((real, found.friction, found.viscous), []).append(name)
     groups = {}
@@ -68,7 +68,7 @@ def _identified_groups(robot: Robot) -> dict[str, tuple[ActuatorLaw, JointParame
 
 
 def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
-    """Isaac Lab's own network drive on the same weights, as the TorchScript that it loads."""
+    """Isaac Lab's own network drive with the same weights, as TorchScript."""
     network, described = read_network(path)
     check_network(described, task.robot, task.timing.physics_dt, path)
     if not isinstance(law, DCMotor):
@@ -92,7 +92,7 @@ def _network_cfg(law: ActuatorLaw, path: str, task: Task) -> Any:
 
 
 def _torchscript(network: nn.Module, path: str) -> Path:
-    """The network's file in the user's cache, written anew so that nothing else can be in it."""
+    """TorchScript file of the network in the user's cache, rewritten each time so that it contains nothing else."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     folder = cache_folder() / "networks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _actuator_cfg(law: ActuatorLaw) -> Any:
 
 
 def _limits(law: ActuatorLaw) -> dict[str, float]:
-    """The law's limits by the names that the release has for them.
+    """The law's limits, with the release's names.
 
     3.0 leaves the asset's limit in the simulator beside that of a model, where 2.3 puts it out of the way.
     """

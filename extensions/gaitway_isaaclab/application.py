@@ -1,8 +1,8 @@
-"""Isaac Sim's application where it has to start before anything else: Isaac Lab 2.3, before numpy and torch are loaded.
+"""Isaac Sim's application, which for Isaac Lab 2.3 must start before numpy and torch are loaded.
 
 A configuration is checked with torch, so a process that has checked it replaces itself by one that starts the
-application first: :func:`restart` leaves word in the environment, and the new process calls :func:`start_if_told`.
-Isaac Lab 3.0 has a launcher of its own, which needs none of this. Nothing heavy is imported here.
+application first: :func:`restart` sets an environment variable, and the new process calls :func:`start_if_told`.
+Isaac Lab 3.0 has its own launcher and does not need this. Nothing heavy is imported here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VARIABLE = "GAITWAY_ISAAC_SIM"
 """Settings of the application, as JSON, for the process that starts it first."""
 
 _running: list[Any] = []
-"""The application, of which a process can have one."""
+"""The application; a process can have only one."""
 
 
 def is_running() -> bool:
@@ -28,18 +28,18 @@ def is_running() -> bool:
 
 
 def is_first_to_start() -> bool:
-    """Whether this process was told to start the application, and has not done so yet."""
+    """Whether this process must start the application and has not done so yet."""
     return VARIABLE in os.environ
 
 
 def settings(device: str, **more: Any) -> dict[str, Any]:
-    """What the application is told: ``device`` and, of several processes, that this one is not alone."""
+    """Settings for the application: ``device``, and whether this is one of several processes."""
     alone = int(os.environ.get("WORLD_SIZE", 1)) == 1
     return {"headless": True, "device": device, "distributed": not alone and device != "cpu", **more}
 
 
 def restart(told: dict[str, Any]) -> NoReturn:
-    """Begin this process anew with the same command line; there the application is the first thing to start."""
+    """Restart this process with the same command line; the new process starts the application first."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.environ[VARIABLE] = json.dumps(told)
@@ -47,14 +47,14 @@ def restart(told: dict[str, Any]) -> NoReturn:
 
 
 def start_if_told() -> None:
-    """Start the application if :func:`restart` has asked for it."""
+    """Start the application if :func:`restart` requested it."""
     told = os.environ.pop(VARIABLE, None)
     if told is not None:
         start(parse_json(told, VARIABLE))
 
 
 def start(told: dict[str, Any]) -> None:
-    """Start the application; once in a process."""
+    """Start the application, once per process."""
     if _running:
         return
     from isaaclab.app import AppLauncher
@@ -64,7 +64,7 @@ def start(told: dict[str, Any]) -> None:
 
 
 def stop(code: int) -> None:
-    """Close the application, if there is one, and end the process: it would end with 0 whatever had happened.
+    """Close the application, if there is one, and end the process with ``code``; Isaac Sim would always return 0.
 
     After an error the operating system closes it.
     """
@@ -79,7 +79,7 @@ def stop(code: int) -> None:
 
 @contextlib.contextmanager
 def no_arguments() -> Iterator[None]:
-    """Isaac Sim reads the command line of the process for arguments of its own; ours are none."""
+    """Hide the command line within the block, because Isaac Sim would parse Gaitway's arguments as its own."""
     arguments = sys.argv
     sys.argv = arguments[:1]
     try:

@@ -1,4 +1,4 @@
-"""The robot as Isaac Lab loads it: its own asset where that can be reached, else a USD made from the MJCF."""
+"""Robot assets for Isaac Lab: its own asset if that can be reached, else a USD made from the MJCF."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ MASS_TOLERANCE = 0.01
 
 
 def choose_asset(robot: Robot, asset: str | None) -> str:
-    """``"nucleus"`` or ``"mjcf"``: what ``asset`` or the environment variable says, or with ``"auto"`` what can be had.
+    """``"nucleus"`` or ``"mjcf"``, from ``asset`` or the environment variable; ``"auto"`` takes the available one.
 
-    Raises :class:`IsaacLabError` for another value, and for a robot that Isaac Lab has no asset of.
+    Raises :class:`IsaacLabError` for another value, and for a robot without an asset in Isaac Lab.
     """
     asset = asset or os.environ.get(ASSET_VARIABLE) or "auto"
     if asset not in ASSETS:
@@ -50,7 +50,7 @@ def choose_asset(robot: Robot, asset: str | None) -> str:
 
 @functools.cache
 def reachable(path: str, timeout: float = 5.0) -> bool:
-    """Whether the file is there: a local path, or one on an asset server, asked for at most ``timeout`` [s]."""
+    """Whether the file exists: a local path, or one on an asset server that must respond within ``timeout`` [s]."""
     if path.startswith(("http://", "https://")):
         try:
             with urllib.request.urlopen(urllib.request.Request(path, method="HEAD"), timeout=timeout):
@@ -126,7 +126,7 @@ def check_masses(robot: Robot, articulation: Any) -> None:
 
 
 def _cfg_name(robot: Robot) -> str:
-    """Where Isaac Lab's configuration of the robot is, as ``module:name``; empty without one."""
+    """Isaac Lab's configuration of the robot as ``module:name``; empty without one."""
     described = DESCRIPTIONS.get(robot.name)
     return "" if described is None else described.isaaclab.asset or ""
 
@@ -176,10 +176,10 @@ def _converted(robot: Robot) -> Any:
 
 
 def _usd_of(robot: Robot) -> Path:
-    """The converted USD, in the user's cache, by what it was made from.
+    """Converted USD in the user's cache, keyed by its inputs.
 
-    It is named as Isaac Lab's own, which is how the robot of a run is told later. A model that refers to other files is
-    converted every time.
+    The file is named like Isaac Lab's own, so that the robot of a run can be identified later. A model that refers
+    to other files is converted every time.
     """
     model, description = read_bytes(robot.mjcf, MODEL_BYTES), json.dumps(usd.described(robot))
     made_from = hashlib.sha256(model + description.encode() + Path(usd.__file__).read_bytes())
@@ -206,7 +206,7 @@ def _write_in_child(description: Path, path: Path) -> None:
 
 
 def _child(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-    """A Python process that finds the same packages and ends with this one."""
+    """Run a Python process that finds the same packages and ends with this one."""
     return subprocess.run(
         ending_with_us([sys.executable, "-P", *arguments]),
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -44,16 +44,16 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     gaitway_task: str = ""
     """Name of the task."""
     gaitway_asset: str = ""
-    """Where the robot came from, ``"nucleus"`` or ``"mjcf"``."""
+    """Source of the robot, ``"nucleus"`` or ``"mjcf"``."""
 
     def validate_config(self) -> None:
-        """Called by Isaac Lab 3.0 when the environment is made, so with all that a user has changed."""
+        """Check the configuration; Isaac Lab 3.0 calls this when it makes the environment, after all user changes."""
         if self.gaitway_asset == "mjcf":
             compat.make_room_for_contacts(self.sim, self.scene.num_envs)
         compat.do_without_gpu(self.sim)
 
     def play_mode(self) -> None:
-        """Called by Isaac Lab 3.0's ``play``."""
+        """Change to the variant for watching; called by Isaac Lab 3.0's ``play``."""
         for_play(self)
 
 
@@ -71,11 +71,11 @@ def env_cfg(
 
     ``physics`` is ``"physx"`` or, on Isaac Lab 3.0, ``"newton"``; None leaves the choice to Isaac Lab's scripts.
     ``asset`` is ``"nucleus"`` (Isaac Lab's own robot), ``"mjcf"`` (converted from Gaitway's) or ``"auto"``, the
-    default, which takes Isaac Lab's where it can be reached; for scripts the environment variable
-    GAITWAY_ISAACLAB_ASSET says it. ``actuators="isaaclab"`` replaces the task's actuator laws by those of Isaac Lab's
+    default, which takes Isaac Lab's if it can be reached; scripts use the environment variable
+    GAITWAY_ISAACLAB_ASSET. ``actuators="isaaclab"`` replaces the task's actuator laws by those of Isaac Lab's
     robot (ANYmal C: an LSTM network).
 
-    Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, saying what and why.
+    Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
     """
     compat.release()
     events = event_cfgs(task)

@@ -1,4 +1,4 @@
-"""Where files made for Isaac Lab are kept between runs."""
+"""Cache of files made for Isaac Lab, kept between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Velocity commands: Isaac Lab's, without its waiting for the GPU, and with what only Gaitway's have."""
+"""Isaac Lab's velocity commands without its waits for the GPU, and with Gaitway's own options."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ DRAWN = ("vel_command_b", "time_left", "heading_target", "is_heading_env", "is_s
 
 
 class VelocityCommand(IsaacUniformVelocityCommand):
-    """Isaac Lab's command, of which no step waits for the GPU.
+    """Isaac Lab's command without waits for the GPU.
 
-    Isaac Lab asks in every step which timers have run out. Here commands are drawn ahead for every environment, and
-    those that are due take theirs. No timer runs out twice within the shortest ``resampling_time_range``, so that one
-    draw serves all steps of such a time, and none is needed in the first after all environments were restarted.
+    Isaac Lab checks in every step which timers have run out. Here commands are drawn ahead for every environment, and
+    each environment takes its own when it is due. No timer runs out twice within the shortest
+    ``resampling_time_range``, so one draw serves all steps of that time. After a restart of all environments
+    the first such time needs no draw.
 
     Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws.
     """
@@ -56,7 +57,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
         self._update_command()
 
     def _steps_apart(self, dt: float) -> int:
-        """Steps that are surely between two times at which a timer runs out."""
+        """Lower bound of the number of steps between two expiries of a timer."""
         return max(1, int(self.cfg.resampling_time_range[0] / dt + 1e-6))
 
     def _draw_ahead(self) -> None:
@@ -76,7 +77,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
             self.vel_command_b[env_ids, :2] = linear * (torch.rand_like(linear) >= self.cfg.rel_zero_axis)
 
     def _update_command(self) -> None:
-        """As 3.0 does it; 2.3 looks for the environments that follow a heading or stand."""
+        """The same as 3.0's; 2.3 searches for the environments that follow a heading or stand."""
         cfg, command = self.cfg, self.vel_command_b
         if cfg.heading_command:
             error = wrap_to_pi(self.heading_target - tensor(self.robot.data.heading_w))

@@ -1,4 +1,4 @@
-"""Everything in which Isaac Lab 2.3 and 3.0 differ, and nothing else."""
+"""All differences between Isaac Lab 2.3 and 3.0, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def tensor(array: Any) -> Tensor:
 
 
 def index(rows: Tensor) -> Tensor:
-    """Where to write, as the simulator takes it unconverted: int32 for 3.0's kernels, int64 for 2.3's torch."""
+    """Row indices in the simulator's own type: int32 for 3.0's kernels, int64 for 2.3's torch."""
     return rows.to(torch.int32) if is_3() else rows
 
 
 def quat_columns() -> tuple[int, ...] | None:
-    """Which columns of a quaternion are w, x, y, z; None when it is in that order already."""
+    """Columns of w, x, y, z in a quaternion; None if it is already in that order."""
     return (3, 0, 1, 2) if is_3() else None
 
 
 def identity_quat() -> tuple[float, float, float, float]:
-    """No rotation, as configurations write it."""
+    """Identity quaternion in the order of configurations."""
     return (0.0, 0.0, 0.0, 1.0) if is_3() else (1.0, 0.0, 0.0, 0.0)
 
 
 def contact_forces(data: Any, history: bool = False) -> Tensor:
     """Normal forces on the sensed bodies [N], (N, S, 3), or the last of them, (N, H, S, 3).
 
-    In 3.0 a sensor's net force has friction in it, which Isaac Lab's contact terms leave out there as well.
+    In 3.0 a sensor's net force includes friction, which Isaac Lab's contact terms leave out too.
     """
     name = f"{'net_normal_forces_w' if is_3() else 'net_forces_w'}{'_history' if history else ''}"
     return tensor(getattr(data, name))
@@ -75,7 +75,7 @@ def body_masses(data: Any) -> Tensor:
 
 
 def class_type(name: str) -> Any:
-    """The class ``"module:Class"`` as a configuration has it; 3.0 takes the name and imports it when it needs it."""
+    """Value of ``class_type`` for ``"module:Class"``: the class, or in 3.0 the name, which is imported on use."""
     if is_3():
         return name
     module, _, attribute = name.partition(":")
@@ -141,8 +141,8 @@ def make_room_for_contacts(sim: Any, num_envs: int) -> None:
 
 
 def do_without_gpu(sim: Any) -> None:
-    """For 3.0 on a CPU, which has neither the graphs that Newton captures nor the page-locked memory that PhysX's
-    arrays ask for: plain memory does."""
+    """Configure 3.0 for a CPU, which has neither the graphs that Newton captures nor the page-locked memory that
+    PhysX's arrays request: use plain memory."""
     if not str(sim.device).startswith("cpu"):
         return
     if hasattr(sim.physics, "use_cuda_graph"):

@@ -69,13 +69,13 @@ COUNTERPARTS: dict[Callable[..., Any], Callable[[Task, Params], tuple[Callable[.
     ours.push_by_setting_velocity: _push,
 }
 BY_ACTION = {ours.randomize_action_delay}
-"""Events that the action term carries out; see :mod:`gaitway_isaaclab.actions`."""
+"""Events implemented by the action term; see :mod:`gaitway_isaaclab.actions`."""
 
 
 def event_cfgs(task: Task) -> dict[str, Any]:
     """``EventTermCfg`` of each event.
 
-    Raises :class:`IsaacLabError` with the list of the events that Isaac Lab has nothing for.
+    Raises :class:`IsaacLabError` with the list of the events without a counterpart in Isaac Lab.
     """
     unknown = [
         f"{name} ({event.func.__name__})"

@@ -1,4 +1,4 @@
-"""A ground plane of our own, for machines that do not reach the one on Isaac Lab's asset server."""
+"""Local ground plane, for machines that cannot reach the one on Isaac Lab's asset server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def Xform "ground"
 
 
 class LocalGroundImporter(TerrainImporter):
-    """Isaac Lab's importer with the plane from a file that is written here."""
+    """Isaac Lab's importer with a locally written plane."""
 
     def import_ground_plane(self, name: str, size: tuple[float, float] = (2.0e6, 2.0e6)) -> None:
         prim_path = f"{self.cfg.prim_path}/{name}"

@@ -1,4 +1,4 @@
-"""Start the simulator that a task needs, and the task in it."""
+"""Start the simulator for a task, and the task in it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_env(
     told = application.settings(where, **({} if viewer is None else viewer.settings(find())))
     if viewer is not None:
         viewer.check(find(), physics)
-    if is_older():  # nothing of it can be imported before Isaac Sim runs
+    if is_older():  # its modules cannot be imported before Isaac Sim runs
         application.start(told)
     from . import env_cfg
 
@@ -72,19 +72,19 @@ def make_env(
 
 
 def is_older() -> bool:
-    """Whether this is Isaac Lab 2.3, whose Isaac Sim has to run before anything else is loaded."""
+    """Whether this is Isaac Lab 2.3, whose Isaac Sim must start before anything else is loaded."""
     return find().release == "2.3"
 
 
 def start_first(device: str, viewer: Viewer | None = None) -> None:
-    """Begin the process anew with Isaac Sim as its first step, where Isaac Lab is one that needs this."""
+    """Restart the process with Isaac Sim as its first step, if this version of Isaac Lab requires it."""
     if is_older() and not application.is_running():
         more = {} if viewer is None else viewer.settings(find())
         application.restart(application.settings(resolve_device(device), **more))
 
 
 def close(code: int = 0) -> None:
-    """Close the environments, so that others can be made. ``code`` is that of the command, if it ends here."""
+    """Close the environments, so that others can be made. ``code`` is the command's exit code, if it ends here."""
     sys.stdout.flush()
     sys.stderr.flush()
     ending = SystemExit(code)
@@ -104,7 +104,7 @@ def shut_down(code: int = 0) -> None:
 def resolve_device(device: str) -> str:
     """``device``, or for ``"auto"`` this process's GPU, ``"cpu"`` where there is none.
 
-    Processes of one machine share the GPUs that each of them can see, which may be one.
+    Processes on one machine share its visible GPUs, possibly a single one.
     """
     if device == "auto":
         if not torch.cuda.is_available():
@@ -116,7 +116,7 @@ def resolve_device(device: str) -> str:
 
 
 def _launch(cfg: Any, told: dict[str, Any]) -> None:
-    """Isaac Lab 3.0's own launcher, which starts Isaac Sim where ``cfg`` needs it and nothing elsewhere."""
+    """Isaac Lab 3.0's own launcher, which starts Isaac Sim only if ``cfg`` needs it."""
     from isaaclab.app import launch_simulation
 
     with application.no_arguments():

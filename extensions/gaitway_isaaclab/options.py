@@ -1,4 +1,4 @@
-"""How Isaac Lab simulates a task, as a configuration says it. Imports nothing heavy."""
+"""Settings of Isaac Lab's simulation. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .preflight import PHYSICS
 
 @dataclass(frozen=True, kw_only=True)
 class IsaacLabOptions:
-    """How Isaac Lab simulates a task."""
+    """Settings of Isaac Lab's simulation of a task."""
 
     physics: str | None = None
     """"physx" or, on Isaac Lab 3.0, "newton"; None takes PhysX where it is installed, else Newton."""
     asset: str = "auto"
     """The robot: "nucleus" (Isaac Lab's own), "mjcf" (made from Gaitway's) or "auto", Isaac Lab's if within reach."""
     actuators: str = "task"
-    """"task" for the task's drives, "isaaclab" for those of Isaac Lab's robot, such as ANYmal's LSTM network."""
+    """"task" for the task's drives, "isaaclab" for the drives of Isaac Lab's robot, such as ANYmal's LSTM network."""
 
     def __post_init__(self) -> None:
         for name, known in (

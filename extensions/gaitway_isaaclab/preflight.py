@@ -1,4 +1,4 @@
-"""What of Isaac Lab is installed and whether it can run, found out without importing any of it.
+"""Find the installed parts of Isaac Lab and check that they can run, without importing them.
 
 Starting a simulator takes a minute and fails late; this takes milliseconds. Versions come from package metadata.
 """
@@ -15,9 +15,9 @@ import sys
 from dataclasses import dataclass
 
 RELEASES = {r"2\.3\.2(\.post\d+)?": "2.3", r"0\.54\.\d+": "2.3", r"3\.0\.\d+": "3.0", r"28\.0\.\d+": "3.0"}
-"""Versions that Gaitway takes: of wheels, and of source trees, which number their packages by themselves."""
+"""Supported versions: of wheels, and of source trees, whose packages have their own version numbers."""
 OTHERS = {r"2\.3\b.*": "2.3", r"0\.4[78]\..*": "2.3", r"3\.0.*": "3.0", r"6\..*": "3.0"}
-"""Versions just before those, and the release to take in their place: their interfaces are different."""
+"""Unsupported versions with different interfaces, and the release to use instead."""
 PACKAGES = ("isaaclab", "isaacsim", "ovphysx", "newton", "warp-lang", "numpy", "torch", "gymnasium", "rsl-rl-lib")
 PHYSICS = ("physx", "newton")
 NVIDIA = "--extra-index-url https://pypi.nvidia.com"
@@ -36,30 +36,30 @@ NO_RAY_TRACING = re.compile(r"\b([PV]100|A(30|100|800)|H(20|100|200|800)|GH200|G
 
 
 class IsaacLabError(ValueError):
-    """Isaac Lab is of a version, or in a state, that Gaitway's tasks cannot run on; the message names the fix."""
+    """A version or state of Isaac Lab in which Gaitway's tasks cannot run; the message names the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """Versions by package, None where it is missing, of what Python finds here."""
+    """Versions of the packages that Python finds; None for a missing package."""
 
     versions: dict[str, str | None]
     python: tuple[int, int]
 
     @property
     def release(self) -> str | None:
-        """``"2.3"`` or ``"3.0"``; None without Isaac Lab. Raises :class:`IsaacLabError` for another one."""
+        """``"2.3"`` or ``"3.0"``; None without Isaac Lab. Raises :class:`IsaacLabError` for any other version."""
         version = self.versions["isaaclab"]
         return None if version is None else release_of(version)
 
     @property
     def physics(self) -> str:
-        """The engine to take where none is asked for: PhysX where it is installed, which 2.3 cannot do without."""
+        """Default physics engine: PhysX if it is installed; 2.3 requires it."""
         has_physx = self.versions["isaacsim"] or self.versions["ovphysx"]
         return "newton" if self.release == "3.0" and not has_physx else "physx"
 
     def starts_isaac_sim(self, physics: str) -> bool:
-        """Whether ``physics`` runs in Isaac Sim, and not by itself."""
+        """Whether ``physics`` needs Isaac Sim."""
         return physics == "physx" and self.versions["isaacsim"] is not None and self.versions["ovphysx"] is None
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def _look_up(version: str, table: dict[str, str]) -> str | None:
 
 
 def find() -> Installation:
-    """What is installed."""
+    """Installed versions."""
     versions = {name: _version(name) for name in PACKAGES}
     if versions["isaaclab"] is None and _findable("isaaclab"):
         versions["isaaclab"] = "not installed, but on the path"
@@ -94,7 +94,7 @@ def find() -> Installation:
 def check(physics: str | None = None, installation: Installation | None = None) -> str:
     """The physics engine that will run: ``physics``, ``"physx"`` or ``"newton"``, or the installation's own choice.
 
-    Raises :class:`IsaacLabError` if it cannot run here: all that is wrong, what was found and how to mend it.
+    Raises :class:`IsaacLabError` if it cannot run here, with all problems, the versions found and the fix.
     """
     here = installation or find()
     if physics is not None and physics not in PHYSICS:
@@ -111,7 +111,7 @@ def check(physics: str | None = None, installation: Installation | None = None) 
 
 
 def advice(physics: str, installation: Installation | None = None) -> list[str]:
-    """What may stop Isaac Sim on this machine, a line each; nothing where ``physics`` runs without it."""
+    """Possible obstacles for Isaac Sim on this machine, one line each; empty if ``physics`` runs without it."""
     here = installation or find()
     if not here.starts_isaac_sim(physics):
         return []
@@ -128,7 +128,7 @@ def advice(physics: str, installation: Installation | None = None) -> list[str]:
 
 
 def gpu_names() -> list[str]:
-    """The GPUs that NVIDIA's driver shows; none where there is no driver."""
+    """GPUs that NVIDIA's driver lists; empty without a driver."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         shown = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout

@@ -1,4 +1,4 @@
-"""Write down what a policy sees and does in a ``ManagerBasedRLEnv`` of Isaac Lab, for ``gaitway diagnose``.
+"""Record a policy's observations and actions in a ``ManagerBasedRLEnv`` of Isaac Lab, for ``gaitway diagnose``.
 
 In a script such as Isaac Lab's ``play.py``, between ``gym.make`` and the library's wrapper::
 
@@ -22,7 +22,7 @@ from . import compat
 
 
 class RolloutRecorder(gym.Wrapper):
-    """Records ``steps`` control steps of the first ``envs`` environments, then writes ``path`` and only passes on.
+    """Records ``steps`` control steps of the first ``envs`` environments, then writes ``path`` and records no more.
 
     ``command`` names the velocity command; by default the only one. ``robot`` is the articulation's name in the scene.
     Raises :class:`gaitway_tasks.recording.RecordingError` when made, if the environment cannot be recorded.
@@ -64,7 +64,7 @@ class RolloutRecorder(gym.Wrapper):
         )
         self._observation: Tensor | None = None
         self.recording: Recording | None = None
-        """What has been written."""
+        """Recording that was written; None before."""
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Restart the environments; a recording that is not complete starts again."""
@@ -74,7 +74,7 @@ class RolloutRecorder(gym.Wrapper):
         return observation, info
 
     def step(self, action: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step, and add the row of before the step, with what came of it."""
+        """Step, and add a row: the state before the step, and whether the step ended the episode."""
         if self.recording is not None:
             return self.env.step(action)
         if self._observation is None:
@@ -90,7 +90,7 @@ class RolloutRecorder(gym.Wrapper):
         return result
 
     def close(self) -> None:
-        """Write what there is, if the run ended early, and close the environment."""
+        """Write the rows recorded so far, if the run ended early, and close the environment."""
         if self.recording is None and len(self.buffer) >= MIN_STEPS:
             self._write()
         self.env.close()
@@ -119,7 +119,7 @@ class RolloutRecorder(gym.Wrapper):
         return {name: self._host(value) for name, value in state.items()}
 
     def _host(self, values: Any) -> np.ndarray:
-        """A copy of the recorded environments' rows, which the simulation will not change."""
+        """Copy of the recorded environments' rows on the host, independent of the simulation's buffers."""
         return np.array(compat.tensor(values)[self._rows].detach().cpu().numpy())
 
 
@@ -158,7 +158,7 @@ def _of(things: Any, name: str, what: str) -> Any:
 
 
 def _torques_held(actuators: Mapping[str, Any]) -> bool | None:
-    """Whether the drives are explicit, all of them; None if some are."""
+    """Whether the drives are explicit; None if only some are."""
     from isaaclab.actuators import ImplicitActuatorCfg
 
     explicit = {not isinstance(cfg, ImplicitActuatorCfg) for cfg in actuators.values()}

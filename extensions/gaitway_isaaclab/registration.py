@@ -1,4 +1,4 @@
-"""Gaitway's tasks under Isaac Lab's kind of names in Gymnasium's registry.
+"""Register Gaitway's tasks with Gymnasium, under names in Isaac Lab's style.
 
 Everything that needs Isaac Lab is given as text, ``"module:name"``, and resolved by Isaac Lab's own scripts.
 """
@@ -23,7 +23,7 @@ def cfg_name(task_name: str) -> str:
 
 
 def task_of(name: str) -> str:
-    """The task that :func:`cfg_name` made ``name`` of."""
+    """Inverse of :func:`cfg_name`: the task's name."""
     from gaitway_tasks.registry import UnknownNameError, task_names
 
     by_name = {cfg_name(task): task for task in task_names()}
@@ -33,9 +33,9 @@ def task_of(name: str) -> str:
 
 
 def factory(name: str, make: Callable[[str], Any], suffix: str = "") -> Callable[[], Any]:
-    """The configuration ``name`` of a module: a function that calls ``make`` with the task that the name is of.
+    """The configuration ``name`` of a module: a function that calls ``make`` with the task of that name.
 
-    ``suffix`` is left out of the name. Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
+    ``suffix`` is removed from the name. Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
     """
     if name.startswith("__"):
         raise AttributeError(name)

@@ -34,7 +34,7 @@ SKY = f"{ISAAC_NUCLEUS_DIR}/Materials/Textures/Skies/PolyHaven/kloofendal_43d_cl
 
 @configclass
 class SceneCfg(InteractiveSceneCfg):
-    """Height scanners come on top, under their names in the task."""
+    """Scene of a task; height scanners are added under their names in the task."""
 
     terrain: TerrainImporterCfg = MISSING
     robot: ArticulationCfg = MISSING
@@ -43,7 +43,7 @@ class SceneCfg(InteractiveSceneCfg):
 
 
 def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg:
-    """The scene; materials from Isaac Lab's asset server are left out where the robot does not come from there."""
+    """The scene; materials from Isaac Lab's asset server are used only if the robot comes from there too."""
     timing, textured = task.timing, asset == "nucleus"
     scene = SceneCfg(
         num_envs=num_envs,

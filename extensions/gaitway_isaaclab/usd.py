@@ -2,9 +2,9 @@
 
 One prim per body under the default prim. The base is the articulation's root: marked on a prim above, simulators take
 the body in the middle of the tree of joints. Every body has explicit mass properties, so that no importer guesses them
-from shapes; joints and bodies keep the names of the MJCF. What is written are the figures that MuJoCo compiles. Schema
+from shapes; joints and bodies keep the names of the MJCF. The values are those of MuJoCo's compiled model. Schema
 and units are OpenUSD's UsdPhysics (degrees for angles and for what is divided by them); ``physxJoint:``,
-``physxJointAxis:``, ``newton:`` and ``mjc:`` attributes are the names of PhysX, Newton and MuJoCo for what it lacks.
+``physxJointAxis:``, ``newton:`` and ``mjc:`` attributes of PhysX, Newton and MuJoCo hold values that UsdPhysics lacks.
 
 The module is a program too, ``usd.py DESCRIPTION FILE``, for processes in which ``pxr`` must not be imported yet.
 """
@@ -33,7 +33,7 @@ Simulators refuse links without mass. Mass, centre of mass and inertia of the tw
 
 
 class UsdError(ValueError):
-    """A robot that cannot be written as USD, or the library for it missing, with what to do."""
+    """A robot that cannot be written as USD, or a missing library, with the fix."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Inertial:
         return self.inertia + self.mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
 
     def minus(self, other: Inertial) -> Inertial:
-        """What is left of this body without ``other``, both in the same frame."""
+        """This body without ``other``, both in the same frame."""
         mass = self.mass - other.mass
         com = (self.mass * self.com - other.mass * other.com) / mass
         return Inertial(mass, com, self.about(com) - other.about(com))
@@ -69,7 +69,7 @@ class Inertial:
 def write_usd(robot: Robot, path: str | Path) -> Path:
     """Write ``robot`` to ``path`` (``.usd``, ``.usda`` or ``.usdc``) and return it.
 
-    Raises :class:`UsdError` when usd-core or MuJoCo is missing, and for what the MJCF has and this cannot write: joints
+    Raises :class:`UsdError` when usd-core or MuJoCo is missing, and for unsupported parts of the MJCF: joints
     other than hinges, a base that is fixed to the world, colliders other than primitive shapes.
     """
     model = _compile(robot)
@@ -120,7 +120,7 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
 
 
 def described(robot: Robot) -> dict[str, Any]:
-    """What :func:`write_usd` reads of ``robot``, as JSON has it."""
+    """Data of ``robot`` that :func:`write_usd` reads, as JSON types."""
     return {
         "name": robot.name,
         "mjcf": str(robot.mjcf.absolute()),
@@ -134,7 +134,7 @@ def described(robot: Robot) -> dict[str, Any]:
 
 
 def robot_of(description: dict[str, Any]) -> Robot:
-    """The robot that :func:`described` was told of, as far as :func:`write_usd` reads it."""
+    """Inverse of :func:`described`: a robot with the data that :func:`write_usd` reads."""
     joints = tuple(description["joint_names"])
     return Robot(
         name=description["name"],
@@ -285,7 +285,7 @@ def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjMod
 
 
 def _shapes(stage: Any, body_path: Any, robot: Robot, model: mujoco.MjModel, body: int) -> None:
-    """Colliders with their friction, and what is only seen; a collider under something seen is not drawn."""
+    """Colliders with their friction, and visual shapes; a collider covered by a visual shape is not drawn."""
     import mujoco
     from pxr import Gf, Sdf, UsdGeom, UsdPhysics, UsdShade
 
@@ -378,7 +378,7 @@ def _quatf(rotation: np.ndarray) -> Any:
 
 
 def main(description: str, path: str) -> int:
-    """Write the USD of the robot in the JSON file ``description`` to ``path``; say on stdout what is wrong with it."""
+    """Write the USD of the robot in the JSON file ``description`` to ``path``; print errors on stdout."""
     try:
         write_usd(robot_of(read_json(description)), path)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""An Isaac Lab environment as Gymnasium's vector environment in torch, as agents take it."""
+"""Isaac Lab environments behind Gymnasium's vector API in torch, for agents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOG_NAMES = {
     "Curriculum": "curriculum",
     "Metrics": "metrics",
 }
-"""Isaac Lab's names of what it logs, and those under which Gaitway's other worlds log the same."""
+"""Isaac Lab's log names, and the names of the same values in Gaitway's other worlds."""
 
 
 class IsaacLabVectorEnv(VectorEnv):
@@ -36,14 +36,14 @@ class IsaacLabVectorEnv(VectorEnv):
     Isaac Lab restarts environments within the step that ends them and returns what follows, so the final observations
     are computed just before it does, in steps that end anything: ``info["final_obs"]``, of ``final_groups`` alone, in
     the rows of ``info["_final_obs"]``. They draw their noise from a stream of their own and leave no trace in
-    histories, so the environment goes on as if they had not been asked for. A time-out that is also a failure counts
+    histories, so the environment continues as if they had not been computed. A time-out that is also a failure counts
     as terminated only.
 
     ``info["ended"]`` and ``info["final_rows"]`` are the indices (K,) of the environments that ended.
     ``info["episode"]`` has the return ``r`` and the length ``l`` of their episodes, ``info["log"]`` what Isaac Lab logs
     of them, as tensors or numbers. Nothing here waits for the device or copies from it.
 
-    **State.** The simulator's cannot be saved. ``state_dict`` has what curricula depend on, and after
+    **State.** The simulator's state cannot be saved. ``state_dict`` has the state of the curricula, and after
     ``load_state_dict`` the environments must be reset: every episode starts anew.
     """
 
@@ -72,14 +72,14 @@ class IsaacLabVectorEnv(VectorEnv):
 
     @property
     def world(self) -> IsaacLabWorld:
-        """What terms see, for an environment of a Gaitway task."""
+        """World that the terms read, for an environment of a Gaitway task."""
         from .world import world_of
 
         return world_of(self.isaac)
 
     @property
     def simulation(self) -> dict[str, Any]:
-        """What was settled when the simulator started, for a record: robot, engine and the versions of both."""
+        """Choices made when the simulator started, for the run's record: robot, engine and the versions of both."""
         sim = self.isaac.cfg.sim
         engine = type(getattr(sim, "physics", None) or sim.physx).__name__  # 2.3 has PhysX only
         return {
@@ -150,15 +150,15 @@ class IsaacLabVectorEnv(VectorEnv):
     # ---- final observations ----------------------------------------------------------------------------------------
 
     def _before_reset(self, env_ids: Any) -> None:
-        """Stands in for the environment's ``_reset_idx``, which its ``step`` calls when anything has ended."""
+        """Replaces the environment's ``_reset_idx``, which its ``step`` calls when an episode has ended."""
         if self._stepping:
-            # A robot that has left the simulator's numbers ends an episode, whose last value then counts for nothing.
+            # A state that is not finite ends the episode as a failure, so its final observation is not used.
             self._final = {name: torch.nan_to_num(value) for name, value in self._observe().items()}
             self._ended = torch.as_tensor(env_ids, device=self.device).long()
         self._reset_rows(env_ids)
 
     def _observe(self) -> Observation:
-        """What is observed now, as the next call of the observation manager would make it without a reset."""
+        """Current observation, as the next call of the observation manager would compute it without a reset."""
         manager = self.isaac.observation_manager
         with self._own_randomness(), _unchanged(_stateful(manager, self.final_groups)), _unread(self.isaac.scene):
             for term in self.isaac.command_manager._terms.values():
@@ -171,7 +171,7 @@ class IsaacLabVectorEnv(VectorEnv):
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """Draw from a stream of this environment's own. A CUDA generator keeps its state on the host: no waiting."""
+        """Draw from this environment's own random stream. A CUDA generator keeps its state on the host: no waiting."""
         backend: Any = torch.cuda if self.device.type == "cuda" else torch
         where = (self.device,) if self.device.type == "cuda" else ()
         everybodys = backend.get_rng_state(*where)
@@ -185,7 +185,7 @@ class IsaacLabVectorEnv(VectorEnv):
     # ---- state -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What survives of the environments: how far their curricula have come."""
+        """State of the environments that can be saved: the progress of their curricula."""
         levels = getattr(self._terrain(), "terrain_levels", None)
         return {
             "common_step_counter": self.isaac.common_step_counter,
@@ -194,14 +194,14 @@ class IsaacLabVectorEnv(VectorEnv):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put curricula where they were; then the environments must be reset."""
+        """Restore the curricula; then the environments must be reset."""
         self.isaac.common_step_counter = state["common_step_counter"]
         self._random_state = state["final_obs_random_state"].cpu()
         self._levels, self._started = state["terrain_levels"], False
 
     @contextmanager
     def _levels_kept(self) -> Iterator[None]:
-        """Reset onto the terrain levels of a state just loaded; no curriculum may judge how the robots got there."""
+        """Reset onto the terrain levels of a state just loaded; curricula must not change them."""
         levels, self._levels = self._levels, None
         if levels is None or len(levels) != self.num_envs:  # another number of environments starts from the bottom
             yield
@@ -230,7 +230,7 @@ def _log_name(name: str) -> str:
 
 
 def _stateful(manager: Any, groups: Sequence[str]) -> list[Any]:
-    """What changes when ``groups`` are computed: histories, and terms, modifiers and noise that remember."""
+    """Objects that computing ``groups`` changes: histories, and terms, modifiers and noise with a state."""
     found = [buffer for group in groups for buffer in manager._group_obs_term_history_buffer[group].values()]
     found += [term.func for group in groups for term in manager._group_obs_class_term_cfgs[group]]
     return [*found, *manager._group_obs_class_instances]
@@ -238,7 +238,7 @@ def _stateful(manager: Any, groups: Sequence[str]) -> list[Any]:
 
 @contextmanager
 def _unread(scene: Any) -> Iterator[None]:
-    """Forget what is computed from now on of an asset's state.
+    """Discard the asset quantities that are computed within the block.
 
     Isaac Lab computes such quantities when they are first read in a step and, in 3.0, keeps them through a reset.
     """

@@ -1,4 +1,4 @@
-"""How a simulation of Isaac Lab is watched: in a visualizer, in a livestream, in a film."""
+"""Viewers of Isaac Lab's simulations: visualizers, livestreams and films."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MODULES = {
     "rerun": ("rerun", "'isaaclab[rerun]==3.0.0'"),
     "viser": ("viser", "'isaaclab[viser]==3.0.0'"),
 }
-"""What a visualizer imports beside Isaac Lab, and what pip installs for it."""
+"""Modules that each visualizer imports beside Isaac Lab, and the packages that pip installs for them."""
 VISUALIZERS = ("kit", *MODULES)
 """Isaac Lab 3.0's visualizers; "kit" is Isaac Sim's window, which 2.3 has too."""
 FILMING = ("kit", "newton_gl", "newton_rtx")
-"""Those that a film can be made of."""
+"""Visualizers that can record a film."""
 LIVESTREAMS = {"public": 1, "local": 2}
 """Isaac Sim's WebRTC streams, and Isaac Lab's numbers of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Viewer:
-    """What is shown of a simulation; nothing by itself."""
+    """Viewer settings of a simulation; by default nothing is shown."""
 
     visualizer: str | None = None
     livestream: str | None = None
-    """"public" or "local": who can reach Isaac Sim's stream."""
+    """"public" or "local": the network that can reach Isaac Sim's stream."""
     video: Path | None = None
     """An mp4 file to write, of the first ``video_steps`` steps."""
     video_steps: int = 0
@@ -49,7 +49,7 @@ class Viewer:
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody watches while it happens."""
+        """Whether the simulation is shown while it runs."""
         return self.visualizer is not None or self.livestream is not None
 
     def check(self, here: Installation, physics: str) -> None:
@@ -81,7 +81,7 @@ class Viewer:
     # ---- for the launcher ------------------------------------------------------------------------------------------
 
     def settings(self, here: Installation) -> dict[str, Any]:
-        """What Isaac Lab's launcher is told beside device and processes."""
+        """Settings for Isaac Lab's launcher besides device and processes."""
         told: dict[str, Any] = {
             "livestream": LIVESTREAMS[self.livestream] if self.livestream else 0,
             "enable_cameras": self.video is not None,
@@ -91,7 +91,7 @@ class Viewer:
         return told | ({"visualizer": [self.visualizer]} if self.visualizer else {})
 
     def prepare(self, cfg: Any, here: Installation, physics: str) -> None:
-        """Have 3.0 make the film: of the visualizer that is shown, or else of one without a window."""
+        """Configure 3.0 to record the film, from the visualizer that is shown or else one without a window."""
         source = self.film_source(here, physics)
         if self.video is None or here.release == "2.3":
             return
@@ -107,7 +107,7 @@ class Viewer:
         ]
 
     def render_mode(self, here: Installation) -> dict[str, str]:
-        """What 2.3's environments need to be told to give frames."""
+        """Arguments with which 2.3's environments render frames."""
         return {"render_mode": "rgb_array"} if self.video is not None and here.release == "2.3" else {}
 
     def wrapped(self, env: Any, here: Installation) -> Any:
@@ -126,13 +126,13 @@ class Viewer:
 
     @property
     def _clips(self) -> Path:
-        """Where Isaac Lab writes, under names of its own."""
+        """Folder in which Isaac Lab writes the film, under its own file names."""
         assert self.video is not None
         return self.video.with_name(f".{self.video.stem}-clips")
 
     @contextmanager
     def filmed(self) -> Iterator[None]:
-        """Put the film in its place once the environments are closed."""
+        """Move the film to its path once the environments are closed."""
         yield
         if self.video is None:
             return
@@ -140,6 +140,6 @@ class Viewer:
         if not clips:
             raise IsaacLabError(f"Isaac Lab has made no film for {self.video}: what it said above tells why")
         clips.pop().replace(self.video)
-        for clip in clips:  # of earlier times that came to no end
+        for clip in clips:  # left over from earlier runs that did not finish
             clip.unlink()
         self._clips.rmdir()

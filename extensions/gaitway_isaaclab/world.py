@@ -1,4 +1,4 @@
-"""Isaac Lab's articulation and sensors as the world that Gaitway's terms see.
+"""Isaac Lab's articulation and sensors as the world that Gaitway's terms read.
 
 Names are resolved once, when the adapter is made; a step then costs at most one gather per quantity, on the device, and
 none where the simulator's order is the robot's own.
@@ -39,7 +39,7 @@ def world_of(env: Any) -> IsaacLabWorld:
 
 
 def index_of(kind: str, wanted: Sequence[str], found: Sequence[str], device: Any) -> Tensor | None:
-    """Where ``wanted`` names are among ``found``, (len(wanted),), int64; None when both are the same list."""
+    """Indices of the ``wanted`` names in ``found``, (len(wanted),), int64; None when both are the same list."""
     missing = [name for name in wanted if name not in found]
     if missing:
         raise IsaacLabError(
@@ -58,7 +58,7 @@ def pick(values: Tensor, index: Tensor | None, dim: int = 1) -> Tensor:
 class IsaacLabRobotState:
     """Implements :class:`gaitway_tasks.world.RobotState` over an ``Articulation`` and its ``ContactSensor``.
 
-    Quantities are Isaac Lab's own of the same meaning, read when asked for.
+    Each quantity is Isaac Lab's own with the same meaning, read on access.
     """
 
     def __init__(self, articulation: Any, contacts: Any, robot: Robot, device: Any):
@@ -180,7 +180,7 @@ class IsaacLabWorld:
         return self._env.command_manager.get_command(name)
 
     def contact_force_norm(self, bodies: str) -> Tensor:
-        """Strongest normal force in the sensor's history, which is what Isaac Lab's contact terms look at."""
+        """Largest normal force in the sensor's history [N], (N, n), as in Isaac Lab's contact terms."""
         ids = self._contact_ids.get(bodies)
         if ids is None:
             columns = [self._sensed.index(self.spec.body_names[i]) for i in self.spec.body_ids(bodies)]
@@ -188,7 +188,7 @@ class IsaacLabWorld:
         return contact_forces(self._contacts.data, history=True).index_select(2, ids).norm(dim=-1).amax(1)
 
     def height_scan(self, name: str) -> Tensor:
-        """Height of the sensor's frame, which is its body's, above each scan point [m], (N, P)."""
+        """Height of the sensor's body frame above each scan point [m], (N, P)."""
         data = self._env.scene.sensors[name].data
         return tensor(data.pos_w)[:, 2:] - tensor(data.ray_hits_w)[..., 2]
 

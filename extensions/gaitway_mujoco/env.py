@@ -22,8 +22,8 @@ class MujocoVectorEnv(VectorEnv):
     """``num_envs`` copies of a task, stepped together.
 
     Observations are a dictionary of the task's groups, each float32 (N, D). Finished episodes restart within the
-    step that ends them (``AutoresetMode.SAME_STEP``): ``info["final_obs"]`` then holds what the ended episodes last
-    saw, valid in the rows of ``info["_final_obs"]``, and ``info["log"]`` scalars worth plotting.
+    step that ends them (``AutoresetMode.SAME_STEP``): ``info["final_obs"]`` then holds the final observations of
+    the ended episodes, valid in the rows of ``info["_final_obs"]``, and ``info["log"]`` scalars for plots.
 
     ``info["ended"]`` are the indices (K,) of the environments that ended. Where any did, ``info["episode"]`` has the
     return ``r`` and the length ``l`` of their episodes, (N,), valid in the rows of ``info["_episode"]``.
@@ -73,11 +73,11 @@ class MujocoVectorEnv(VectorEnv):
         """
         if seed is not None:
             self.generator.manual_seed(seed)
-            self._started = False  # what is drawn once at the start belongs to the seed too
+            self._started = False  # start-up events depend on the seed too
         if not self._started:
             self.managers.events.apply("startup", self._all)
             self._started = True
-        self.managers.rewards.reset(self._all, 1.0)  # what was summed for the log belongs to abandoned episodes
+        self.managers.rewards.reset(self._all, 1.0)  # discard the sums of abandoned episodes
         self._reset_envs(self._all)
         self._returns.zero_()
         self._lengths.zero_()
@@ -151,7 +151,7 @@ class MujocoVectorEnv(VectorEnv):
         return final
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the future of this environment depends on."""
+        """Complete state of the environment, for a checkpoint."""
         return {
             "world": self.world.state_dict(),
             "managers": self.managers.state_dict(),

@@ -21,7 +21,7 @@ def drives_are_network(robot: Robot) -> bool:
 
 
 def delay_line(task: Task, options: PhysicsOptions) -> float:
-    """The longest action delay that the model can hold [s]: what the task's events draw, or more where asked for."""
+    """Longest action delay that the model can hold [s]: that of the task's events or ``max_action_delay``."""
     return max(options.max_action_delay, longest_delay(task))
 
 
@@ -43,7 +43,7 @@ def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
                 name=contact_sensor_name(body.name),
                 type=mujoco.mjtSensor.mjSENS_CONTACT,
                 objtype=mujoco.mjtObj.mjOBJ_BODY,
-                objname="world",  # the force is what the first body does to the second
+                objname="world",  # the force acts from the first body on the second
                 reftype=mujoco.mjtObj.mjOBJ_BODY,
                 refname=body.name,
                 intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE), _NET_FORCE, 1],

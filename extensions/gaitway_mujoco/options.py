@@ -1,4 +1,4 @@
-"""How MuJoCo simulates a task: settings, which need no MuJoCo to be read."""
+"""Settings of MuJoCo's simulation. Reading them does not need MuJoCo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PhysicsOptions:
     Newton converges in two or three iterations from a cold start, so warm starting costs more than it saves.
     MuJoCo's friction is soft: with its defaults the light feet of a standing robot slide apart within a second. A
     high ``impratio`` and ``solimp`` stop that; the pyramidal cone then costs nothing extra, the elliptic one 3x.
-    The actuators' delay lines hold what the task's action-delay events draw; ``max_action_delay`` [s] makes them longer
+    The actuators' delay lines hold the delays of the task's events; ``max_action_delay`` [s] makes them longer
     for delays that are set by hand.
     """
 

@@ -1,4 +1,4 @@
-"""Write down what a policy sees and does in our MuJoCo environments, for ``gaitway diagnose``."""
+"""Record a policy's observations and actions in Gaitway's MuJoCo environments, for ``gaitway diagnose``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RolloutRecorder(VectorWrapper):
         return observation, info
 
     def step(self, actions: Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step, and add the row of before the step, with what came of it."""
+        """Step, and add a row: the state before the step, and whether the step ended the episode."""
         assert self._observation is not None, "step() before reset()"
         row = {"observation": self._observation.numpy(), "action": actions.numpy(), **self._state()}
         row = {name: np.array(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""Read a MuJoCo batch as the robot state that terms see."""
+"""Read a MuJoCo batch as the robot state that terms read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MujocoRobotState:
     Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
     those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
     frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
-    contact forces; it is there only with ``moving_bodies``, because MuJoCo then copies all bodies' state out.
+    contact forces; it exists only with ``moving_bodies``, because MuJoCo then copies all bodies' state out.
     """
 
     body_lin_vel_w: Tensor
@@ -56,7 +56,7 @@ class MujocoRobotState:
     AIR_TIMES = ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time")
 
     def update_kinematics(self) -> None:
-        """Refresh what follows from positions and velocities alone."""
+        """Refresh the quantities that depend on positions and velocities alone."""
         qpos, qvel = _float32(self._qpos), _float32(self._qvel)
         self.root_pos_w = qpos[:, 0:3]
         self.root_quat_wxyz = qpos[:, 3:7]
@@ -99,7 +99,7 @@ class MujocoRobotState:
 
 
 class _BodyMotion:
-    """Velocities of the robot's bodies, from MuJoCo's, which are about the centre of mass of the whole robot."""
+    """Velocities of the robot's bodies, from MuJoCo's velocities about the whole robot's centre of mass."""
 
     def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
         self._ids = [model.body(name).id for name in robot.body_names]

@@ -62,7 +62,7 @@ class MujocoWorld:
         self.action = torch.zeros(num_envs, joints)
         self.previous_action = torch.zeros(num_envs, joints)
         self.joint_pos_target = self._network_target = self.default_joint_pos.expand(num_envs, -1)
-        """What the last action asked of the encoders [rad], (N, J)."""
+        """Encoder targets of the last action [rad], (N, J)."""
         self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
         self.terminated = torch.zeros(num_envs, dtype=torch.bool)
         self.diverged = torch.zeros(num_envs, dtype=torch.bool)
@@ -138,7 +138,7 @@ class MujocoWorld:
         self.diverged = torch.from_numpy(restarted)
 
     def _step_network(self) -> None:
-        """A network answers the state of every physics step, so that it has to be asked between them."""
+        """Step with an actuator network, which is evaluated before every physics step because it reads each state."""
         assert self._network is not None
         qpos, qvel, ctrl = self._fields["qpos"], self._fields["qvel"], self._fields["ctrl"]
         for _ in range(self.task.timing.decimation):
@@ -147,9 +147,9 @@ class MujocoWorld:
             self.batch.step(nstep=1)
 
     def reset_physics(self, env_ids: Tensor) -> None:
-        """Back to the model's initial state; the reset events then write poses."""
+        """Reset to the model's initial state; the reset events then write poses."""
         self.batch.reset(env_ids.numpy(), stage=0)
-        self._fields["time"][env_ids] = self.step_dt  # not 0, where a simulation that MuJoCo restarts would go unseen
+        self._fields["time"][env_ids] = self.step_dt  # not 0, which marks a simulation that MuJoCo restarted
         if self._has("history"):
             self._stale_delay_lines.append(env_ids)
         if self._network is not None:
@@ -282,7 +282,7 @@ class MujocoWorld:
         )
 
     def _fill_delay_lines(self, env_ids: Tensor) -> None:
-        """After a reset the motors have been holding the default pose; MuJoCo would remember targets of zero.
+        """Fill the delay lines with the default pose after a reset; MuJoCo would fill them with zero.
 
         Each actuator's row in ``history`` is [user, cursor, times (n), values (n)].
         """

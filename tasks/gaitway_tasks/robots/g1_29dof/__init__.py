@@ -98,7 +98,7 @@ LIMITS = {
     "wrist_pitch": (-1.61443, 1.61443),
     "wrist_yaw": (-1.61443, 1.61443),
 }
-"""Values of the left side, as above."""
+"""Limits of the left side [rad]; on the right side, the ranges of roll and yaw joints are mirrored."""
 
 
 def default_pose(name: str) -> float:
