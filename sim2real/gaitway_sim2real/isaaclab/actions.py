@@ -1,4 +1,4 @@
-"""Isaac Lab's joint position actions and velocity command as ours."""
+"""Conversion of Isaac Lab's joint position actions and velocity command to Gaitway's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIX_COMMAND = (
 
 @dataclass(frozen=True)
 class PolicyAction:
-    """The policy's output in our terms."""
+    """The policy's output in Gaitway's terms."""
 
     action: JointPositionAction
     joints: dict[str, list[str]]
@@ -31,12 +31,12 @@ class PolicyAction:
 
     @property
     def order(self) -> list[str]:
-        """The joint of each number the policy gives."""
+        """Joint of each policy output."""
         return [joint for joints in self.joints.values() for joint in joints]
 
 
 def robot_asset(env: Settings) -> str:
-    """Name in the scene of what the first action term moves."""
+    """Scene name of the asset that the first action term moves."""
     for term in env.children("actions").values():
         return str(term.get("asset_name", str, "robot"))
     raise IsaacLabImportError(f"{env.where} has no action term: only manager-based tasks can be imported")
@@ -57,7 +57,7 @@ def map_actions(
     """All action terms as one :class:`JointPositionAction` over the joints of ``default_pose`` ({name: rad}, ordered).
 
     Joints that no term moves keep the target 0 that Isaac Lab gives them. ``raw_clip`` is rsl_rl's ``clip_actions``.
-    What cannot be mapped is added to ``problems``.
+    Terms that cannot be mapped are added to ``problems``.
     """
     names = list(default_pose)
     joints: dict[str, list[str]] = {}
@@ -114,7 +114,7 @@ def _exact(by_joint: dict[str, Any]) -> dict[str, Any]:
 def map_command(
     env: Settings, read: tuple[str, ...], problems: list[str], notes: list[str]
 ) -> dict[str, UniformVelocityCommand]:
-    """The one velocity command that the policy's terms ``read``, at the widest that its curriculum may make it."""
+    """The one velocity command that the policy's terms ``read``, with the widest ranges of its curriculum."""
     present = env.children("commands") if "commands" in env else {}
     if len(read) > 1:
         problems.append(f"the policy reads {len(read)} commands ({', '.join(read)}): a bundle carries one")

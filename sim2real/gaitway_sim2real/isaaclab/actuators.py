@@ -1,4 +1,4 @@
-"""Isaac Lab's actuator groups as our actuator laws, joint by joint."""
+"""Conversion of Isaac Lab's actuator groups to Gaitway's actuator laws, joint by joint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNLIMITED = 1e9
 
 @dataclass(frozen=True)
 class Fallback:
-    """Actuator laws, by joint, for what a run leaves to its USD file or hides in a network; and whose they are."""
+    """Actuator laws by joint, and their source, for values that a run leaves to its USD file or to a network."""
 
     laws: Mapping[str, ActuatorLaw]
     source: str
@@ -69,7 +69,7 @@ def map_actuators(
 
 
 def _grouped(group: str, laws: Mapping[str, ActuatorLaw]) -> dict[str, ActuatorLaw]:
-    """Joints of equal law together: one group keeps its name, several are numbered."""
+    """Groups of joints with equal laws: one group keeps its name, several are numbered."""
     by_law: dict[ActuatorLaw, list[str]] = {}
     for joint, law in laws.items():
         by_law.setdefault(replace(law, joints=()), []).append(re.escape(joint))
@@ -89,7 +89,7 @@ def _laws(
         return next((_of_joint(node, key, joints)[joint] for key in keys if key in node), None)
 
     def value(joint: str, name: str, *keys: str) -> float:
-        """Likewise; without any, the fallback's ``name``."""
+        """The same; if none is set, the fallback's ``name``."""
         if (found := setting(joint, *keys or (name,))) is None:
             borrowed.add(name)
             return fallback.value(joint, name, node.where)
@@ -100,7 +100,7 @@ def _laws(
     def common(joint: str, *effort: str) -> dict[str, Any]:
         limits = [value(joint, "effort_limit", *effort)]
         if (solver := setting(joint, *SOLVER_EFFORT)) is not None:
-            limits.append(solver)  # clips what a model gives, too
+            limits.append(solver)  # also clips the output of a network
         return {
             "stiffness": value(joint, "stiffness"),
             "damping": value(joint, "damping"),
@@ -162,7 +162,7 @@ def _laws(
 
 
 def _of_joint(node: Settings, key: str, joints: list[str]) -> dict[str, float]:
-    """A number for all joints, or a mapping of regular expressions; joints that none matches get 0, as in Isaac Lab."""
+    """A number for all joints, or a mapping of regular expressions; joints without a match get 0, as in Isaac Lab."""
     value = node.require(key, (float, dict))
     if not isinstance(value, dict):
         return dict.fromkeys(joints, float(value))

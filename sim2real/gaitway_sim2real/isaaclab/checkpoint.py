@@ -1,7 +1,7 @@
 """The actor's settings in ``agent.yaml`` and its weights in ``model_*.pt``, for rsl_rl 2.x to 5.x.
 
 The two are written by different libraries (Isaac Lab and rsl_rl) and change at different times, so they are recognised
-apart: settings under ``policy`` (to 3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (to 3.x) or
+separately: settings under ``policy`` (to 3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (to 3.x) or
 ``actor_state_dict`` (from 4.0).
 """
 
@@ -33,7 +33,7 @@ DISTRIBUTIONS = {"GaussianDistribution": False, "HeteroscedasticGaussianDistribu
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """An actor's tensors under version-independent names, and how the file called them."""
+    """An actor's tensors under version-independent names, and their names in the file."""
 
     version: str
     """Which rsl_rl wrote such a file: ``"2.x"``, ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
@@ -110,7 +110,7 @@ def _state_dependent_std(node: Settings) -> bool:
 
 
 def read_weights(path: Path) -> Weights:
-    """The actor's tensors in an rsl_rl checkpoint; nothing but data is unpickled."""
+    """The actor's tensors in an rsl_rl checkpoint; only data is unpickled."""
     try:
         data = load_checkpoint(path)
     except FileError as error:
@@ -218,7 +218,7 @@ def _in_file(name: str, weights: Weights) -> str:
 
 
 def _blame(widths: Mapping[str, int], found: int) -> str:
-    """Which terms make up the difference between env.yaml's observation and the checkpoint's, and the table."""
+    """Terms that explain the difference between env.yaml's observation and the checkpoint's, and the table."""
     total = sum(widths.values())
     difference = total - found
     table = ", ".join(f"{name} {width}" for name, width in widths.items())

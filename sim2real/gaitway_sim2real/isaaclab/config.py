@@ -1,8 +1,8 @@
-"""Read the YAML files of a run without running any of it.
+"""YAML files of a run, read without executing anything in them.
 
 Isaac Lab writes its configurations with PyYAML's full dumper, whose tags name Python objects to rebuild. Tuples,
-slices, paths and references to functions and classes are read as what they stand for; whatever else appears becomes an
-:class:`Opaque`, which is only an error where its value matters.
+slices, paths and references to functions and classes are read as the values they represent; every other object becomes
+an :class:`Opaque`, which is an error only where its value is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Opaque:
 
 
 class _Loader(Loader):
-    """The safe loader, and a meaning for the tags of Isaac Lab's files."""
+    """Safe loader that reads the tags of Isaac Lab's files."""
 
 
 PYTHON = "tag:yaml.org,2002:python/"
@@ -67,7 +67,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class Settings:
-    """A node of a configuration that knows where it stands, so that every error names file and key."""
+    """A node of a configuration with its file and key, for error messages."""
 
     def __init__(self, data: Mapping[str, Any], where: str):
         self.data, self.where = data, where
@@ -81,7 +81,7 @@ class Settings:
         return Settings(value, f"{self.where}.{key}")
 
     def children(self, key: str) -> dict[str, Settings]:
-        """The mappings under ``key`` that are not switched off (Isaac Lab's ``None``)."""
+        """The mappings under ``key`` that are not ``None`` (Isaac Lab's way to disable a term)."""
         node = self.child(key)
         return {name: node.child(name) for name, value in node.data.items() if isinstance(value, dict) and value}
 

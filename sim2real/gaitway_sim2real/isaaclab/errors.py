@@ -2,4 +2,4 @@
 
 
 class IsaacLabImportError(ValueError):
-    """A run of Isaac Lab that cannot become a bundle: what is in the way, and what to do about it."""
+    """An Isaac Lab run that cannot become a bundle: the cause and the fix."""

@@ -1,4 +1,4 @@
-"""From a run folder of Isaac Lab to a task and an actor, which the ordinary export turns into a bundle."""
+"""Import of an Isaac Lab run folder as a task and an actor, from which the ordinary export makes a bundle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROVENANCE = "import.yaml"
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """A run, read and understood, and what a reader should know about how."""
+    """An imported run, with notes on how it was read."""
 
     folder: Path
     checkpoint: Path
@@ -80,7 +80,7 @@ class ImportedRun:
         }
 
     def export(self, out: Path) -> Path:
-        """Write the bundle, and in it ``import.yaml``: which run it comes from and how that was read."""
+        """Write the bundle, and in it ``import.yaml``: the run it comes from and how it was read."""
         bundle = export_bundle(
             self.task,
             self.actor,

@@ -1,4 +1,4 @@
-"""A robot that Gaitway does not know, from its MJCF: joints, bodies, base and feet, in a file that needs no other."""
+"""An unknown robot from its MJCF: joints, bodies, base and feet, in one self-contained file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half tu
 
 
 class OwnModel:
-    """The robot of an MJCF. ``robot.mjcf`` is a copy without includes and files of its own, there while this object is.
+    """The robot of an MJCF. ``robot.mjcf`` is a self-contained copy that exists as long as this object.
 
     All hinge and slide joints are the robot's, its base is the body of its free joint, its feet are the last links.
-    Pose, gains and limits of actuators are left at nothing: a run's configuration has them.
+    Pose, gains and actuator limits are not set: they come from the run's configuration.
     """
 
     def __init__(self, path: Path):
@@ -112,7 +112,7 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
 
 
 def _place_meshes(spec: Any, model: mujoco.MjModel) -> None:
-    """Put mesh geoms where the compiler did: it centres every mesh and shifts its geoms to make up for it."""
+    """Place mesh geoms as the compiler does: it centres every mesh and shifts its geoms to compensate."""
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
             placed = model.geom(geom.id)

@@ -1,4 +1,4 @@
-"""Isaac Lab's rules for regular expressions over joint names, which decide what a configuration's mappings mean."""
+"""Isaac Lab's rules for regular expressions over joint names, used for a configuration's mappings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class NoMatch(IsaacLabImportError):
 
 
 def matching(patterns: str | Sequence[str], names: Sequence[str], what: str, *, preserve_order: bool) -> list[str]:
-    """The ``names`` that match whole, as ``Articulation.find_joints`` lists them.
+    """The ``names`` that match fully, as ``Articulation.find_joints`` lists them.
 
     In the order of ``names``, or with ``preserve_order`` in that of ``patterns``. Raises if a name matches two
-    patterns or a pattern matches nothing; ``what`` says where the patterns stand.
+    patterns or a pattern matches nothing; ``what`` names the place of the patterns.
     """
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     owner = _owners(patterns, names, what)

@@ -31,7 +31,7 @@ NORMALIZER_EPS = 1e-2
 
 @dataclass(frozen=True, kw_only=True)
 class ActorConfig:
-    """The actor of an ``agent.yaml``, whichever way its version of rsl_rl spells it."""
+    """The actor of an ``agent.yaml``, in the format of any supported rsl_rl version."""
 
     hidden_dims: tuple[int, ...]
     activation: str

@@ -1,4 +1,4 @@
-"""The robot of a run: whose model, in which joint order, standing how, driven by what."""
+"""The robot of a run: model, joint order, default pose and actuators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENGINES = {"physx": "physx", "mjwarp": "newton"}
 
 @dataclass
 class RunRobot:
-    """A robot as the run trained it, and how that was found out."""
+    """The robot as trained in the run, and the sources of its data."""
 
     robot: Robot
     order_source: str
@@ -109,7 +109,7 @@ def _sdk_names(scene: Settings) -> list[str]:
 def _entry(
     scene: Settings, name: str | None, own: OwnModel | None, joints: Sequence[str], notes: list[str]
 ) -> tuple[Robot, Fallback]:
-    """The robot before the run's own settings, and what its actuators are where the run does not say."""
+    """The robot before the run's own settings, and its actuators where the run does not define them."""
     spawn = Settings(scene.get("spawn", dict, {}), f"{scene.where}.spawn")
     asset_file = next((str(v) for k in ("usd_path", "asset_path") if given(v := spawn.data.get(k))), "")
     known = _recognised(asset_file, joints)
@@ -149,7 +149,7 @@ def _laws(robot: Robot) -> Fallback:
 
 
 def _stem(path: str) -> str:
-    """The file's name, less what Isaac Lab (fewer collision shapes) and Unitree (a revision) put behind it."""
+    """The file's name without the suffixes of Isaac Lab (fewer collision shapes) and Unitree (a revision)."""
     return re.sub("(_minimal|_description|_rev_1_0)$", "", path.rpartition("/")[2].rpartition(".")[0].lower())
 
 
@@ -158,7 +158,7 @@ def _file_of(robot: Robot) -> str:
 
 
 def _recognised(path: str, joints: Sequence[str]) -> Robot | None:
-    """The robot that has just these ``joints``, or of several or none that whose file has this name."""
+    """The robot with exactly these ``joints``; with several or no matches, the one whose file has this name."""
     fitting = [robot for robot in ROBOTS.values() if set(robot.joint_names) == set(joints)]
     named = [robot for robot in fitting or ROBOTS.values() if path and _file_of(robot) == _stem(path)]
     found = fitting if len(fitting) == 1 else named
@@ -191,7 +191,7 @@ def _joint_order(
 
 
 def _engine(env: Settings, scene: Settings) -> tuple[str, str]:
-    """``"physx"`` or ``"newton"``, whose order the joints are in, and where that is written."""
+    """``"physx"`` or ``"newton"``, whose order the joints have, and where the run states it."""
     if (ordering := scene.get("joint_ordering", str)) is not None:
         if ordering.lower() not in ENGINES:
             raise IsaacLabImportError(
@@ -230,7 +230,7 @@ def _same_joints(robot: Robot, names: Sequence[str], source: str) -> tuple[str, 
 def _default_pose(
     scene: Settings, names: Sequence[str], asset: str, descriptors: Settings | None, notes: list[str]
 ) -> dict[str, float]:
-    """``init_state.joint_pos``, 0 for joints that it does not match; must be what the descriptors saw, if there are."""
+    """``init_state.joint_pos``, 0 for joints that it does not match; must equal the descriptors' pose, if any."""
     initial = scene.child("init_state")
     found = values(initial.get("joint_pos", dict, {}), names, f"{initial.where}.joint_pos")
     pose = {joint: float(found.get(joint, 0.0)) for joint in names}

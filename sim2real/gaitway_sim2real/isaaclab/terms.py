@@ -1,4 +1,4 @@
-"""Isaac Lab's observation terms as ours: which function, which columns of which joints, how much history.
+"""Conversion of Isaac Lab's observation terms to Gaitway's: functions, columns, joints and history.
 
 A policy of Isaac Lab may read a subset of joints, give each term a history of its own, or concatenate several groups.
 Our observation group has whole terms and one history length, so it is made as large as needed and the policy's columns
@@ -30,7 +30,7 @@ MODULES = (
 
 OWN = "gaitway_isaaclab.terms"
 """Gaitway's own terms in Isaac Lab: the name is the dotted path of the function, and joints are in the order of the
-actions, whatever order the simulator has."""
+actions, independently of the simulator's order."""
 
 GROUP_SETTINGS = {
     "concatenate_terms", "concatenate_dim", "enable_corruption", "history_length", "flatten_history_dim",
@@ -87,7 +87,7 @@ class RobotNames:
 
 @dataclass
 class PolicyObservation:
-    """The policy's input in our terms."""
+    """The policy's input in Gaitway's terms."""
 
     group: ObservationGroup
     columns: tuple[int, ...]
@@ -116,7 +116,7 @@ class _Mapped:
 
 
 def map_observations(env: Settings, groups: Sequence[str], names: RobotNames, problems: list[str]) -> PolicyObservation:
-    """The concatenation of the observation ``groups`` of ``env``; what cannot be mapped is added to ``problems``."""
+    """The concatenation of the observation ``groups`` of ``env``; unmapped terms are added to ``problems``."""
     mapped: list[_Mapped] = []
     notes: list[str] = []
     scanners: dict[str, HeightScanner] = {}
