@@ -47,11 +47,11 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """What the run's process printed. It lies beside the run folder, which must be empty when a run begins."""
+        """Output of the run's process. It lies beside the run folder, which must be empty when a run begins."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def record(self) -> dict[str, Any]:
-        """What the run has written about itself; nothing if it has not begun."""
+        """The run's record; empty if the run has not begun."""
         try:
             record = read_json(self.folder / RECORD, nan=True)
         except FileError:
@@ -127,7 +127,7 @@ def _ended(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[tuple[Job, i
 
 @contextmanager
 def _all_ended(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Whatever happens, no process is left behind: each is asked to stop and waited for."""
+    """Stop all processes at the end of the block, also after an error, and wait for them."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The worlds, agents and commands there are, what each needs and the extras that bring it. Imports nothing heavy."""
+"""Catalogue of worlds, agents and commands, with required modules and their extras. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Entry:
         return [name for name in self.modules if importlib.util.find_spec(name) is None]
 
     def trouble(self) -> str | None:
-        """What keeps it from working here, and the line that mends it; None if nothing does."""
+        """The reason why it cannot work here, and the command that fixes it; None if it works."""
         missing = self.missing()
         return f"{', '.join(missing)} missing: {install_line(self.extras)}" if missing else None
 
 
 class IsaacLab(Entry):
-    """Isaac Lab comes with an installer of its own, and can be half there."""
+    """Isaac Lab, which has its own installer and can be partly installed."""
 
     def trouble(self) -> str | None:
         if found := super().trouble():
@@ -123,11 +123,11 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "report": (COMPARE,),
     "train --rollout vllm": (VLLM,),
 }
-"""What each command of ``gaitway`` needs."""
+"""Requirements of each command of ``gaitway``."""
 
 
 CORE = ("numpy", "omegaconf", "onnxruntime", "yaml", "rich")
-"""Modules that ``pip install gaitway`` brings."""
+"""Modules that ``pip install gaitway`` installs."""
 
 
 def entry_with(module: str) -> Entry | None:

@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("gaitway: interrupted", file=sys.stderr)
         code = 130
-    finally:  # for those who call this from a program of their own
+    finally:  # for callers of main() in other programs
         if before is None:
             del os.environ[SAFE_PATH]
         else:
@@ -128,7 +128,7 @@ def _run(argv: Sequence[str] | None) -> int:
             _make_way_for_isaac_lab()
         return int(args.run(args))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: there is no one to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has closed the pipe
         return 0
     except Exception as error:
         from .outcome import BUG, outcome
@@ -153,7 +153,7 @@ def trust_named(args: argparse.Namespace) -> None:
 
 
 def _make_way_for_isaac_lab() -> None:
-    """What must happen before numpy and torch are loaded.
+    """Prepare the process for Isaac Lab, before numpy and torch are loaded.
 
     The threads of numpy's OpenBLAS do not survive the forks with which Isaac Sim starts.
     """

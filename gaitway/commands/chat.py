@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked() -> Iterator[str]:
-    """What a person types, until there is nothing more."""
+    """Lines typed by the user, until the end of input."""
     while True:
         try:
             line = input("> ").strip()

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Shared parts of the commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVEN = "\0"  # begins a message that names the value, which then stands beside 
 
 
 class Parser(argparse.ArgumentParser):
-    """Mistakes are one sentence, as everywhere. Numbers are finite, and a file or folder has a name."""
+    """Argument parser whose errors are one sentence. Numbers must be finite, and paths must not be empty."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
@@ -83,7 +83,7 @@ def _given(text: str) -> str:
 seed = whole(0, MAX_SEED)
 count = whole(1, 10**9)
 port = whole(1, 65535)
-domain = whole(0, 230)  # of DDS: the ports of later ones lie beyond those of UDP
+domain = whole(0, 230)  # DDS domains; higher ones would need ports above UDP's range
 seconds = number(0.0, 1e6, above=True)
 """Types of options."""
 
@@ -113,7 +113,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def run_or_bundle(path: Path) -> str:
-    """ "run" or "bundle", whichever ``path`` is."""
+    """Kind of ``path``: "run" or "bundle"."""
     from ..runs.folder import is_run
 
     if is_run(path):
@@ -137,7 +137,7 @@ def export_run(
     """Write a run's newest checkpoint as a bundle or, ``form`` "leapp", as a LEAPP package.
 
     ``estimated`` has the estimator of each input that no sensor gives, "robot" for the robot's own software and None
-    for the usual one; without a mapping, the policy gets what it needs and names nobody for it.
+    for the usual one; without a mapping, the policy gets all its inputs and the bundle names no estimator.
     """
     from gaitway_onboard.estimation.estimators import USUAL
     from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle

@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass
 class _Panel:
-    """Where velocity commands come from, and who may stop or go on."""
+    """Source of velocity commands, and the operators who can stop or continue."""
 
     source: CommandSource
     about: str
@@ -151,7 +151,7 @@ class _Panel:
 def _deploy(
     args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack
 ) -> tuple[LoopReport, Encoder | None]:
-    """How it went, and the flight: closed, once ``stack`` is."""
+    """Outcome and flight; the flight is closed with ``stack``."""
     from gaitway_onboard.control.commands import Limited
     from gaitway_onboard.control.console import Console
     from gaitway_onboard.control.deployment import drive, survey
@@ -205,7 +205,7 @@ def _deploy(
 
 
 def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
-    """Everything of a bundle that speaks against this robot; what may be overlooked is returned."""
+    """Check the bundle against this robot: raise for errors, return the warnings."""
     if args.bundle is None:
         return ()
     from gaitway_onboard.bundle.contract import Contract
@@ -217,7 +217,7 @@ def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
 
 
 def _signed(args: argparse.Namespace) -> str | None:
-    """Who signed the bundle, of those who are trusted; None without --trust."""
+    """Trusted signer of the bundle; None without --trust."""
     if not args.trust:
         return None
     common.require("--trust", SIGNING)
@@ -228,7 +228,7 @@ def _signed(args: argparse.Namespace) -> str | None:
 
 
 def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, ...]:
-    """Limits that protect less than they should, which a person has to answer for."""
+    """Warnings about limits looser than the safe defaults; raises :class:`UserError` without --i-know."""
     doubts = config.limits.loosened()
     if doubts and not args.i_know:
         raise UserError(f"{'; '.join(doubts)}: leave --limit out, or take the risk with --i-know")
@@ -236,7 +236,7 @@ def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, 
 
 
 def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:
-    """What decides, what estimates for it, and for how long [s]."""
+    """Policy, estimator and duration [s]."""
     if args.excite is not None:
         from gaitway_sim2real.identify.excitation import Excitation
         from gaitway_tasks.robots import ROBOTS

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_rsl_rl(run: Path, out: Path) -> int:
-    """The newest policy as ``model_<iteration>.pt``, and what to tell rsl_rl of its networks."""
+    """Write the newest policy as ``model_<iteration>.pt``, and print the network settings for rsl_rl."""
     from gaitway_agents.presets import PPOConfig
     from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
     from gaitway_agents.rsl_rl.config import RslRlConfig
@@ -109,7 +109,7 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
 
     config, trainer, path = load_trainer(RunFolder.open(run))
     trainer.envs[0].close()
-    config.robot_task  # noqa: B018  refuses what is no robot's
+    config.robot_task  # noqa: B018  raises for tasks without a robot
     agent = config.agent
     if not isinstance(agent, PPOConfig | RslRlConfig):
         raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl has models of PPO's kind only")

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(run: ImportedRun) -> None:
-    """What was found, term by term, and what a reader must know before trusting a verdict."""
+    """Print the imported terms, and the warnings to read before trusting a verdict."""
     from rich.table import Table
 
     from ..terminal import console

@@ -1,4 +1,4 @@
-"""``gaitway list``: what there is."""
+"""``gaitway list``: tasks, presets, agents and worlds."""
 
 from __future__ import annotations
 

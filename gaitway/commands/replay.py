@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Everything that can be refused before a long flight is read."""
+    """Check all arguments that can be checked before a long flight is read."""
     if args.parameters is not None and args.against is None:
         raise UserError("--parameters change the simulation of --against: name a bundle with it")
     if args.against or args.report:

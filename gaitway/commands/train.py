@@ -190,7 +190,7 @@ def _run_one(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Options that only tasks of one kind have, as far as they were given."""
+    """Given options that only one kind of task has."""
     from ..domains.table import DOMAINS
 
     return {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}
@@ -274,7 +274,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
 
 
 def _check_edits(folder: RunFolder) -> None:
-    """The configuration is the one that the run was trained with, but for what may change."""
+    """Refuse a configuration that differs from the run's in settings that must not change."""
     edited = {key: pair for key, pair in folder.edited().items() if key not in RESUMABLE}
     if not edited:
         return
@@ -287,5 +287,5 @@ def _check_edits(folder: RunFolder) -> None:
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:
-    """A line for the user, without the line of code that a programmer would want."""
+    """Print a warning as one line, without the source line."""
     print(f"gaitway: warning: {message}", file=sys.stderr)

@@ -136,7 +136,7 @@ def _twin(args: argparse.Namespace, bus: Any) -> Twin:
 
 
 def _fault(text: str) -> tuple[float, str, str | None]:
-    """When [s], which, and at which joint, of "time:name" or "time:name:joint"."""
+    """Time [s], name and joint of a fault, from "time:name" or "time:name:joint"."""
     time, _, rest = text.partition(":")
     name, _, joint = rest.partition(":")
     try:
@@ -172,7 +172,7 @@ def _viewer(args: argparse.Namespace, twin: Twin) -> Any:
 
 
 class _Story:
-    """A line for everything that changes: who drives, what was provoked, what was refused."""
+    """Log with one line per change: the active controller, provoked faults, refused commands."""
 
     def __init__(self, twin: Twin):
         self.twin, self.start = twin, twin.time

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _signing_key(args: argparse.Namespace) -> Any:
-    """The key of --sign, asked for before anything takes its time."""
+    """Key of --sign, loaded before any long work."""
     if args.sign is None:
         return None
     if args.model is not None:

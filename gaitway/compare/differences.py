@@ -1,4 +1,4 @@
-"""In what runs differ besides their results: settings, versions, machines, commits."""
+"""Differences between runs besides their results: settings, versions, machines, commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are compared: folders found, read, chosen and put into groups. What cannot be compared is named."""
+"""Runs to compare: find the folders, read, select and group them. Runs that cannot be compared are listed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BASELINE = " (baseline)"
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a run says about itself, before its numbers are read."""
+    """Record and configuration of a run, read before its numbers."""
 
     path: Path
     record: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A run that is not compared, and why. ``failed``: its training itself came to nothing."""
+    """A run that is not compared, and the reason. ``failed``: its training failed."""
 
     path: Path
     reason: str
@@ -186,7 +186,7 @@ def _read_config(run: Path) -> dict[str, Any]:
 
 
 def _group_name(header: Header, keys: list[str]) -> str:
-    """The values themselves where they speak (an agent, a preset); key=value where they are bare numbers."""
+    """Group name: plain values for names (an agent, a preset), key=value for numbers."""
     return ", ".join(
         text_of(header.get(key)) if key in ("agent", "preset", "task", "world") else f"{key}={text_of(header.get(key))}"
         for key in keys

@@ -21,7 +21,7 @@ POINTS = 200  # at which a curve is evaluated
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """(low, high) for each task; none at all leaves scores as they are."""
+    """References (low, high) for each task; without any, scores are unchanged."""
 
     name: str
     about: str

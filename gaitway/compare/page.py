@@ -1,4 +1,4 @@
-"""One self-contained HTML page: curves, intervals, tables, and all a sceptic would ask about. Needs no network."""
+"""One self-contained HTML page: curves, intervals, tables, settings and origins. Needs no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared: one number after another over a run, and the protocol that makes a score of them."""
+"""Series of a run: the rows of one metric, and the protocol that computes a score from them."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ class Table:
 
 
 def results(comparison: Comparison) -> list[Table]:
-    """What came out."""
+    """Tables of the results."""
     tables = [scores(comparison), evaluations(comparison), aggregates(comparison), improvements(comparison)]
     return [table for table in [*tables, runtime(comparison)] if table is not None]
 
 
 def circumstances(comparison: Comparison) -> list[Table]:
-    """In what the runs differ besides."""
+    """Tables of other differences between the runs."""
     return [*settings(comparison), *origins(comparison)]
 
 
@@ -277,7 +277,7 @@ def _range(values: Sequence[int]) -> str:
 
 
 def _time_shares(runs: Sequence[Run]) -> str:
-    """Where the time goes, largest part first."""
+    """Shares of the time by part, largest first."""
     parts: dict[str, float] = {}
     for run in runs:
         for name, seconds in (run.record.get("time_s") or {}).items():

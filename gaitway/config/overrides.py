@@ -24,12 +24,12 @@ GONE = {"env_groups": 1}
 
 
 def read_layers(config_file: Path | None, overrides: Sequence[str]) -> list[dict[str, Any]]:
-    """What a YAML file and ``key=value`` settings change, in rising order."""
+    """Layers of a YAML file and ``key=value`` settings, lowest priority first."""
     return ([read_settings(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
 
 
 def asked(layers: Sequence[Mapping[str, Any]], key: str) -> Any:
-    """What the highest layer that has the dotted ``key`` says of it; None where none has."""
+    """Value of the dotted ``key`` in the highest layer that has it; None without one."""
     for layer in reversed(layers):
         value: Any = layer
         for part in key.split("."):
@@ -109,7 +109,7 @@ def _dotlist(text: str) -> Any:
 
 
 def _check_plain(tree: Any, file: str = "", path: str = "") -> None:
-    """Refuse what OmegaConf would fill in, from the environment for instance, and what is written back resolved."""
+    """Refuse interpolations, which OmegaConf would resolve, for instance from the environment."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
         where = join(path, key)

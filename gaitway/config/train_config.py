@@ -35,7 +35,7 @@ LEAST = {
     "checkpoint_interval": 1,
     "keep_checkpoints": 1,
 }
-"""The least that numbers may be."""
+"""Lower bounds of numbers."""
 
 
 def _ppo() -> Any:
@@ -109,7 +109,7 @@ class TrainConfig:
         return self.task
 
     def _check_parts(self) -> None:
-        """Each part stands where it is used, and nowhere else."""
+        """Check that each part is set if, and only if, it is used."""
         needed = self.domain.needs(self.world)
         for name, where in (
             ("physics", "for a robot's task"),

@@ -201,7 +201,7 @@ def _expect(ok: bool, path: str, data: Any, expected: str) -> None:
 
 
 def _short(data: Any) -> str:
-    """As it was written; of an endless one, the beginning."""
+    """Text of a value, cut if it is very long."""
     long = isinstance(data, int) and abs(data) > _LARGEST_WHOLE  # Python writes out no more than 4,300 digits
     text = hex(data) if long else repr(data)
     return text if len(text) <= 120 else f"{text[:120]}..."

@@ -1,4 +1,4 @@
-"""What a kind of task offers to the command line, which asks a domain and never the type of a task.
+"""Interface of a kind of task. The command line uses a domain and never the type of a task.
 
 A domain imports what it needs when it is used: listing tasks loads no simulator, and a robot's task no language model.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked for beside the task itself."""
+    """Options and settings given with a task."""
 
     agent: str
     world: str
@@ -45,7 +45,7 @@ class Request:
     """Settings of a file and of ``key=value``, in rising order, which are merged over the defaults."""
 
     def asked(self, key: str) -> Any:
-        """What the settings say of the dotted ``key``; None where they say nothing."""
+        """Value of the dotted ``key`` in the settings; None if it is not set."""
         return asked(self.layers, key)
 
 
@@ -53,9 +53,9 @@ class Domain(ABC):
     """One kind of task."""
 
     kind: ClassVar[str]
-    """What its tasks are called in messages: "an environment", "a language task"."""
+    """Name of its tasks in messages: "an environment", "a language task"."""
     unfit: ClassVar[str]
-    """What is said of an agent that cannot learn such tasks."""
+    """Message about an agent that cannot learn such tasks."""
     has_presets: ClassVar[bool] = False
     usual_agent: ClassVar[str] = "ppo"
     settings: ClassVar[tuple[str, ...]] = ()
@@ -142,13 +142,13 @@ class Domain(ABC):
 
     @abstractmethod
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
-        """What learns, and what evaluates it."""
+        """Learner and its evaluator."""
 
     def start(self, config: TrainConfig) -> None:  # noqa: B027
         """Start a simulator that has to be the first thing that runs."""
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
-        """What a user should know when a training begins or goes on."""
+        """Notes for the user when a training begins or continues."""
         return ()
 
     def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:  # noqa: B027

@@ -1,4 +1,4 @@
-"""What robots, Gymnasium's environments and games have in common: an agent learns in vector environments."""
+"""Common part of robots, Gymnasium's environments and games: an agent learns in vector environments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Environments(Domain):
             agent.check_rows(config.num_envs)
 
     def has_mirrors(self, task: Any) -> bool:
-        """Whether the task's robot looks like itself in a mirror."""
+        """Whether the task's robot is symmetric."""
         return False
 
     def preflight(self, config: TrainConfig) -> None:

@@ -44,7 +44,7 @@ OFF_POLICY_STEPS = {
     "pendulum": 20_000,
     "lunar-lander-continuous": 500_000,
 }
-"""Of agents with a replay buffer, as rl-baselines3-zoo has them."""
+"""Environment steps of agents with a replay buffer, as in rl-baselines3-zoo."""
 
 
 COMMON: dict[str, Any] = {"num_envs": 8, "checkpoint_interval": 50}
@@ -135,4 +135,4 @@ PPO_TASKS: dict[str, dict[str, Any]] = {
     "inverted-double-pendulum": {"agent": agents.PPO_MUJOCO_QUICK},
     "swimmer": {"agent": replace(agents.PPO_MUJOCO_QUICK, gamma=0.9999)},
 }
-"""Settings of PPO for tasks whose kind's would not do."""
+"""PPO settings for tasks on which those of their kind do not work."""

@@ -1,4 +1,4 @@
-"""The domains there are, one row each; a domain is imported when one of its tasks is used."""
+"""Table of domains, one row each; a domain is imported when one of its tasks is used."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def write_tensors_atomically(path: Path, data: Any) -> None:
 
 
 class _Heard:
-    """A file that remembers why it could not be written."""
+    """File wrapper that keeps the error of a failed write."""
 
     def __init__(self, file: IO[bytes]):
         self.file = file

@@ -35,7 +35,7 @@ METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
 EVALUATIONS = "evaluations.jsonl"
 CHECKPOINTS = "checkpoints"
-MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each; less than this ends in tears
+MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each
 
 
 class DamagedCheckpoint(RunError):
@@ -93,7 +93,7 @@ class RunFolder:
         self.update(config=read_tree(self.path / CONFIG_FILE))
 
     def edited(self) -> dict[str, tuple[Any, Any]]:
-        """What ``config.yaml`` says otherwise than the run was trained with: dotted keys, values then and now."""
+        """Edits of ``config.yaml`` since the training: dotted keys, old and new values."""
         now = read_tree(self.path / CONFIG_FILE)
         copies = {name: (self.record.get(name), now.get(name)) for name in _COPIED if name in self.record}
         then = {name: value for name, value in self.record.get("config", now).items() if name not in GONE}

@@ -119,7 +119,7 @@ class EpisodeEvaluator(Evaluator):
 
 
 def _robot_words(row: dict[str, Any]) -> str:
-    """What the row of a robot's evaluation says beyond returns."""
+    """Text about a robot's evaluation besides returns."""
     if "falls" not in row:
         return ""
     errors = [f"{e['linear']:.3f} m/s and {e['yaw']:.3f} rad/s off {name}" for name, e in row["tracking"].items()]

@@ -43,7 +43,7 @@ def group(distributed: bool) -> Iterator[None]:
 
 
 def of_first(value: T) -> T:
-    """What ``value`` is in the first process."""
+    """Value of ``value`` in the first process."""
     import torch
     import torch.distributed as dist
 

@@ -39,7 +39,7 @@ def _loop(scene: Scene, player: Player, seconds: float | None) -> None:
 
 
 class Player:
-    """Where in the flight the picture is, and what was so there."""
+    """Playback position in the flight, and the recorded state there."""
 
     def __init__(self, flight: Flight, motion: Motion, server: Any):
         from gaitway_sim2real.replay.film import labels

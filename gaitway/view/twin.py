@@ -106,7 +106,7 @@ class _Panel:
         self.twin.stick((left_x, left_y), (right_x, right_y))
 
     def look(self) -> None:
-        """Put into words what the robot does; the painter shows it."""
+        """Describe the robot's state in text, which the painter shows."""
         twin, truth = self.twin, self.twin.truth()
         own = "none" if twin.sport is None else "active" if twin.sport.active else "released"
         speed = " ".join(f"{value:+.2f}" for value in truth.base_lin_vel)

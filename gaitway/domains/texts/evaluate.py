@@ -44,9 +44,9 @@ class Answer:
 
     text: str
     tokens: int
-    """That the model chose, those of all turns."""
+    """Tokens that the model generated, in all turns."""
     finished: bool
-    """It ended by itself, not at the limit of its length."""
+    """Whether the answer ended before the length limit."""
     reward: float
     parts: Mapping[str, float]
     last_turn: str | None = None
@@ -79,9 +79,9 @@ class Evaluation:
     task: str
     model: str
     steps: int
-    """Of the training, when the model was evaluated."""
+    """Training steps when the model was evaluated."""
     temperature: float
-    """Of the samples; the greedy answers have none."""
+    """Sampling temperature; greedy answers have none."""
     seed: int
     problems: tuple[Problem, ...]
     seconds: float
@@ -230,7 +230,7 @@ def _share(flags: Sequence[bool]) -> Measure:
 
 
 def _vote(answer: Answer) -> str | None:
-    """What an answer says, in a form in which equal answers are equal; right ones all count as one."""
+    """Normalised answer for the vote; all right answers count as the same."""
     return "right" if answer.is_right else final_answer(answer.text if answer.last_turn is None else answer.last_turn)
 
 

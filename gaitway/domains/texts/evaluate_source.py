@@ -1,4 +1,4 @@
-"""What ``gaitway evaluate`` does: a model, whatever it comes from, before the held-out problems of a task."""
+"""Implementation of ``gaitway evaluate``: a model from any source on the held-out problems of a task."""
 
 from __future__ import annotations
 

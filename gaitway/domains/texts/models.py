@@ -37,7 +37,7 @@ class Loaded:
     """A causal LM, or a :class:`RewardModel`."""
     tokenizer: Any
     config: TrainConfig | None
-    """Of the run that made it."""
+    """Configuration of the run that made it."""
     steps: int = 0
 
     @property

@@ -39,7 +39,7 @@ def render_page(evaluation: Evaluation) -> str:
 
 
 def style() -> str:
-    """What answers look like."""
+    """Style sheet of answers."""
     return (files(__package__) / "pages.css").read_text("utf-8")
 
 
