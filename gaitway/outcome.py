@@ -1,8 +1,8 @@
-"""How a command ended that raised: is it a message to the user, or a bug?
+"""Classify the error of a command as a message to the user or a bug.
 
 A value error of ours is a message if its class is one of ours, or if a ``raise`` statement in our own code made it: who
-writes one has a wrong input in mind. An error that an operation or a library raised was foreseen by no one and keeps
-its traceback.
+writes one has a wrong input in mind. An error raised by an operation or a library is unexpected and keeps its
+traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 def outcome(error: Exception) -> tuple[int, str]:
-    """Exit code and message; of a bug the message says what to do with the traceback above it."""
+    """Exit code and message; for a bug the message explains what to do with the traceback above it."""
     for judge in (_missing_package, _disk, _unreadable, _memory, _depth, _ours):
         if (found := judge(error)) is not None:
             return found

@@ -1,4 +1,4 @@
-"""What reaches a terminal: text is shown, and only the code that draws there may send commands to it.
+"""Guard the terminal: text is shown with control characters escaped; only drawing code may send commands.
 
 Names of tasks, runs and robots, values and messages come from files of others. Nothing of the 400 places that print
 them needs to know: within :func:`guarded` the two streams write control characters out.

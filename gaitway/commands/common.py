@@ -89,7 +89,7 @@ seconds = number(0.0, 1e6, above=True)
 
 
 def add_trust(sub: argparse.ArgumentParser) -> None:
-    """``--trust``, of every command that reads a run's configuration."""
+    """Add ``--trust``, for every command that reads a run's configuration."""
     sub.add_argument(
         "--trust",
         dest="trusted_modules",

@@ -65,7 +65,7 @@ class Comparison:
 
     @cached_property
     def shared_tasks(self) -> list[str]:
-        """Tasks on which every group has runs: only over those are groups comparable as a whole."""
+        """Tasks on which every group has runs; aggregates use only these."""
         return [task for task in self.tasks if all(self.of(group, task) for group in self.groups)]
 
     def of(self, group: str, task: str) -> list[Run]:
@@ -156,7 +156,7 @@ class Comparison:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """One sentence for each thing that a reader must know before trusting the numbers."""
+        """Caveats of the comparison, one sentence each."""
         return [
             *(str(one) for one in self.left_out),
             *self._warn_of_tasks(),
@@ -192,7 +192,7 @@ class Comparison:
 def compare(
     runs: Sequence[Run], left_out: Sequence[LeftOut], *, grouped_by: str, normalise: str | None, reps: int
 ) -> Comparison:
-    """Refuses to compare nothing."""
+    """Compare finished runs; raises an error without runs."""
     if not runs:
         reasons = "".join(f"\n  {one}" for one in left_out)
         raise UserError(f"there is no finished run to compare{reasons}")

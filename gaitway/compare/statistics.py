@@ -53,7 +53,7 @@ def median(scores: Scores) -> Array:
 
 
 def optimality_gap(scores: Scores, target: float = 1.0) -> Array:
-    """Mean amount by which runs miss ``target``; what exceeds it does not make up for what misses it."""
+    """Mean amount by which runs miss ``target``; runs above it do not compensate for runs below it."""
     return target - mean([np.minimum(x, target) for x in scores])
 
 

@@ -169,7 +169,7 @@ def runtime(comparison: Comparison) -> Table:
 
 
 def settings(comparison: Comparison) -> list[Table]:
-    """Settings with different values, and apart from them those that only some groups have at all."""
+    """Settings with different values and, in a separate table, settings that only some groups have."""
     found = config_differences(comparison.runs, comparison.groups)
     partial = [key for key, values in found.items() if ABSENT in values.values()]
     columns = ["setting", *comparison.groups]

@@ -50,7 +50,7 @@ def comma_separated(comparison: Comparison) -> str:
 
 
 def show(comparison: Comparison, console: Console) -> None:
-    """Tables on the terminal; what is long and rarely asked for stays out."""
+    """Print the tables, without the long ones that are rarely needed."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -76,7 +76,7 @@ class TrainConfig:
     """Where Isaac Lab simulates or a language model is, and the agent learns: "cuda:0", "cpu", or "auto"; other worlds
     are on the CPU."""
     task: Annotated[Any, TASKS]
-    """What is learnt: one of the classes of :data:`gaitway.domains.table.DOMAINS`."""
+    """Task: one of the classes of :data:`gaitway.domains.table.DOMAINS`."""
 
     def __post_init__(self) -> None:
         if self.world not in WORLDS:

@@ -67,7 +67,7 @@ class Domain(ABC):
     evaluation_envs: ClassVar[int] = 16
     """Most environments that an evaluation plays in."""
     distributed: ClassVar[bool] = True
-    """Whether several processes can learn as one."""
+    """Whether distributed training is supported."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
     """Where metrics have the parts of the reward, and what they are."""
     shows_parts: ClassVar[bool] = False
@@ -138,7 +138,7 @@ class Domain(ABC):
 
     @abstractmethod
     def preflight(self, config: TrainConfig) -> None:
-        """Find what cannot work before the training starts; raises a ValueError that says what it is."""
+        """Check the configuration before the training starts; raises a ValueError that names the problem."""
 
     @abstractmethod
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
@@ -175,7 +175,7 @@ class Domain(ABC):
         raise ConfigError(f"{task.name} is {self.kind}, which draws no pictures")
 
     def measures(self, env: Any) -> RobotMeasures | None:
-        """What an evaluation measures in an environment besides returns."""
+        """Measures of an evaluation besides returns; None without any."""
         return None
 
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:

@@ -176,7 +176,7 @@ class Robots(Environments):
 
 
 def in_mujoco(config: TrainConfig) -> TrainConfig:
-    """A robot's run as MuJoCo can show it, wherever it learns: there, the ground is flat."""
+    """Configuration of a robot's run for MuJoCo, with flat ground, for a run in any world."""
     if config.world != ISAACLAB:
         return config
     from gaitway_tasks.spec import Terrain

@@ -1,4 +1,4 @@
-"""One process at a time writes a run."""
+"""Lock of a run folder, so that one process at a time writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``.jsonl`` files of a run, one row a line: what can be read of them, and what cannot."""
+"""Read the ``.jsonl`` files of a run, one row per line, and report damaged lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of a training besides its metrics: episodes that ended, and evaluations of what was learnt."""
+"""Records of a training besides its metrics: finished episodes, and evaluations of the policy."""
 
 from __future__ import annotations
 

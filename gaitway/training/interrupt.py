@@ -15,7 +15,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports for a process that this signal ended."""
+        """Exit code that a shell reports for a process ended by this signal."""
         return 0 if self.signal is None else 128 + self.signal
 
 

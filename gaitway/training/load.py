@@ -1,4 +1,4 @@
-"""What a run has learnt, from its newest checkpoint."""
+"""Load a trained policy from the newest checkpoint of a run."""
 
 from __future__ import annotations
 

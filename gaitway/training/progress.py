@@ -101,7 +101,7 @@ class Summary:
         return {name: self.values[where + name] for name in terms if where + name in self.values}
 
     def facts(self) -> dict[str, str]:
-        """What tells how well the training goes, by name."""
+        """Main numbers of the training, by name."""
         facts = {}
         if (errors := self.tracking()) is not None:
             facts["tracking error"] = f"{errors[0]:.3f} m/s, {errors[1]:.3f} rad/s"
