@@ -252,9 +252,7 @@ def idle(task: str, what: str, seconds: float = 3.0) -> float:
     start = time.perf_counter()
     if what == "acting":
         policy = ActorCritic(env.single_observation_space, env.single_action_space, config(task).model)
-        collector = Collector(
-            [env], policy, torch.Generator(), num_steps=100, random_episode_start=False, symmetry=None
-        )
+        collector = Collector(env, policy, torch.Generator(), num_steps=100, random_episode_start=False, symmetry=None)
         while time.perf_counter() - start < seconds:
             collector.rollout(count, last=False)
             count += 100

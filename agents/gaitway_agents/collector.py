@@ -1,4 +1,4 @@
-"""Step vector environments with a policy, and record what they go through."""
+"""Step a vector environment with a policy, and record the rollout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .core import distributed
 from .models.actor_critic import ActorCritic
-from .rollout import EnvRollout, Lane, join
+from .rollout import EnvRollout, Recorder
 from .symmetry import Symmetry
 from .trainer import Observation
 
@@ -32,7 +32,7 @@ class Collector:
 
     def __init__(
         self,
-        envs: Sequence[VectorEnv],
+        env: VectorEnv,
         policy: ActorCritic,
         generator: torch.Generator,
         *,
@@ -40,13 +40,12 @@ class Collector:
         random_episode_start: bool,
         symmetry: Symmetry | None,
     ):
-        self.envs, self.policy, self.generator, self.symmetry = envs, policy, generator, symmetry
+        self.env, self.policy, self.generator, self.symmetry = env, policy, generator, symmetry
         self.num_steps, self.random_episode_start = num_steps, random_episode_start
-        self.num_envs = sum(env.num_envs for env in envs)
-        self.observations: list[Observation] | None = None
-        for env in envs:
-            if isinstance(env, ChosenFinals):
-                env.final_groups = self._final_groups()
+        self.num_envs = env.num_envs
+        self.observations: Observation | None = None
+        if isinstance(env, ChosenFinals):
+            env.final_groups = self._final_groups()
         self._steps_at_once = self.num_envs * distributed.size()
 
     def rollout(self, steps: int, *, last: bool) -> EnvRollout:
@@ -55,37 +54,34 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, steps: int) -> EnvRollout:
-        """Play the environments on from where they are; ``steps`` are those before."""
+        """Play on from where the environments are; ``steps`` are those before."""
         if self.observations is None:
             options = {"random_episode_step": True} if self.random_episode_start else None
-            self.observations = [
-                env.reset(options=options)[0] | self.policy.initial_memory(env.num_envs) for env in self.envs
-            ]
+            self.observations = self.env.reset(options=options)[0] | self.policy.initial_memory(self.num_envs)
         timing = {"environment": 0.0, "policy": 0.0}
-        lanes = [Lane() for _ in self.envs]
+        recorder = Recorder()
         for t in range(self.num_steps):
-            for i, lane in enumerate(lanes):
-                start = time.perf_counter()
-                action = self._act(lane, self.observations[i])
-                acted = time.perf_counter()
-                observation, *outcome = self.envs[i].step(action)
-                lane.add_outcome(*outcome, steps=steps + (t + 1) * self._steps_at_once)
-                self.observations[i] = observation | lane.memory
-                timing["policy"] += acted - start
-                timing["environment"] += time.perf_counter() - acted
-        return join(lanes, [self.canonical(observation)[0] for observation in self.observations], timing)
+            start = time.perf_counter()
+            action = self._act(recorder, self.observations)
+            acted = time.perf_counter()
+            observation, *outcome = self.env.step(action)
+            recorder.add_outcome(*outcome, steps=steps + (t + 1) * self._steps_at_once)
+            self.observations = observation | recorder.memory
+            timing["policy"] += acted - start
+            timing["environment"] += time.perf_counter() - acted
+        return recorder.rollout(self.canonical(self.observations)[0], timing)
 
     def _final_groups(self) -> list[str]:
         """What the critic reads, and what tells into which domain it is mirrored."""
         read = list(self.policy.critic_encoder.keys)
         return read if self.symmetry is None or "policy" in read else ["policy", *read]
 
-    def _act(self, lane: Lane, observation: Observation) -> Tensor:
+    def _act(self, recorder: Recorder, observation: Observation) -> Tensor:
         """Choose and record actions; returns them as the environment takes them."""
         observation, element = self.canonical(observation)
-        distribution, lane.memory = self.policy.act(observation)
+        distribution, recorder.memory = self.policy.act(observation)
         action = self.policy.head.sample(distribution, self.generator)
-        lane.decisions.append((observation, action, distribution))
+        recorder.decisions.append((observation, action, distribution))
         return self.to_env(action, element)
 
     def canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
@@ -99,14 +95,14 @@ class Collector:
         return self.policy.head.to_env(action)
 
     def state_dict(self) -> dict[str, Any]:
-        """Of environments that restart when they are loaded, what was last observed is not kept."""
-        restarts = any(getattr(env, "restarts_on_load", False) for env in self.envs)
+        """Lists of one; no observations where the environment restarts when it is loaded."""
+        restarts = getattr(self.env, "restarts_on_load", False)
         return {
-            "observations": None if restarts or self.observations is None else list(self.observations),
-            "envs": [env.state_dict() for env in self.envs],  # type: ignore[attr-defined]
+            "observations": None if restarts or self.observations is None else [self.observations],
+            "envs": [self.env.state_dict()],  # type: ignore[attr-defined]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.observations = state["observations"]
-        for env, env_state in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        self.observations = None if state["observations"] is None else state["observations"][0]
+        (env_state,) = state["envs"]
+        self.env.load_state_dict(env_state)  # type: ignore[attr-defined]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -24,10 +23,10 @@ class DecoupledCollector(Collector):
     thread is faster. Between two calls of :meth:`rollout` the environments and the generator belong to the thread.
     """
 
-    def __init__(self, envs: Sequence[VectorEnv], policy: ActorCritic, generator: torch.Generator, **settings: Any):
+    def __init__(self, env: VectorEnv, policy: ActorCritic, generator: torch.Generator, **settings: Any):
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         mine = torch.Generator(generator.device).manual_seed(seed)
-        super().__init__(envs, copy.deepcopy(policy), mine, **settings)
+        super().__init__(env, copy.deepcopy(policy), mine, **settings)
         self.learner = policy
         self._thread = ThreadPoolExecutor(1, "actor", torch.set_num_threads, (torch.get_num_threads(),))
         self._next: Future[EnvRollout] | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,46 +32,44 @@ from .trainer import Episode, Observation
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
 
-    Environments are ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
-    Several of them are stepped in turn as one. With canonical symmetry the whole learner lives in the canonical
-    domain and only what enters an environment is mirrored back. Everything lives on the ``device`` of the
-    environments. In a torch.distributed group each process has environments of its own and they learn as one; steps
-    are those of all.
+    The environment is a ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
+    With canonical symmetry the whole learner lives in the canonical domain and only what enters the environment is
+    mirrored back. Everything lives on the environment's ``device``. In a torch.distributed group each process has
+    environments of its own and they learn as one; steps are those of all.
     """
 
     def __init__(
         self,
-        envs: VectorEnv | Sequence[VectorEnv],
+        env: VectorEnv,
         config: PPOConfig,
         *,
         seed: int,
         symmetry: Symmetry | None = None,
         total_steps: int | None = None,
     ):
-        self.envs = [envs] if isinstance(envs, VectorEnv) else list(envs)
-        for env in self.envs:
-            if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-                raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
         if config.learning_rate_final is not None and not total_steps:
             raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
+        self.env, self.num_envs = env, env.num_envs
         self.config, self.total_steps = config, total_steps
-        self.device = getattr(self.env, "device", torch.device("cpu"))
+        self.device = getattr(env, "device", torch.device("cpu"))
         self.symmetry = None if symmetry is None else symmetry.to(self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            observation_space = self.env.single_observation_space
+            observation_space = env.single_observation_space
             if not isinstance(observation_space, spaces.Dict):
                 raise ValueError(
                     f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
                 )
             kind = POLICIES[config.model.recurrent]
-            self.policy = kind(observation_space, self.env.single_action_space, config.model).to(self.device)
+            self.policy = kind(observation_space, env.single_action_space, config.model).to(self.device)
         self.collector = (DecoupledCollector if config.decoupled else Collector)(
-            self.envs,
+            env,
             self.policy,
             self.generator,
             num_steps=config.num_steps,
@@ -86,15 +83,6 @@ class OnPolicyTrainer:
         self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
-
-    @property
-    def env(self) -> VectorEnv:
-        """The first environment, which has the spaces and the task of all of them."""
-        return self.envs[0]
-
-    @property
-    def num_envs(self) -> int:
-        return sum(env.num_envs for env in self.envs)
 
     # ---- one iteration ---------------------------------------------------------------------------------------------
 
@@ -202,8 +190,8 @@ class OnPolicyTrainer:
         steps, rows, finals = zip(*rollout.finals, strict=True)
         seen = {name: torch.cat([final[name] for final in finals]) for name in finals[0]}
         ended = self.policy.value(self.collector.canonical(seen)[0]).split([len(part) for part in rows])
-        for t, envs, part in zip(steps, rows, ended, strict=True):
-            next_values[t].index_copy_(0, envs, part)
+        for t, row, part in zip(steps, rows, ended, strict=True):
+            next_values[t].index_copy_(0, row, part)
         return next_values
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------

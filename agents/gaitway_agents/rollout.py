@@ -1,4 +1,4 @@
-"""Record what vector environments go through during a rollout."""
+"""Record a rollout of a vector environment."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .trainer import Ended, Episode, Observation, ended_in, episodes_of
 
 
 @dataclass
-class Lane:
-    """The steps of one vector environment so far."""
+class Recorder:
+    """The steps of a rollout so far."""
 
     decisions: list[tuple[Observation, Tensor, tuple[Tensor, ...]]] = field(default_factory=list)
     """Observation, action and parameters of the action's distribution at each step."""
@@ -49,6 +49,27 @@ class Lane:
         self.ended += ended_in(info, steps)
         if "log" in info:
             self.log.append(info["log"])
+
+    def rollout(self, following: Observation, timing: dict[str, float]) -> EnvRollout:
+        """The steps recorded, and what was observed after the last of them."""
+        observations, actions, distributions = zip(*self.decisions, strict=True)
+        rewards, terminated, truncated, valid = (torch.stack(part) for part in zip(*self.outcomes, strict=True))
+        return EnvRollout(
+            observations={name: torch.stack([seen[name] for seen in observations]) for name in observations[0]},
+            actions=torch.stack(actions),
+            distribution=tuple(torch.stack(part) for part in zip(*distributions, strict=True)),
+            rewards=rewards,
+            learnt_rewards=rewards,
+            terminated=terminated,
+            truncated=truncated,
+            valid=valid,
+            finals=self.finals,
+            following=following,
+            episodes=episodes_of(self.ended),
+            timing=timing,
+            complete=self.complete,
+            log=_means(self.log),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,45 +111,6 @@ class EnvRollout:
         """Those of :meth:`flat_observations` in which something happened."""
         flat, valid = self.flat_observations(), self.valid.flatten()
         return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
-
-
-def join(lanes: list[Lane], following: list[Observation], timing: dict[str, float]) -> EnvRollout:
-    """The lanes' environments side by side; each lane has the observation that followed its last step."""
-
-    def side_by_side(parts: list[list[Tensor]]) -> Tensor:
-        stacked = [torch.stack(part) for part in parts]
-        return stacked[0] if len(stacked) == 1 else torch.cat(stacked, 1)
-
-    def outcome(i: int) -> Tensor:
-        return side_by_side([[o[i] for o in lane.outcomes] for lane in lanes])
-
-    sizes = [lane.outcomes[0][0].shape[0] for lane in lanes]
-    offsets = [sum(sizes[:i]) for i in range(len(lanes))]
-    observations, _, distribution = lanes[0].decisions[0]
-    return EnvRollout(
-        observations={
-            name: side_by_side([[d[0][name] for d in lane.decisions] for lane in lanes]) for name in observations
-        },
-        actions=side_by_side([[d[1] for d in lane.decisions] for lane in lanes]),
-        distribution=tuple(
-            side_by_side([[d[2][i] for d in lane.decisions] for lane in lanes]) for i in range(len(distribution))
-        ),
-        rewards=outcome(0),
-        learnt_rewards=outcome(0),
-        terminated=outcome(1),
-        truncated=outcome(2),
-        valid=outcome(3),
-        finals=[
-            (t, rows + offset, final)
-            for lane, offset in zip(lanes, offsets, strict=True)
-            for t, rows, final in lane.finals
-        ],
-        following={name: torch.cat([lane[name] for lane in following]) for name in following[0]},
-        episodes=episodes_of([part for lane in lanes for part in lane.ended]),
-        timing=timing,
-        complete=all(lane.complete for lane in lanes),
-        log=_means([log for lane in lanes for log in lane.log]),
-    )
 
 
 def _means(logs: list[dict[str, Any]]) -> dict[str, float]:

@@ -47,9 +47,9 @@ class Learner(Protocol):
 
 
 class Trainer(Learner, Protocol):
-    """An agent and its environments."""
+    """An agent and its vector environment."""
 
-    envs: Sequence[VectorEnv]
+    env: VectorEnv
 
     def initial_memory(self, num_envs: int) -> Observation:
         """What the policy remembers at the start of an episode: further entries of the observations, all zero."""

@@ -108,7 +108,7 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
     from ..training.load import load_trainer
 
     config, trainer, path = load_trainer(RunFolder.open(run))
-    trainer.envs[0].close()
+    trainer.env.close()
     config.robot_task  # noqa: B018  raises for tasks without a robot
     agent = config.agent
     if not isinstance(agent, PPOConfig | RslRlConfig):

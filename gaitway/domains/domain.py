@@ -166,8 +166,8 @@ class Domain(ABC):
         """``num_envs`` environments of the configuration's task, in the shape that agents know."""
         raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
 
-    def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
-        """The learner of a configuration in environments that are there."""
+    def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
+        """The learner of a configuration in an environment that is there."""
         raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
 
     def pictured(self, task: Any, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:

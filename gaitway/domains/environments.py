@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ class Environments(Domain):
         memory.check(config)
         try:
             trainer = self.trainer(config, num_envs=1)
-            env = trainer.envs[0]
+            env = trainer.env
             memory.check(config, memory.bytes_of(env.single_observation_space))
             self.try_out(env)
             env.close()
@@ -88,14 +88,14 @@ class Environments(Domain):
         from gaitway_agents.core import distributed
 
         seed = config.seed + PROCESS_SEEDS * distributed.rank()
-        return self.trainer_in([self.make_env(config, num_envs or config.num_envs, seed)], config, seed)
+        return self.trainer_in(self.make_env(config, num_envs or config.num_envs, seed), config, seed)
 
-    def trainer_in(self, envs: Sequence[VectorEnv], config: TrainConfig, seed: int) -> Trainer:
-        """The learner of a configuration in environments that are there; refuses those that it cannot handle."""
+    def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
+        """The learner of a configuration in an environment that is there; refuses those that it cannot handle."""
         from gaitway_agents.registry import load
         from gymnasium import spaces
 
-        name, observations, actions = config.algorithm, envs[0].single_observation_space, envs[0].single_action_space
+        name, observations, actions = config.algorithm, env.single_observation_space, env.single_action_space
         assert isinstance(observations, spaces.Dict)
         if objection := ENVIRONMENTS[name].objection(observations, actions):
             able = [row.name for row in ENVIRONMENTS.values() if row.objection(observations, actions) is None]
@@ -103,7 +103,7 @@ class Environments(Domain):
         arguments: dict[str, Any] = {"seed": seed, "total_steps": config.total_steps}
         if (symmetry := self.symmetry(config)) is not None:
             arguments["symmetry"] = symmetry
-        trainer: Trainer = load(ENVIRONMENTS[name].trainer)(envs, config.agent, **arguments)
+        trainer: Trainer = load(ENVIRONMENTS[name].trainer)(env, config.agent, **arguments)
         return trainer
 
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:

@@ -145,7 +145,7 @@ class Robots(Environments):
         trainer, evaluator = super().build(config, run)
         if config.world == ISAACLAB:
             # What was chosen now is what the run goes on with.
-            simulation = trainer.envs[0].simulation  # type: ignore[attr-defined]
+            simulation = trainer.env.simulation  # type: ignore[attr-defined]
             run.update(isaaclab=simulation)
             version = simulation["versions"].get(ISAACLAB, "of unknown version")
             print(f"Isaac Lab {version}, {simulation['engine']}; robot: {simulation['asset']}", flush=True)

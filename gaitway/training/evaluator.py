@@ -76,7 +76,7 @@ class EpisodeEvaluator(Evaluator):
         self.recent.extend((e.ret, e.length) for e in episodes)
         if self.is_due():
             self._evaluate(-(-self.config.evaluation_episodes // 10), wall)
-        metrics = tracking_errors(self.trainer.envs)
+        metrics = tracking_errors(self.trainer.env)
         if not self.recent:
             return metrics
         returns, lengths = zip(*self.recent, strict=True)

@@ -55,6 +55,6 @@ class Acting:
 def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
     """The deterministic policy (N, D) -> (N, A) of a robot's run, from its newest checkpoint, and the checkpoint."""
     config, trainer, path = load_trainer(run)
-    trainer.envs[0].close()
+    trainer.env.close()
     config.robot_task  # noqa: B018  refuses what is no robot's
     return config, trainer.actor(), path  # type: ignore[attr-defined]

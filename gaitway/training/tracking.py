@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,12 +15,12 @@ def off_command(env: Any, name: str) -> tuple[Tensor, Tensor]:
     return planar, (command[:, 2] - robot.root_ang_vel_b[:, 2]).abs()
 
 
-def tracking_errors(envs: Sequence[Any]) -> dict[str, float]:
+def tracking_errors(env: Any) -> dict[str, float]:
     """A robot's mean distance from the commanded velocity now, over all environments, [m/s] and [rad/s]."""
     errors: dict[str, float] = {}
-    task = getattr(envs[0], "task", None)
+    task = getattr(env, "task", None)
     for name in task.commands if task is not None else ():
-        planar, yaw = (torch.cat(parts) for parts in zip(*(off_command(env, name) for env in envs), strict=True))
+        planar, yaw = off_command(env, name)
         errors |= {f"tracking/{name}/linear": float(planar.mean()), f"tracking/{name}/yaw": float(yaw.mean())}
     return errors
 

@@ -20,7 +20,7 @@ SEED = 30_000  # not one that training or evaluation has seen
 def film_game(folder: Path, out: Path, seconds: float) -> str:
     """Film the newest policy of a run for ``seconds`` of its task's own time; says how the episodes went."""
     config, trainer, _ = load_trainer(RunFolder.open(folder))
-    trainer.envs[0].close()
+    trainer.env.close()
     env, picture, fps = config.domain.pictured(config.task, SEED)
     observation, _ = env.reset(seed=SEED)
     memory = trainer.initial_memory(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +19,8 @@ class CoinConfig:
 
 
 class CoinTrainer:
-    def __init__(self, envs: Sequence[VectorEnv], config: CoinConfig, *, seed: int, total_steps: int):
-        (self.env,), self.envs, self.config = envs, envs, config
+    def __init__(self, env: VectorEnv, config: CoinConfig, *, seed: int, total_steps: int):
+        self.env, self.config = env, config
         self.generator, self.steps = torch.Generator().manual_seed(seed), 0
         self.episodes: list[Episode] = []
         self.env.reset(seed=seed)

@@ -102,7 +102,7 @@ def test_ucb1_tries_every_arm_once_before_any_twice():
     env = BernoulliBandit(MEANS, 50)
     trainer = BanditTrainer(env, BanditConfig(num_steps=4), seed=0)
     trainer.iterate()
-    assert torch.equal(trainer.known[0].counts, torch.ones(50, 4, dtype=torch.float64))
+    assert torch.equal(trainer.known.counts, torch.ones(50, 4, dtype=torch.float64))
 
 
 def test_beta_posterior():
@@ -180,7 +180,7 @@ def test_ucb1_stays_below_the_bound_of_auer_et_al_and_grows_like_a_logarithm():
         bound = 8 * math.log(pulls) * sum(1 / gap for gap in GAPS) + (1 + math.pi**2 / 3) * sum(GAPS)
         assert regret < bound
     for arm, gap in zip((0, 2, 3), GAPS, strict=True):
-        pulled = float(trainer.known[0].counts[:, arm].mean())
+        pulled = float(trainer.known.counts[:, arm].mean())
         assert pulled < 8 * math.log(2000) / gap**2 + 1 + math.pi**2 / 3
     assert growth(seen) < 1.5
 
@@ -207,14 +207,14 @@ def test_greedy_and_a_fixed_epsilon_lose_linearly(epsilon):
         exploring = epsilon / len(MEANS) * sum(GAPS) * 1000
         assert seen[2] - seen[1] >= 0.9 * exploring  # the best arm found, this is lost for ever
     else:
-        stuck = trainer.known[0].counts.argmax(1) != 1
+        stuck = trainer.known.counts.argmax(1) != 1
         assert 0.2 < float(stuck.double().mean()) < 0.95
 
 
 def test_the_gradient_bandit_finds_the_best_arm():
     seen, trainer = regrets(BanditConfig(strategy="gradient", learning_rate=0.2), 2000)
     assert growth(seen) < 1.7
-    assert float((trainer.known[0].preferences.argmax(1) == 1).double().mean()) > 0.8
+    assert float((trainer.known.preferences.argmax(1) == 1).double().mean()) > 0.8
 
 
 # ---- the agent -----------------------------------------------------------------------------------------------------
@@ -222,8 +222,7 @@ def test_the_gradient_bandit_finds_the_best_arm():
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_strategy_ends_up_with_the_best_arm(name):
-    envs = [BernoulliBandit(MEANS, 20, horizon=50, seed=seed) for seed in (1, 2)]
-    trainer = BanditTrainer(envs, ALL[name], seed=0)
+    trainer = BanditTrainer(BernoulliBandit(MEANS, 40, horizon=50, seed=1), ALL[name], seed=0)
     first = trainer.iterate()
     for _ in range(9):
         metrics = trainer.iterate()
@@ -240,7 +239,7 @@ def test_every_strategy_ends_up_with_the_best_arm(name):
 @pytest.mark.parametrize("name", ALL)
 def test_resuming_is_bit_identical(name):
     def make() -> BanditTrainer:
-        return BanditTrainer([BernoulliBandit(MEANS, n, horizon=7, seed=n) for n in (3, 2)], ALL[name], seed=4)
+        return BanditTrainer(BernoulliBandit(MEANS, 5, horizon=7, seed=3), ALL[name], seed=4)
 
     straight = make()
     straight.iterate()
@@ -252,8 +251,7 @@ def test_resuming_is_bit_identical(name):
     resumed.load_state_dict(state)
     ours, theirs = straight.iterate(), resumed.iterate()
     assert {k: v for k, v in ours.items() if "time" not in k} == {k: v for k, v in theirs.items() if "time" not in k}
-    for one, other in zip(straight.known, resumed.known, strict=True):
-        assert all(torch.equal(value, vars(other)[part]) for part, value in vars(one).items())
+    assert all(torch.equal(value, vars(resumed.known)[part]) for part, value in vars(straight.known).items())
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -269,7 +267,7 @@ def test_one_player_can_play_what_many_have_learnt(name):
 
 def test_states_of_others_are_refused():
     state = BanditTrainer(BernoulliBandit(MEANS, 3), ALL["ucb1"], seed=0).state_dict()
-    with pytest.raises(ValueError, match=r"\[3\] players, \[2\] are needed"):
+    with pytest.raises(ValueError, match=r"3 players, 2 are needed"):
         BanditTrainer(BernoulliBandit(MEANS, 2), ALL["ucb1"], seed=0).load_state_dict(state)
     with pytest.raises(ValueError, match="4 arms, 2 are needed"):
         BanditTrainer(BernoulliBandit([0.1, 0.2], 3), ALL["ucb1"], seed=0).load_policy(state)

@@ -48,11 +48,11 @@ def test_iterations_are_those_of_rsl_rls_own_loop_bit_for_bit(config):
 
 
 def test_random_ages_are_drawn_where_rsl_rl_draws_them():
-    runner = make_runner(RslRlVecEnv([make_world()], ["policy", "critic"]), RANDOM_AGES)
+    runner = make_runner(RslRlVecEnv(make_world(), ["policy", "critic"]), RANDOM_AGES)
     runner.learn(3, init_at_random_ep_len=True)
     trainer = trained(make_world(), 3, RANDOM_AGES)
     assert bits(trainer.algorithm.save()) == bits(runner.alg.save())
-    assert bits(trainer.env.state_dict()) == bits(runner.env.envs[0].state_dict())
+    assert bits(trainer.env.state_dict()) == bits(runner.env.env.state_dict())
     assert bits(trained(make_world(), 3, SMALL).algorithm.save()) != bits(runner.alg.save())
 
 
@@ -73,13 +73,12 @@ def mujoco_world():
     return lambda num_envs=4: gaitway_mujoco.make_env(task, num_envs, seed=3, num_threads=1)
 
 
-def test_several_environments_are_one_batch():
-    worlds = [make_world(seed=1, num_envs=8), make_world(seed=2, num_envs=24)]
-    trainer = trained(worlds, 1, dataclasses.replace(SMALL, actor=RslRlActorConfig(hidden_dims=(8,))))
+def test_the_actions_that_are_learnt_from_are_those_that_were_taken():
+    world = make_world(seed=1, num_envs=32)
+    trainer = trained(world, 1, dataclasses.replace(SMALL, actor=RslRlActorConfig(hidden_dims=(8,))))
     assert trainer.steps == 8 * 32
     actions = trainer.algorithm.storage.actions
-    assert torch.equal(torch.stack(worlds[0].taken), actions[:, :8])
-    assert torch.equal(torch.stack(worlds[1].taken), actions[:, 8:])
+    assert torch.equal(torch.stack(world.taken), actions)
     assert actions.std() > 0.1
 
 
@@ -95,14 +94,14 @@ def test_only_truncations_that_are_no_terminations_are_time_outs(terminates, boo
 
 
 def test_the_observation_clock_counts_steps_since_the_reset():
-    env = RslRlVecEnv([TinyWorld(signs, walk, time_limit=3, num_envs=4)], ["policy"])
+    env = RslRlVecEnv(TinyWorld(signs, walk, time_limit=3, num_envs=4), ["policy"])
     lengths = []
     for _ in range(5):
         env.step(torch.zeros(4, 1))
         lengths.append(env.episode_length_buf.tolist())
     assert lengths == [[n] * 4 for n in (1, 2, 0, 1, 2)]
     env.episode_length_buf = torch.zeros(4, dtype=torch.int64)
-    assert len(set(env.envs[0].age.tolist())) > 1 and env.episode_length_buf.tolist() == [0] * 4
+    assert len(set(env.env.age.tolist())) > 1 and env.episode_length_buf.tolist() == [0] * 4
 
 
 # ---- the agent -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..tabular.td_control import epsilon_greedy, one_hot, sample
 from ..trainer import Observation, episodes_from
-from ..with_envs import Envs, WithEnvs
+from ..with_env import WithEnv
 
 STRATEGIES = ("epsilon-greedy", "ucb1", "thompson", "gradient")
 
@@ -118,19 +118,19 @@ def _gaussian(config: BanditConfig, known: Knowledge, generator: torch.Generator
     return known.sums / weight + config.reward_std / weight.sqrt() * noise
 
 
-class BanditTrainer(WithEnvs):
+class BanditTrainer(WithEnv):
     """Every environment has a player of its own, so that the curves are means over as many independent runs.
 
     ``iterate()`` is ``num_steps`` pulls of each. ``predict`` names the arm that all of them together think best.
     """
 
-    def __init__(self, envs: Envs, config: BanditConfig, *, seed: int, total_steps: int | None = None):
-        super().__init__(envs, total_steps)
+    def __init__(self, env: VectorEnv, config: BanditConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(env, total_steps)
         self.config = config
-        _check_spaces(self.envs[0])
-        self.first_action = int(self.envs[0].single_action_space.start)  # type: ignore[attr-defined]
-        arms = int(self.envs[0].single_action_space.n)  # type: ignore[attr-defined]
-        self.known = [Knowledge.none(env.num_envs, arms) for env in self.envs]
+        _check_spaces(env)
+        self.first_action = int(env.single_action_space.start)  # type: ignore[attr-defined]
+        arms = int(env.single_action_space.n)  # type: ignore[attr-defined]
+        self.known = Knowledge.none(env.num_envs, arms)
         self.generator = torch.Generator().manual_seed(seed)
         self.regret = 0.0
         """Expected regret of all players together so far: loss against always pulling the best arm."""
@@ -140,43 +140,40 @@ class BanditTrainer(WithEnvs):
         begin = time.perf_counter()
         times = {"environment": 0.0, "policy": 0.0, "learning": 0.0}
         if self.steps == 0:
-            for env in self.envs:
-                env.reset()
+            self.env.reset()
         rewards, regrets = [], []
         for _ in range(self.config.num_steps):
-            for env, known in zip(self.envs, self.known, strict=True):
-                start = time.perf_counter()
-                arms = choose(self.config, known, self.generator)
-                chosen = time.perf_counter()
-                _, reward, _, _, info = env.step(arms + self.first_action)
-                stepped = time.perf_counter()
-                learn(self.config, known, arms, reward)
-                self.steps += env.num_envs
-                self._episodes += episodes_from(info, self.steps)
-                rewards.append(reward)
-                regrets += [info["regret"]] if "regret" in info else []
-                times["policy"] += chosen - start
-                times["environment"] += stepped - chosen
-                times["learning"] += time.perf_counter() - stepped
+            start = time.perf_counter()
+            arms = choose(self.config, self.known, self.generator)
+            chosen = time.perf_counter()
+            _, reward, _, _, info = self.env.step(arms + self.first_action)
+            stepped = time.perf_counter()
+            learn(self.config, self.known, arms, reward)
+            self.steps += self.num_envs
+            self._episodes += episodes_from(info, self.steps)
+            rewards.append(reward)
+            regrets += [info["regret"]] if "regret" in info else []
+            times["policy"] += chosen - start
+            times["environment"] += stepped - chosen
+            times["learning"] += time.perf_counter() - stepped
         metrics = {"rollout/reward": float(torch.cat(rewards).mean())}
         if regrets:
             lost = torch.cat(regrets)
             self.regret += float(lost.sum())
             metrics["rollout/best_arm"] = float((lost == 0.0).double().mean())
-            metrics["learn/regret"] = self.regret / sum(env.num_envs for env in self.envs)
+            metrics["learn/regret"] = self.regret / self.num_envs
         metrics |= {f"time/{name}": seconds for name, seconds in times.items()}
         return metrics | {"time/total": time.perf_counter() - begin}
 
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The arm with the best mean over all pulls, for every observation."""
-        sums, counts = (torch.cat([getattr(known, name) for known in self.known]).sum(0) for name in ("sums", "counts"))
-        best = int((sums / counts).nan_to_num(nan=-math.inf).argmax())
+        best = int((self.known.sums.sum(0) / self.known.counts.sum(0)).nan_to_num(nan=-math.inf).argmax())
         return torch.full((len(observations["policy"]),), best + self.first_action), {}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
         return {
-            "known": [{name: value.clone() for name, value in vars(known).items()} for known in self.known],
+            "known": [{name: value.clone() for name, value in vars(self.known).items()}],
             "generator": self.generator.get_state(),
             "steps": self.steps,
             "regret": self.regret,
@@ -184,9 +181,9 @@ class BanditTrainer(WithEnvs):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        players = [env.num_envs for env in self.envs]
-        if [len(known["counts"]) for known in state["known"]] != players:
-            raise ValueError(f"{[len(known['counts']) for known in state['known']]} players, {players} are needed")
+        (known,) = state["known"]
+        if len(known["counts"]) != self.num_envs:
+            raise ValueError(f"{len(known['counts'])} players, {self.num_envs} are needed")
         self.load_policy(state)
         self.steps, self.regret = state["steps"], state["regret"]
         self.generator.set_state(state["generator"])
@@ -194,10 +191,11 @@ class BanditTrainer(WithEnvs):
 
     def load_policy(self, state: dict[str, Any]) -> None:
         """Take only what the players know, however many they are."""
-        arms = state["known"][0]["counts"].shape[1]
-        if arms != self.known[0].counts.shape[1]:
-            raise ValueError(f"{arms} arms, {self.known[0].counts.shape[1]} are needed")
-        self.known = [Knowledge(**{name: value.clone() for name, value in known.items()}) for known in state["known"]]
+        (known,) = state["known"]
+        arms, needed = known["counts"].shape[1], self.known.counts.shape[1]
+        if arms != needed:
+            raise ValueError(f"{arms} arms, {needed} are needed")
+        self.known = Knowledge(**{name: value.clone() for name, value in known.items()})
 
 
 def _check_spaces(env: VectorEnv) -> None:

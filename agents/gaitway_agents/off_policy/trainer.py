@@ -10,22 +10,22 @@ from typing import Any
 
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from ..core.finite import NonFiniteError
 from ..models.encoders import Encoder
 from ..trainer import Observation, episodes_from
-from ..with_envs import Envs, WithEnvs
+from ..with_env import WithEnv
 from .config import OffPolicyConfig
 from .learner import Learner, Target
 from .replay import ReplayBuffer, Transitions
-from .side_by_side import SideBySide
 
 TOGETHER = 16
 """Batches drawn at once where nothing that happens between their updates changes the draw."""
 
 
-class OffPolicyTrainer(WithEnvs, ABC):
+class OffPolicyTrainer(WithEnv, ABC):
     """``iterate()`` gathers ``iteration_steps`` environment steps and makes the updates that are due on the way.
 
     The number of updates follows from the number of environment steps alone, so it is the same whatever the number of
@@ -33,11 +33,12 @@ class OffPolicyTrainer(WithEnvs, ABC):
     buffer as the agent chose them and turned into the environment's by ``_to_env``.
     """
 
-    def __init__(self, envs: Envs, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
-        super().__init__(envs, total_steps)
-        self.world = SideBySide(self.envs)
-        self.num_envs = self.world.num_envs
-        space = self.envs[0].single_observation_space
+    def __init__(self, env: VectorEnv, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(env, total_steps)
+        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        self.observations: Observation = {}
+        space = env.single_observation_space
         if not isinstance(space, spaces.Dict):
             raise ValueError(f"observation space {space}: Dict is needed")
         if config.learning_rate_final is not None and not total_steps:
@@ -46,7 +47,7 @@ class OffPolicyTrainer(WithEnvs, ABC):
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._build(space, self.envs[0].single_action_space)
+            self._build(space, env.single_action_space)
         encoders = [module for x in self.learners.values() for module in x.network.modules()]
         self._normalizing = [m for m in encoders if isinstance(m, Encoder) and any(True for _ in m.buffers())]
         self.replay = self._make_replay(seed)
@@ -96,7 +97,8 @@ class OffPolicyTrainer(WithEnvs, ABC):
         """Gather and learn for a while. Returns metrics, with the seconds spent under ``time/``."""
         cfg, start = self.config, time.perf_counter()
         self.timing = {"environment": 0.0, "policy": 0.0, "learning": 0.0}
-        self.world.start()
+        if not self.observations:
+            self.observations = self.env.reset()[0]
         until = self.steps + cfg.iteration_steps
         if self.total_steps and self.steps < self.total_steps:
             until = min(until, self.total_steps)
@@ -130,29 +132,21 @@ class OffPolicyTrainer(WithEnvs, ABC):
         """Some steps of every environment, into the replay buffer."""
         environment, begin = 0.0, time.perf_counter()
         for _ in range(steps):
-            observations = self.world.observations
+            observations = self.observations
             actions = self._explore(observations)
             env_actions = self._to_env(actions)
             start = time.perf_counter()
-            outcome = self.world.step(env_actions)
+            self.observations, rewards, terminated, truncated, info = self.env.step(env_actions)
+            following = _following(self.observations, terminated | truncated, info)
             environment += time.perf_counter() - start
             self.steps += self.num_envs
-            self.replay.add(
-                observations,
-                actions,
-                outcome.rewards,
-                outcome.terminated,
-                outcome.truncated,
-                outcome.following,
-                outcome.valid,
-            )
-            self._rewards.append(outcome.rewards)
+            self.replay.add(observations, actions, rewards, terminated, truncated, following, info.get("valid"))
+            self._rewards.append(rewards)
             for encoder in self._normalizing:
                 encoder.update(observations)
-            for info in outcome.infos:
-                self._episodes += episodes_from(info, self.steps)
-                for name, value in info.get("log", {}).items():
-                    self._log.setdefault(name, []).append(value)
+            self._episodes += episodes_from(info, self.steps)
+            for name, value in info.get("log", {}).items():
+                self._log.setdefault(name, []).append(value)
         self._check(torch.stack(self._rewards[-steps:]))
         self.timing["environment"] += environment
         self.timing["policy"] += time.perf_counter() - begin - environment
@@ -204,7 +198,7 @@ class OffPolicyTrainer(WithEnvs, ABC):
             "updates": self.updates,
             "learn_after": self._learn_after,
             "credit": self._credit,
-            "world": self.world.state_dict(),
+            "world": {"observations": self.observations, "envs": self.env_states()},
         }
 
     def load_policy(self, state: dict[str, Any]) -> None:
@@ -218,9 +212,24 @@ class OffPolicyTrainer(WithEnvs, ABC):
             target.network.load_state_dict(state["targets"][name])
         self.generator.set_state(state["generator"])
         self.steps, self.updates, self._credit = state["steps"], state["updates"], state["credit"]
-        self.world.load_state_dict(state["world"])
+        self.observations = dict(state["world"]["observations"])
+        self.load_env_states(state["world"]["envs"])
         if state["replay"] is not None:
             self._learn_after = state["learn_after"]
             self.replay.load_state_dict(state["replay"])
         else:
             self._learn_after = self.steps + self.config.learning_starts
+
+
+def _following(observations: Observation, ended: Tensor, info: dict[str, Any]) -> Observation:
+    """True next observations (N, ...): at the end of an episode the last one, not the first of the next episode."""
+    if not bool(ended.any()):
+        return observations
+    if "final_obs" not in info:
+        row = int(ended.nonzero()[0])
+        raise ValueError(f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last')
+    final = info["final_obs"]
+    return {
+        name: torch.where(ended.view(-1, *[1] * (value.dim() - 1)), final[name], value)
+        for name, value in observations.items()
+    }

@@ -24,28 +24,28 @@ from torch import Tensor, nn
 
 from ..core.optimizer import NonFiniteError
 from ..trainer import Observation, episodes_from
-from ..with_envs import Envs, WithEnvs
+from ..with_env import WithEnv
 from .config import RslRlConfig
 
 PACKAGE, OLDEST = "rsl-rl-lib", (5, 5)
 INSTALL = "pip install 'rsl-rl-lib>=5.5.1'"
 
 
-class RslRlTrainer(WithEnvs):
+class RslRlTrainer(WithEnv):
     """``iterate()`` is one iteration of ``rsl_rl.runners.OnPolicyRunner.learn``.
 
     Box actions and vector observations only. rsl_rl draws from torch's global generators: here they hold its random
     numbers while it works and are given back as they were.
     """
 
-    def __init__(self, envs: Envs, config: RslRlConfig, *, seed: int, total_steps: int | None = None):
-        super().__init__(envs, total_steps)
+    def __init__(self, env: VectorEnv, config: RslRlConfig, *, seed: int, total_steps: int | None = None):
+        super().__init__(env, total_steps)
         self.config = config
-        groups = _check_environment(self.env, config)
+        groups = _check_environment(env, config)
         runner_class = _import_runner()
         from .env import RslRlVecEnv
 
-        self.vec_env = RslRlVecEnv(self.envs, groups["actor"] + groups["critic"])
+        self.vec_env = RslRlVecEnv(env, groups["actor"] + groups["critic"])
         device = self.vec_env.device
         self._cuda = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(self._cuda), contextlib.redirect_stdout(io.StringIO()):
@@ -55,15 +55,6 @@ class RslRlTrainer(WithEnvs):
         self.algorithm = self.runner.alg
         self.policy = nn.ModuleDict({"actor": self.algorithm.actor, "critic": self.algorithm.critic})
         self.iterations = 0
-
-    @property
-    def env(self) -> VectorEnv:
-        """The first environment, which has the spaces and the task of all of them."""
-        return self.envs[0]
-
-    @property
-    def num_envs(self) -> int:
-        return self.vec_env.num_envs
 
     # ---- one iteration ---------------------------------------------------------------------------------------------
 
@@ -101,8 +92,6 @@ class RslRlTrainer(WithEnvs):
     @torch.no_grad()
     def _collect(self) -> dict[str, float]:
         """One rollout in rsl_rl's storage, with returns and advantages."""
-        from .env import mean_log
-
         algorithm, env = self.algorithm, self.vec_env
         observations = env.get_observations()
         rewards_seen, logs, stepping = [], [], 0.0
@@ -122,12 +111,11 @@ class RslRlTrainer(WithEnvs):
             rewards_seen.append(rewards)
             logs += [extras["log"]] if "log" in extras else []
             self.steps += env.num_envs
-            for info in extras["infos"]:
-                self._episodes += episodes_from(info, self.steps)
+            self._episodes += episodes_from(extras["info"], self.steps)
         collected = time.perf_counter()
         algorithm.compute_returns(observations)
         metrics = {"rollout/reward": float(torch.stack(rewards_seen).mean())}
-        metrics |= {f"rollout/{name}": value for name, value in mean_log(logs).items()}
+        metrics |= {f"rollout/{name}": value for name, value in _means(logs).items()}
         metrics |= {"time/environment": stepping, "time/policy": collected - start - stepping}
         return metrics | {"time/learning": time.perf_counter() - collected}
 
@@ -233,6 +221,15 @@ def _require_finite(name: str, value: Tensor) -> None:
     if not torch.isfinite(value).all():
         row = int((~torch.isfinite(value)).nonzero()[0, 0])
         raise NonFiniteError(f"{name} of environment {row} is not finite: {value[row].tolist()}")
+
+
+def _means(logs: list[dict[str, float]]) -> dict[str, float]:
+    """Every entry of any of the ``logs``, averaged over those that have it."""
+    entries: dict[str, list[float]] = {}
+    for log in logs:
+        for name, value in log.items():
+            entries.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in entries.items()}
 
 
 def _explained_variance(storage: Any) -> float:

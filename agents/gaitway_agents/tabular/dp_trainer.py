@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import torch
 from gaitway_files.ranges import Checked, Range, Share
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..trainer import Observation
-from ..with_envs import Envs, WithEnvs
+from ..with_env import WithEnv
 from .dynamic_programming import (
     action_values,
     best_within,
@@ -47,16 +48,16 @@ class PolicyIterationConfig(_PlanningConfig):
     """Policy iteration (Howard 1960) with exact evaluation."""
 
 
-class _Planner(WithEnvs):
+class _Planner(WithEnv):
     """``iterate()`` is one sweep over all states. ``steps`` counts sweeps, for no step of an environment is taken.
 
     Once ``finished``, further sweeps change nothing, and the metrics tell what the policy returns within the
     environment's time limit, without discount, and what the best policy that sees the clock would.
     """
 
-    def __init__(self, envs: Envs, gamma: float):
-        super().__init__(envs, None)
-        self.gamma, self.spaces, self.model = gamma, TableSpaces(self.envs[0]), find_model(self.envs[0])
+    def __init__(self, env: VectorEnv, gamma: float):
+        super().__init__(env, None)
+        self.gamma, self.spaces, self.model = gamma, TableSpaces(env), find_model(env)
         if (self.model.num_states, self.model.num_actions) != (self.spaces.num_states, self.spaces.num_actions):
             raise ValueError(
                 f"the model has {self.model.num_states} states and {self.model.num_actions} actions, the environment "
@@ -119,8 +120,8 @@ class _Planner(WithEnvs):
 class ValueIterationTrainer(_Planner):
     """One Bellman update of every state at a time."""
 
-    def __init__(self, envs: Envs, config: ValueIterationConfig, *, seed: int = 0, total_steps: int | None = None):
-        super().__init__(envs, config.gamma)
+    def __init__(self, env: VectorEnv, config: ValueIterationConfig, *, seed: int = 0, total_steps: int | None = None):
+        super().__init__(env, config.gamma)
         self.config = config
 
     def _sweep(self) -> dict[str, float]:
@@ -133,8 +134,8 @@ class ValueIterationTrainer(_Planner):
 class PolicyIterationTrainer(_Planner):
     """One exact evaluation and one improvement of the policy at a time."""
 
-    def __init__(self, envs: Envs, config: PolicyIterationConfig, *, seed: int = 0, total_steps: int | None = None):
-        super().__init__(envs, config.gamma)
+    def __init__(self, env: VectorEnv, config: PolicyIterationConfig, *, seed: int = 0, total_steps: int | None = None):
+        super().__init__(env, config.gamma)
         self.config = config
         self._next = torch.zeros(self.model.num_states, dtype=torch.int64)  # to be evaluated
         self._stage = 0

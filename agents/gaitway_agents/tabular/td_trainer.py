@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..trainer import Observation, episodes_from
-from ..with_envs import Envs, WithEnvs
+from ..with_env import WithEnv
 from .spaces import TableSpaces
 from .td_control import epsilon_greedy, greedy, move_towards, one_hot, sample, td_targets
 
@@ -52,25 +52,27 @@ class SarsaConfig(_TDConfig):
 EXPECTED_SARSA = SarsaConfig(expected=True)
 
 
-class TDControlTrainer(WithEnvs):
+class TDControlTrainer(WithEnv):
     """``iterate()`` is ``num_steps`` steps of every environment, with an update of the table after each."""
 
-    def __init__(self, envs: Envs, config: QLearningConfig | SarsaConfig, *, seed: int, total_steps: int | None = None):
-        super().__init__(envs, total_steps)
+    def __init__(
+        self, env: VectorEnv, config: QLearningConfig | SarsaConfig, *, seed: int, total_steps: int | None = None
+    ):
+        super().__init__(env, total_steps)
         self.config = config
         if not total_steps:
             if config.exploration_final != config.exploration_initial:
                 raise ValueError("exploration_final needs total_steps: how long the training over which to anneal is")
             if config.learning_rate_final is not None:
                 raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
-        self.spaces = TableSpaces(self.envs[0])
+        self.spaces = TableSpaces(env)
         self.generator = torch.Generator().manual_seed(seed)
         shape = (1 + config.double, self.spaces.num_states, self.spaces.num_actions)
         self.tables = torch.full(shape, config.initial_value, dtype=torch.float64)
         """Action values, (1 or 2 tables, S, A)."""
         self._draws_next = isinstance(config, SarsaConfig) and not config.expected
         self._starts = torch.zeros(self.spaces.num_states, dtype=torch.int64)  # how often episodes began there
-        self._lanes: list[Observation] | None = None  # where the environments are, and what they will do
+        self._now: Observation | None = None  # where the environments are, and what they will do
         self._choosing = 0.0
 
     @property
@@ -95,17 +97,16 @@ class TDControlTrainer(WithEnvs):
         """``num_steps`` steps. Returns metrics, with the seconds spent under ``time/``."""
         begin = time.perf_counter()
         self._choosing = stepping = 0.0
-        if self._lanes is None:
-            self._lanes = [self._begin(env) for env in self.envs]
+        if self._now is None:
+            self._now = self._begin()
         errors, rewards = [], []
         for _ in range(self.config.num_steps):
-            for i, env in enumerate(self.envs):
-                before = time.perf_counter()
-                outcome = env.step(self._lanes[i]["action"] + self.spaces.first_action)
-                stepping += time.perf_counter() - before
-                self._lanes[i], error, reward = self._learn(self._lanes[i], *outcome)
-                errors.append(error)
-                rewards.append(reward)
+            before = time.perf_counter()
+            outcome = self.env.step(self._now["action"] + self.spaces.first_action)
+            stepping += time.perf_counter() - before
+            self._now, error, reward = self._learn(self._now, *outcome)
+            errors.append(error)
+            rewards.append(reward)
         total = time.perf_counter() - begin
         return {
             "learn/value_start": self.value_start(),
@@ -124,9 +125,9 @@ class TDControlTrainer(WithEnvs):
         share = self._starts.double() / self._starts.sum().clamp(min=1)
         return float(share @ self.tables.mean(0).amax(1))
 
-    def _begin(self, env: VectorEnv) -> Observation:
-        place = self._place(env.reset()[0])
-        return place | {"action": self._choose(place), "fresh": torch.ones(env.num_envs, dtype=torch.bool)}
+    def _begin(self) -> Observation:
+        place = self._place(self.env.reset()[0])
+        return place | {"action": self._choose(place), "fresh": torch.ones(self.num_envs, dtype=torch.bool)}
 
     def _place(self, observation: Observation) -> Observation:
         """States (N,), and which actions (N, A) are allowed there if the environment says so."""
@@ -148,7 +149,7 @@ class TDControlTrainer(WithEnvs):
 
     def _learn(
         self,
-        lane: Observation,
+        last: Observation,
         observation: Observation,
         reward: Tensor,
         terminated: Tensor,
@@ -165,16 +166,16 @@ class TDControlTrainer(WithEnvs):
             final = self._place(info["final_obs"])
             following = {k: torch.where(done if v.dim() == 1 else done[:, None], final[k], v) for k, v in here.items()}
         taken = self._choose(following) if self._draws_next else None
-        errors = self._update(lane, reward, terminated, following, taken, valid)
-        self._starts += lane["state"][lane["fresh"] & valid].bincount(minlength=len(self._starts))
+        errors = self._update(last, reward, terminated, following, taken, valid)
+        self._starts += last["state"][last["fresh"] & valid].bincount(minlength=len(self._starts))
         action = self._choose(here)
         # SARSA goes on with the very action it has learnt from; only where an episode begins there is none yet.
         action = action if taken is None else torch.where(done, action, taken)
-        return here | {"action": action, "fresh": done | (lane["fresh"] & ~valid)}, errors, reward[valid]
+        return here | {"action": action, "fresh": done | (last["fresh"] & ~valid)}, errors, reward[valid]
 
     def _update(
         self,
-        lane: Observation,
+        last: Observation,
         reward: Tensor,
         terminated: Tensor,
         following: Observation,
@@ -192,7 +193,7 @@ class TDControlTrainer(WithEnvs):
         else:
             next_policy = one_hot(greedy(own_q, following.get("mask")), num_actions)
         targets = td_targets(reward, terminated, other_q, next_policy, cfg.gamma)
-        entries = (own * num_states + lane["state"]) * num_actions + lane["action"]
+        entries = (own * num_states + last["state"]) * num_actions + last["action"]
         return move_towards(self.tables.view(-1), entries[valid], targets[valid], self.learning_rate)
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
@@ -210,14 +211,14 @@ class TDControlTrainer(WithEnvs):
             "generator": self.generator.get_state(),
             "steps": self.steps,
             "starts": self._starts.clone(),
-            "lanes": self._lanes,
+            "lanes": None if self._now is None else [self._now],
             "envs": self.env_states(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.load_policy(state)
         self.generator.set_state(state["generator"])
-        self.steps, self._lanes = state["steps"], state["lanes"]
+        self.steps, self._now = state["steps"], None if state["lanes"] is None else state["lanes"][0]
         self._starts = state["starts"].clone()
         self.load_env_states(state["envs"])
 

@@ -389,18 +389,16 @@ def test_without_the_replay_in_the_checkpoint_a_new_one_is_filled_first():
     assert resumed.iterate()["learn/updates"] > 0
 
 
-def test_several_environments_are_one():
-    worlds = [make_world(), make_world()]
-    trainer = DQNTrainer(worlds, SMALL, seed=0, total_steps=5000)
+def test_an_iteration_takes_its_steps_and_tells_numbers():
+    trainer = DQNTrainer(make_world(), SMALL, seed=0, total_steps=5000)
     metrics = trainer.iterate()
-    assert trainer.num_envs == 16
+    assert trainer.num_envs == 8
     assert trainer.steps == len(trainer.replay) == 160
     assert all(isinstance(value, float | int) for value in metrics.values())
     assert {"time/environment", "time/policy", "time/learning", "time/total", "rollout/reward"} <= metrics.keys()
 
 
-@pytest.mark.parametrize("worlds", [1, 2])
-def test_rows_that_are_no_transitions_are_never_learnt_from(worlds):
+def test_rows_that_are_no_transitions_are_never_learnt_from():
     """The first environment's every third step is none, and pays 1000."""
 
     class Resetting(Choices):
@@ -414,14 +412,11 @@ def test_rows_that_are_no_transitions_are_never_learnt_from(worlds):
                 info["valid"] = torch.arange(self.num_envs) != 0
             return observation, reward, terminated, truncated, info
 
-    def make(kind: type[Choices]) -> Choices:
-        return kind(zeros, lambda s, a, t: (s, torch.ones(len(s)), never(len(s))), num_envs=4)
-
-    envs = [make(Resetting), make(Choices)][:worlds]
-    trainer = DQNTrainer(envs, dataclasses.replace(SMALL, n_step=3), seed=0, total_steps=5000)
+    env = Resetting(zeros, lambda s, a, t: (s, torch.ones(len(s)), never(len(s))), num_envs=4)
+    trainer = DQNTrainer(env, dataclasses.replace(SMALL, n_step=3), seed=0, total_steps=5000)
     while trainer.steps < 480:
         trainer.iterate()
-    steps = trainer.steps // (4 * worlds)
+    steps = trainer.steps // 4
     assert len(trainer.replay) == trainer.steps - steps // 3
     assert trainer.replay.sample(2000).returns.max() < 3.0
 

@@ -49,7 +49,7 @@ def test_metrics_at_the_end(kind, config, name, gamma, value, in_time, best, gym
     assert metrics.get("learn/return_in_time") == (in_time and pytest.approx(in_time, abs=5e-5))
     assert metrics.get("learn/best_return_in_time") == (best and pytest.approx(best, abs=5e-5))
     assert {"time/environment", "time/policy", "time/learning", "time/total"} <= set(metrics)
-    solution = policy_iteration(find_model(trainer.envs[0]), gamma)
+    solution = policy_iteration(find_model(trainer.env), gamma)
     assert torch.equal(trainer.policy(), solution.policy)
     torch.testing.assert_close(trainer.values, solution.values, atol=1e-8, rtol=0)
 

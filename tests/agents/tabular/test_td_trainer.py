@@ -128,7 +128,7 @@ def test_resuming_is_bit_identical(method, corridor):
 
     def make() -> TDControlTrainer:
         config = kind(**options, learning_rate_final=0.01, num_steps=20)
-        return TDControlTrainer([corridor(3), corridor(2)], config, seed=3, total_steps=600)
+        return TDControlTrainer(corridor(5), config, seed=3, total_steps=600)
 
     straight = make()
     for _ in range(3):

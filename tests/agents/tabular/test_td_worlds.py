@@ -99,9 +99,8 @@ def test_taxi_obeys_its_action_mask(gym_envs):
     trainer = TDControlTrainer(env, config, seed=0, total_steps=36_000)
     while trainer.steps < 36_000:
         trainer.iterate()
-        assert trainer._lanes is not None
-        lane = trainer._lanes[0]
-        assert bool(lane["mask"].gather(1, lane["action"][:, None]).all())
+        assert trainer._now is not None
+        assert bool(trainer._now["mask"].gather(1, trainer._now["action"][:, None]).all())
     model = find_model(env)
     episodes = trainer.pop_episodes()
     assert min(e.ret for e in episodes) >= -200.0  # forbidden actions alone would cost more

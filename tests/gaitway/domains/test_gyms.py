@@ -59,9 +59,9 @@ def test_every_agent_trains_is_examined_and_loads(agent, tmp_path, capsys):
     assert len(examination["returns"]) == len(examination["lengths"]) == 3
     assert examination["seed"] != run.record["seed"]
     _, trainer, _ = load_trainer(run)
-    observation, _ = trainer.envs[0].reset(seed=0)
+    observation, _ = trainer.env.reset(seed=0)
     action, _ = trainer.predict(observation | trainer.initial_memory(1))
-    assert trainer.envs[0].action_space.contains(action.numpy()) or action.dtype.is_floating_point
+    assert trainer.env.action_space.contains(action.numpy()) or action.dtype.is_floating_point
 
 
 @pytest.mark.parametrize(

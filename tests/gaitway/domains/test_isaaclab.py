@@ -273,7 +273,7 @@ def test_it_can_be_written_for_rsl_rl(tmp_path, capsys):
 def test_walking_is_measured_robot_by_robot(monkeypatch):
     config = in_mujoco(settled(BLIND, "num_envs=8", "task.timing.episode_length_s=0.1"))
     trainer = config.domain.trainer(config, num_envs=3)
-    env = trainer.envs[0]
+    env = trainer.env
     off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
     robots = torch.arange(1.0, 4.0)
     monkeypatch.setattr(
