@@ -6,7 +6,7 @@ The task is ``descriptions``: a judge that models never see says which of two an
 model of Bradley and Terry. Every training is the ``gaitway train`` command in a process of its own. What is measured:
 
 * the reward model on new pairs of SFT's answers to requests that occur in no training, against the judge without its
-  mistakes, pairs that are worth the same left out; and against the judge with them, which nobody could do perfectly;
+  mistakes, pairs that are worth the same left out; and against the judge with them, which no model can do perfectly;
 * PPO and DPO by how often an answer of theirs is truly worth more than one of SFT's to the same such request (equal
   ones count half), and by the KL divergence from SFT that they took, in nats of a whole answer.
 """

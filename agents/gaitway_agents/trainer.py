@@ -1,4 +1,4 @@
-"""What every agent offers to whoever drives it, and the record of the episodes it saw."""
+"""The interface of every agent to the training loop, and the record of finished episodes."""
 
 from __future__ import annotations
 

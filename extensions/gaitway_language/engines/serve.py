@@ -2,7 +2,7 @@
 
     python -m gaitway_language.engines.serve --model Qwen/Qwen2.5-1.5B-Instruct --port 8000
 
-It answers one request at a time, from one trainer. Whoever reaches the port can use it and replace its weights: it
+It answers one request at a time, from one trainer. Everyone who reaches the port can use it and replace its weights: it
 listens on this machine only unless told otherwise, and then belongs on a private network.
 """
 

@@ -42,7 +42,7 @@ class TwinError(ValueError):
 
 
 class Twin:
-    """A robot on a bus. Whoever lets time pass calls :meth:`advance`; nothing here sleeps.
+    """A robot on a bus. The caller lets time pass with :meth:`advance`; nothing here sleeps.
 
     In memory, with simulated time::
 
