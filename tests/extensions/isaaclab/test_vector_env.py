@@ -241,7 +241,7 @@ def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(limit)
     for _ in range(150):
         trainer.iterate()
     with torch.no_grad():
-        values = trainer.policy.value(trainer.collector.observations[0])
+        values = trainer.policy.value(trainer.collector.observations)
     assert values.mean().item() == pytest.approx(1.0 / (1.0 - SMALL.gamma), rel=0.05)
     assert trainer.pop_episodes()[-1].length == limit
 
