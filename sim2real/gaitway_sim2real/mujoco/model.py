@@ -83,10 +83,12 @@ def check_feet(spec: Any, path: Path) -> None:
         raise ModelError(f"{path}: no geom of the robot can collide (contype and conaffinity are 0): it has no feet")
 
 
-def add_contact_sensor(spec: Any, name: str, body: str, fields: Sequence[Any], *, subtree: bool, net: bool) -> None:
+def add_contact_sensor(
+    spec: Any, name: str, body: str, fields: Sequence[Any], *, subtree: bool, net: bool, count: int = 1
+) -> None:
     """A sensor of what ``body`` touches of the world; ``fields`` are MuJoCo's contact data.
 
-    ``subtree`` takes in the bodies below it; ``net`` adds all contacts up, otherwise the hardest one is reported.
+    ``subtree`` takes in the bodies below it; ``net`` adds all contacts up, otherwise the ``count`` hardest are listed.
     """
     spec.add_sensor(
         name=name,
@@ -95,7 +97,7 @@ def add_contact_sensor(spec: Any, name: str, body: str, fields: Sequence[Any], *
         objname=body,
         reftype=mujoco.mjtObj.mjOBJ_BODY,
         refname="world",
-        intprm=[sum(1 << int(field) for field in fields), 3 if net else 2, 1],
+        intprm=[sum(1 << int(field) for field in fields), 3 if net else 2, count],
     )
 
 
@@ -162,11 +164,31 @@ def _root_body(body: Any) -> Any:
 
 
 def foot_bodies(spec: Any, joint_names: Sequence[str], foot_names: Sequence[str]) -> list[str]:
-    """``foot_names`` if the model has them all, else the last driven link of every leg."""
-    names = {body.name for body in spec.bodies}
-    if names.issuperset(foot_names):
+    """``foot_names`` if the model has them all, with shapes that can touch, else the last driven link of every leg."""
+    if all(spec.body(name) is not None and _shapes_below(spec, name) for name in foot_names):
         return list(foot_names)
     return last_links(spec, joint_names)
+
+
+def foot_shapes(spec: Any, foot: str, path: Path) -> list[str]:
+    """Names of the geoms of the body ``foot``, and of those below it, that can touch the ground; unnamed ones get one.
+
+    Raises :class:`ModelError` if there is none.
+    """
+    geoms = _shapes_below(spec, foot)
+    if not geoms:
+        raise ModelError(
+            f"{path}: foot {foot!r} has no shape that can touch the ground (no geom with contype or conaffinity in it "
+            "or below it): give it a collision geom"
+        )
+    for number, geom in enumerate(geoms):
+        geom.name = geom.name or f"{foot}/shape_{number}"
+    return [geom.name for geom in geoms]
+
+
+def _shapes_below(spec: Any, name: str) -> list[Any]:
+    bodies = [body for body in spec.bodies if name in (body.name, *ancestors(body))]
+    return [geom for body in bodies for geom in body.geoms if geom.contype or geom.conaffinity]
 
 
 def last_links(spec: Any, joint_names: Sequence[str]) -> list[str]:

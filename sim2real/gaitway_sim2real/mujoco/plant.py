@@ -7,6 +7,7 @@ accuracy of the file are dropped and replaced.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,42 @@ from .model import (
     colliding_geoms,
     compile_robot,
     foot_bodies,
+    foot_shapes,
     last_links,
     prepare_robot,
 )
 
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
+SOLE_CONTACTS = 4  # contacts of a foot that are read, the hardest: a box has four corners
+OUT_OF_REACH = 2.0  # [m], the greatest clearance that is told apart
+UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Physics:
+    """How the simulator solves a scenario; None keeps what the robot's own file says."""
+
+    timestep: float = PHYSICS_DT
+    """Longest physics step [s]; a shorter one of the contract, and one that divides its control step, wins."""
+    cone: str | None = None
+    """Friction cone, ``pyramidal`` or ``elliptic``."""
+    impratio: float | None = None
+    """Stiffness of friction over that of normal contact; large values let less of a sole creep."""
+
+
+NOMINAL_PHYSICS = Physics()
+HARD_FLOOR = Physics(timestep=0.0025, cone="elliptic", impratio=100.0)
+"""A floor on which a loaded sole does not creep: a gait that needs the creep shows it here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FootSensors:
+    """Addresses in ``sensordata`` of what :class:`.robots.RobotBatch` reads of F feet at every physics step."""
+
+    force: np.ndarray  # (F,) net force of the ground, world frame, 3 fields
+    contacts: np.ndarray  # (F,) SOLE_CONTACTS times FOOT_FIELDS, hardest first
+    clearance: tuple[np.ndarray, ...]  # F arrays: distance of each of a foot's shapes from the ground, 1 field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +75,9 @@ class Plant(RobotModel):
     soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
     slope: float  # [rad], the ground falls along -x by this angle
     foot_sensor: np.ndarray  # (F,) addresses of the feet's contact sensors
+    feet: FootSensors | None  # what a gait is measured with, if asked for
+    stand_height: float  # [m], contract's base origin above the ground when the default pose first touches it
+    foot_places: np.ndarray  # (F, 2) [m], x and y of the feet from the base in the default pose, contract's base frame
     fall_bodies: tuple[str, ...]
     fall_sensor: np.ndarray  # (B,) addresses of the net contact force on each body that must not touch the ground
 
@@ -70,17 +104,29 @@ def _law(actuator: Actuator) -> ActuatorLaw:
     return DCMotor(stiffness=kp, damping=kd, effort_limit=effort, saturation_effort=stall, velocity_limit=no_load)
 
 
-def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float = 0.0, visual: bool = False) -> Plant:
+def build_plant(
+    contract: Contract,
+    path: Path,
+    reference: Path,
+    *,
+    slope: float = 0.0,
+    visual: bool = False,
+    physics: Physics = NOMINAL_PHYSICS,
+    gait: bool = False,
+) -> Plant:
     """Compile ``path`` for the contract; ``reference`` is the bundle's own robot.xml, which defines the base frame.
 
-    ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees.
+    ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees. ``gait`` adds the
+    sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or a foot has no shape.
     """
-    dt = min(PHYSICS_DT, contract.physics_dt)
+    dt = min(physics.timestep, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     names = contract.joint_names
     spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, slope=slope, visual=visual)
     check_feet(spec, path)
+    _set_physics(spec, physics)
     feet = foot_bodies(spec, names, contract.foot_bodies)
+    shapes = {name: foot_shapes(spec, name, path) for name in feet}
     set_actuators(spec, names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
     fields = mujoco.mjtConDataField
@@ -89,6 +135,8 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
         add_contact_sensor(spec, f"foot/{name}", name, foot_data, subtree=True, net=False)
     for name in fall_bodies:
         add_contact_sensor(spec, f"fall/{name}", name, (fields.mjCONDATA_FORCE,), subtree=False, net=True)
+    if gait:
+        _add_gait_sensors(spec, shapes)
     model = compile_robot(spec, path)
     plant = Plant(
         **addresses(model, base, names),
@@ -99,10 +147,60 @@ def build_plant(contract: Contract, path: Path, reference: Path, *, slope: float
         start_height=0.0,
         foot_names=tuple(feet),
         foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
+        feet=_gait_sensors(model, shapes) if gait else None,
+        stand_height=0.0,
+        foot_places=np.zeros((len(feet), 2)),
         fall_bodies=tuple(fall_bodies),
         fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
     )
-    return replace(plant, start_height=_start_height(plant, contract, path, reference))
+    touch = _touch_height(plant, contract)
+    standing, quat = np.array([0.0, 0.0, touch]), plant.frame.model_orientation(UPRIGHT)
+    origin = plant.frame.position(standing, quat)
+    data = _posed(plant, contract, standing, quat)
+    places = np.array([data.geom_xpos[[model.geom(geom).id for geom in shapes[name]]].mean(0) for name in feet])
+    return replace(
+        plant,
+        start_height=_start_height(touch, contract, path, reference),
+        stand_height=float(origin[2]),
+        foot_places=(places - origin)[:, :2],
+    )
+
+
+def _set_physics(spec: Any, physics: Physics) -> None:
+    if physics.cone is not None:
+        cones = mujoco.mjtCone
+        spec.option.cone = cones.mjCONE_ELLIPTIC if physics.cone == "elliptic" else cones.mjCONE_PYRAMIDAL
+    if physics.impratio is not None:
+        spec.option.impratio = physics.impratio
+
+
+def _add_gait_sensors(spec: Any, shapes: dict[str, list[str]]) -> None:
+    fields = mujoco.mjtConDataField
+    data = (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
+    for foot, geoms in shapes.items():
+        add_contact_sensor(spec, f"load/{foot}", foot, (fields.mjCONDATA_FORCE,), subtree=True, net=True)
+        add_contact_sensor(spec, f"sole/{foot}", foot, data, subtree=True, net=False, count=SOLE_CONTACTS)
+        for geom in geoms:
+            spec.add_sensor(
+                name=f"clearance/{geom}",
+                type=mujoco.mjtSensor.mjSENS_GEOMDIST,
+                objtype=mujoco.mjtObj.mjOBJ_GEOM,
+                objname="ground",
+                reftype=mujoco.mjtObj.mjOBJ_GEOM,
+                refname=geom,
+                cutoff=OUT_OF_REACH,
+            )
+
+
+def _gait_sensors(model: mujoco.MjModel, shapes: dict[str, list[str]]) -> FootSensors:
+    def address(kind: str, names: Iterable[str]) -> np.ndarray:
+        return np.array([model.sensor(f"{kind}/{name}").adr[0] for name in names], dtype=int)
+
+    return FootSensors(
+        force=address("load", shapes),
+        contacts=address("sole", shapes),
+        clearance=tuple(address("clearance", geoms) for geoms in shapes.values()),
+    )
 
 
 def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
@@ -117,9 +215,12 @@ def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
     ]
 
 
-def _start_height(plant: Plant, contract: Contract, path: Path, reference: Path) -> float:
-    """Base height [m] that leaves the feet as far above the ground as the contract's initial height does its own."""
-    touch, clear = _touch_height(plant, contract), 0.002
+def _start_height(touch: float, contract: Contract, path: Path, reference: Path) -> float:
+    """Base height [m] that leaves the feet as far above the ground as the contract's initial height does its own.
+
+    ``touch`` is the :func:`_touch_height` of the model.
+    """
+    clear = 0.002
     if path.resolve() == reference.resolve():
         return max(contract.init_height, touch + clear)
     gap = contract.init_height - _touch_height(build_plant(contract, reference, reference), contract)
@@ -128,18 +229,23 @@ def _start_height(plant: Plant, contract: Contract, path: Path, reference: Path)
 
 def _touch_height(plant: Plant, contract: Contract) -> float:
     """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
-    model, data = plant.model, mujoco.MjData(plant.model)
-    ground = model.geom("ground")
+    ground = plant.model.geom("ground")
     normal = quat_apply(ground.quat, np.array([0.0, 0.0, 1.0]))
     quat = plant.frame.model_orientation(ground.quat)
     low, high = 0.0, 5.0
     for _ in range(40):
         height = (low + high) / 2
-        data.qpos[:] = model.qpos0
-        data.qpos[plant.base_qpos : plant.base_qpos + 3] = height * normal
-        data.qpos[plant.base_qpos + 3 : plant.base_qpos + 7] = quat
-        data.qpos[plant.joint_qpos] = contract.default_joint_pos
-        mujoco.mj_fwdPosition(model, data)
+        data = _posed(plant, contract, height * normal, quat)
         touching = any(ground.id in pair for pair in data.contact.geom)
         low, high = (height, high) if touching else (low, height)
     return high
+
+
+def _posed(plant: Plant, contract: Contract, pos: np.ndarray, quat: np.ndarray) -> mujoco.MjData:
+    """The default pose with the model's base at ``pos`` [m], turned by ``quat``."""
+    data = mujoco.MjData(plant.model)
+    data.qpos[plant.base_qpos : plant.base_qpos + 3] = pos
+    data.qpos[plant.base_qpos + 3 : plant.base_qpos + 7] = quat
+    data.qpos[plant.joint_qpos] = contract.default_joint_pos
+    mujoco.mj_fwdPosition(plant.model, data)
+    return data

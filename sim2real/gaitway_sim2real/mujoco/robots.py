@@ -15,7 +15,7 @@ from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
 from .estimates import true_estimates
-from .plant import FOOT_FIELDS, Plant
+from .plant import FOOT_FIELDS, SOLE_CONTACTS, Plant
 
 MAX_TILT = 1.0  # [rad]
 MIN_HEIGHT = 0.5  # of the initial height
@@ -38,6 +38,10 @@ class RobotBatch:
         self._lin, self._ang = slice(v, v + 3), slice(v + 3, v + 6)
         self._normal = np.array([-np.sin(plant.slope), 0.0, np.cos(plant.slope)])
         self._foot_columns = plant.foot_sensor[:, None] + np.arange(FOOT_FIELDS)
+        if plant.feet is not None:
+            fields = np.arange(SOLE_CONTACTS * FOOT_FIELDS).reshape(SOLE_CONTACTS, FOOT_FIELDS)
+            self._contact_columns = plant.feet.contacts[:, None, None] + fields
+            self._load_columns = plant.feet.force[:, None] + np.arange(3)
         self._fall_columns = plant.fall_sensor[:, None] + np.arange(3)
 
     def randomise(self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray) -> None:
@@ -123,6 +127,30 @@ class RobotBatch:
             "torque": self._force,
             "foot_contact": contact,
             "foot_slip": np.linalg.norm(feet[..., 5:7], axis=-1) * contact,
+        }
+
+    def measure_feet(self) -> dict[str, np.ndarray]:
+        """What the feet did in the last physics step, (N, F) each; the plant must have been built with ``gait``.
+
+        Contact (bool, more than 1 N along the ground's normal), clearance of the lowest point of the foot's shapes
+        above the ground [m], slip [m/s] (mean tangential speed of the contact points that press with more than 1 N;
+        0 without one), and the ground's force on the foot along its normal and across it [N].
+        """
+        assert self.plant.feet is not None
+        sensors = self._sensors
+        clearance = np.stack([sensors[:, shapes].min(1) for shapes in self.plant.feet.clearance], 1)
+        points = sensors[:, self._contact_columns]  # (N, F, SOLE_CONTACTS, FOOT_FIELDS)
+        loaded = points[..., 1] > CONTACT_FORCE
+        speed = np.hypot(points[..., 5], points[..., 6])
+        force = sensors[:, self._load_columns]
+        normal = force @ self._normal
+        across = np.linalg.norm(force - normal[..., None] * self._normal, axis=-1)
+        return {
+            "contact": np.abs(normal) > CONTACT_FORCE,
+            "clearance": clearance,
+            "slip": (speed * loaded).sum(-1) / np.maximum(loaded.sum(-1), 1),
+            "normal_force": np.abs(normal),
+            "horizontal_force": across,
         }
 
     def falls(self) -> list[tuple[np.ndarray, str]]:

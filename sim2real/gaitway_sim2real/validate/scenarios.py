@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..mujoco.plant import NOMINAL_PHYSICS, Physics
+
 SUITE_VERSION = "1.0"
 Range = tuple[float, float]
 NOMINAL_FRICTION = 0.8
@@ -75,6 +77,10 @@ class Scenario:
     """Factor on :data:`NOISE`."""
     slope: float = 0.0
     """Inclination of the ground [degrees]; the robots start in random directions."""
+    physics: Physics = NOMINAL_PHYSICS
+    """How the simulator solves it."""
+    gait: bool = False
+    """Whether the feet are recorded at every physics step and the gait is measured."""
 
 
 FALLS_1 = Limit(metric="falls", value=0.01)

@@ -17,6 +17,7 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.delay import DelayLine
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
+from .feet import FootTrace
 from .scenarios import NOISE, Conditions
 
 POLICY = "policy not finite"
@@ -45,6 +46,7 @@ class Trajectory:
     foot_contact: np.ndarray  # (T, N, F) bool
     foot_slip: np.ndarray  # (T, N, F) [m/s], tangential speed of a foot in contact
     qpos: np.ndarray | None  # (T, N, nq), if asked for
+    feet: FootTrace | None = None  # if the plant was built to measure gaits
 
 
 def simulate(
@@ -56,7 +58,7 @@ def simulate(
     keep_qpos: bool = False,
     threads: int = 1,
 ) -> Trajectory:
-    """Run ``conditions`` from start to end."""
+    """Run ``conditions`` from start to end; a plant built with ``gait`` also records its feet at every physics step."""
     steps, n = conditions.command.shape[:2]
     joints, feet = contract.num_joints, len(plant.foot_names)
     world = RobotBatch(plant, contract, n, threads)
@@ -76,6 +78,8 @@ def simulate(
         )
     }  # fmt: skip
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
+    trace = foot_trace(plant, steps, n) if plant.feet else None
+    physics_step = 0
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
 
@@ -101,7 +105,13 @@ def simulate(
         ids = None if up.all() else np.flatnonzero(up)
         for count, ctrl in line.push(target):
             world.ctrl[:] = ctrl
-            world.step(count, ids)
+            if trace is None:
+                world.step(count, ids)
+                continue
+            for _ in range(count):
+                world.step(1, ids)
+                trace.record(physics_step, world.measure_feet())
+                physics_step += 1
         for who, cause in world.falls():
             fall(who, t, cause)
         for name, value in world.measure().items():
@@ -118,7 +128,21 @@ def simulate(
         fall_cause=tuple(causes),
         start_pos=start_pos,
         qpos=qpos,
+        feet=trace,
         **record,
+    )
+
+
+def foot_trace(plant: Plant, steps: int, robots: int) -> FootTrace:
+    """An empty trace for ``steps`` control steps of a plant."""
+    return FootTrace.empty(
+        steps * plant.decimation,
+        robots,
+        dt=plant.model.opt.timestep,
+        decimation=plant.decimation,
+        stand_height=plant.stand_height,
+        names=plant.foot_names,
+        places=plant.foot_places,
     )
 
 

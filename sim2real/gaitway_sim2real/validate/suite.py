@@ -16,7 +16,7 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
-from ..mujoco.plant import Plant, build_plant
+from ..mujoco.plant import NOMINAL_PHYSICS, Physics, Plant, build_plant
 from ..pages.verdict import software
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
@@ -53,10 +53,11 @@ def validate_bundle(
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
-    plants.get(0.0)
+    for scenario in scenarios:  # a model that one of them cannot use is refused before any work
+        plants.of(scenario)
     notes = estimates_note(contract)
     if model is not None:
-        notes += describe_model(plants.get(0.0), build_plant(contract, reference, reference))
+        notes += describe_model(plants.get(), build_plant(contract, reference, reference))
     policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
     if report_dir is not None:
         report_dir = Path(report_dir)
@@ -88,7 +89,7 @@ def validate_bundle(
     if report_dir is not None:
         if progress:
             progress(len(scenarios), len(scenarios), "Report")
-        evidence.showcase = run_showcase(plants.get(0.0), contract, policy)
+        evidence.showcase = run_showcase(plants.get(), contract, policy)
         write_report(verdict, evidence, contract, bundle, path, report_dir, video=video, frames=frames)
     if progress:
         progress(len(scenarios), len(scenarios), "Done")
@@ -96,17 +97,22 @@ def validate_bundle(
 
 
 class Plants:
-    """The robot on each ground that the suite needs, compiled once."""
+    """The robot on each ground and under each physics that the suite needs, compiled once."""
 
     def __init__(self, contract: Contract, path: Path, reference: Path) -> None:
         self._args = (contract, path, reference)
-        self._known: dict[float, Plant] = {}
+        self._known: dict[tuple[float, Physics, bool], Plant] = {}
 
-    def get(self, slope: float) -> Plant:
-        """``slope`` in degrees."""
-        if slope not in self._known:
-            self._known[slope] = build_plant(*self._args, slope=float(np.radians(slope)))
-        return self._known[slope]
+    def get(self, slope: float = 0.0, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
+        """``slope`` in degrees; with ``gait``, feet are recorded at every physics step."""
+        key = (slope, physics, gait)
+        if key not in self._known:
+            self._known[key] = build_plant(*self._args, slope=float(np.radians(slope)), physics=physics, gait=gait)
+        return self._known[key]
+
+    def of(self, scenario: Scenario) -> Plant:
+        """The robot that ``scenario`` is run on."""
+        return self.get(scenario.slope, scenario.physics, scenario.gait)
 
 
 def run_scenario(
@@ -114,7 +120,7 @@ def run_scenario(
 ) -> Trajectory:
     """Draw and simulate one scenario."""
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
-    policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.get(scenario.slope)
+    policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.of(scenario)
     payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
     conditions = replace(conditions, payload=np.maximum(payload, least))
