@@ -17,7 +17,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Actuator, Contract
 from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
-from gaitway_tasks.robots.mjcf import set_actuators
+from gaitway_tasks.robots.mjcf import ModelError, set_actuators
 
 from .alignment import align_base
 from .model import (
@@ -33,29 +33,15 @@ from .model import (
     last_links,
     prepare_robot,
 )
+from .physics import HARD_FLOOR, NOMINAL_PHYSICS, PHYSICS_DT, Physics, alter_feet, can_alter, soles
 
-PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
+__all__ = [
+    "HARD_FLOOR", "NOMINAL_PHYSICS", "PHYSICS_DT", "FixedFeet", "Physics", "Plant", "actuator_laws", "build_plant",
+]  # fmt: skip
 FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
 SOLE_CONTACTS = 4  # contacts of a foot that are read, the hardest: a box has four corners
 OUT_OF_REACH = 2.0  # [m], the greatest clearance that is told apart
 UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Physics:
-    """How the simulator solves a scenario; None keeps what the robot's own file says."""
-
-    timestep: float = PHYSICS_DT
-    """Longest physics step [s]; a shorter one of the contract, and one that divides its control step, wins."""
-    cone: str | None = None
-    """Friction cone, ``pyramidal`` or ``elliptic``."""
-    impratio: float | None = None
-    """Stiffness of friction over that of normal contact; large values let less of a sole creep."""
-
-
-NOMINAL_PHYSICS = Physics()
-HARD_FLOOR = Physics(timestep=0.0025, cone="elliptic", impratio=100.0)
-"""A floor on which a loaded sole does not creep: a gait that needs the creep shows it here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +51,10 @@ class FootSensors:
     force: np.ndarray  # (F,) net force of the ground, world frame, 3 fields
     contacts: np.ndarray  # (F,) SOLE_CONTACTS times FOOT_FIELDS, hardest first
     clearance: tuple[np.ndarray, ...]  # F arrays: distance of each of a foot's shapes from the ground, 1 field
+
+
+class FixedFeet(ModelError):
+    """Feet of a shape that cannot be altered as asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,15 +107,18 @@ def build_plant(
     """Compile ``path`` for the contract; ``reference`` is the bundle's own robot.xml, which defines the base frame.
 
     ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees. ``gait`` adds the
-    sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or a foot has no shape.
+    sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or a foot has no shape,
+    and :class:`FixedFeet` if its feet cannot be what ``physics`` asks for.
     """
     dt = min(physics.timestep, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     names = contract.joint_names
     spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, slope=slope, visual=visual)
     check_feet(spec, path)
-    _set_physics(spec, physics)
+    physics.apply(spec)
     feet = foot_bodies(spec, names, contract.foot_bodies)
+    if physics.alters_feet:
+        _alter_feet(spec, feet, physics, contract, path, reference, base)
     shapes = {name: foot_shapes(spec, name, path) for name in feet}
     set_actuators(spec, names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
@@ -166,14 +159,6 @@ def build_plant(
     )
 
 
-def _set_physics(spec: Any, physics: Physics) -> None:
-    if physics.cone is not None:
-        cones = mujoco.mjtCone
-        spec.option.cone = cones.mjCONE_ELLIPTIC if physics.cone == "elliptic" else cones.mjCONE_PYRAMIDAL
-    if physics.impratio is not None:
-        spec.option.impratio = physics.impratio
-
-
 def _add_gait_sensors(spec: Any, shapes: dict[str, list[str]]) -> None:
     fields = mujoco.mjtConDataField
     data = (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
@@ -201,6 +186,24 @@ def _gait_sensors(model: mujoco.MjModel, shapes: dict[str, list[str]]) -> FootSe
         contacts=address("sole", shapes),
         clearance=tuple(address("clearance", geoms) for geoms in shapes.values()),
     )
+
+
+def _alter_feet(
+    spec: Any, feet: list[str], physics: Physics, contract: Contract, path: Path, reference: Path, base: str
+) -> None:
+    """Alter the shapes that touch the ground in the default pose, level with it."""
+    model = compile_robot(spec, path)
+    frame = align_base(model, base, path, reference, contract.base_body, contract.joint_names)
+    at = addresses(model, base, contract.joint_names)
+    stance = mujoco.MjData(model)
+    stance.qpos[at["base_qpos"] : at["base_qpos"] + 3] = [0.0, 0.0, 2.0]
+    stance.qpos[at["base_qpos"] + 3 : at["base_qpos"] + 7] = frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
+    stance.qpos[at["joint_qpos"]] = contract.default_joint_pos
+    mujoco.mj_kinematics(model, stance)
+    shapes = soles(spec, feet, stance)
+    if not can_alter(shapes, physics):
+        raise FixedFeet(f"{path}: its feet are no balls, so that their size or shape cannot be changed")
+    alter_feet(shapes, physics, stance)
 
 
 def _bodies_that_must_not_touch(spec: Any, contract: Contract) -> list[str]:
