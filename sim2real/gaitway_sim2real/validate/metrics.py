@@ -8,6 +8,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
 from ..mujoco.model import GRAVITY
+from .gait import gait_metrics
 from .simulate import Trajectory
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport
@@ -52,8 +53,51 @@ METRICS: dict[str, Metric] = {
     ),
     "action_rate": Metric(title="Target rate", unit="rad/s", about="RMS rate of change of the joint targets."),
     "foot_slip": Metric(title="Foot slip", unit="m/s", about="Mean tangential speed of feet on the ground."),
-    "air_time": Metric(title="Swing time", unit="s", about="Mean length of completed swings."),
+    "air_time": Metric(
+        title="Air time", unit="s", about="Mean time between lift-off and touch-down, at control steps."
+    ),
+    "swing_time": Metric(
+        title="Swing time",
+        unit="s",
+        about="Mean swing of each foot, 0 for one that does not swing, then over the feet.",
+    ),
+    "step_rate": Metric(title="Step rate", unit="/s", about="Completed swings per foot and second."),
+    "clearance": Metric(
+        title="Clearance",
+        unit="m",
+        about="Greatest height of the lowest point of a foot in a swing: median of each foot, 0 for one that does not "
+        "swing, then the mean over the feet.",
+    ),
+    "slip": Metric(title="Slip", unit="m/s", about="Mean tangential speed of loaded contact points, at physics steps."),
+    "dragging_feet": Metric(
+        title="Dragging feet",
+        unit="",
+        percent=True,
+        about="Share of feet lifted less than 0.02 L, or fewer than 0.05 sqrt(g/L) times a second.",
+    ),
+    "stumbles": Metric(
+        title="Stumbles",
+        unit="per step",
+        about="Touches shorter than 0.02 s amid a swing, and pushes of the ground more sideways than five to one.",
+    ),
+    "duty_factor": Metric(title="Duty factor", unit="", percent=True, about="Share of the time that a foot stands."),
+    "left_right": Metric(
+        title="Left-right asymmetry", unit="", about="Swing times of mirrored feet: difference over mean."
+    ),
+    "front_hind": Metric(
+        title="Front-hind asymmetry", unit="", about="Swing times of a side's two feet: difference over mean."
+    ),
+    "impact_speed": Metric(
+        title="Impact speed", unit="m/s", about="Mean downward speed of the foot's lowest point just before touch-down."
+    ),
+    "torque_frequency": Metric(
+        title="Torque frequency", unit="Hz", about="RMS change of the torques over their RMS deviation, as of a sine."
+    ),
+    "base_acceleration": Metric(title="Base acceleration", unit="m/s²", about="Root mean square over time."),
 }
+
+GAIT = tuple(METRICS)[list(METRICS).index("swing_time") :]
+"""Metrics of :func:`.gait.gait_metrics`, known where feet were recorded at every physics step."""
 
 
 def compute_metrics(rec: Trajectory, contract: Contract) -> dict[str, float]:
@@ -70,7 +114,10 @@ def compute_metrics(rec: Trajectory, contract: Contract) -> dict[str, float]:
         "action_rate": action_rate(rec),
         "foot_slip": foot_slip(rec),
         "air_time": air_time(rec.foot_contact, rec.alive, rec.control_dt),
+        **dict.fromkeys(GAIT, np.nan),
     }
+    if rec.feet is not None:
+        values |= {name: _mean(robots) for name, robots in gait_metrics(rec, rec.feet).items()}
     return {name: float(values[name]) for name in METRICS}
 
 

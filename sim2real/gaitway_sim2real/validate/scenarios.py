@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..mujoco.plant import NOMINAL_PHYSICS, Physics
+from ..mujoco.model import GRAVITY
+from ..mujoco.physics import HARD_FLOOR, NOMINAL_PHYSICS, Physics
+from .command_classes import CLASSES, draw_class
 
-SUITE_VERSION = "1.0"
+SUITE_VERSION = "2.0"
 Range = tuple[float, float]
 NOMINAL_FRICTION = 0.8
 
@@ -44,10 +46,25 @@ class Limit:
     metric: str
     value: float
     at_least: bool = False
+    unit: str = ""
+    """One of :data:`ROBOT_UNITS`: ``value`` counts in it and grows with the robot."""
 
     def passes(self, measured: float) -> bool:
         """NaN never passes."""
         return measured >= self.value if self.at_least else measured <= self.value
+
+    def for_robot(self, height: float) -> Limit:
+        """The limit in SI units, for a robot whose base stands ``height`` [m] above the ground."""
+        return replace(self, value=self.value * ROBOT_UNITS[self.unit](height), unit="") if self.unit else self
+
+
+ROBOT_UNITS: dict[str, Callable[[float], float]] = {
+    "length": lambda height: height,
+    "time": lambda height: math.sqrt(height / GRAVITY),
+    "rate": lambda height: math.sqrt(GRAVITY / height),
+    "speed": lambda height: math.sqrt(GRAVITY * height),
+}
+"""L, sqrt(L/g), sqrt(g/L) and sqrt(g L), with the standing height L: robots that move alike have the same numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +80,8 @@ class Scenario:
     envs: int = 48
     seconds: float = 10.0
     commands: str = "random"
-    """``grid``, ``standing``, ``random`` (a fifth of the robots stand) or ``steps`` (a new command every 4 s)."""
+    """``grid``, ``standing``, ``random`` (a fifth of the robots stand), ``steps`` (a new command every 4 s) or one of
+    :data:`.command_classes.CLASSES`."""
     push: float = 0.0
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
@@ -142,6 +160,38 @@ def _slope(degrees: float) -> Scenario:
     )
 
 
+CARPET = replace(HARD_FLOOR, solref=(0.02, 1.0), solimp=(0.9, 0.97, 0.001))
+
+GAIT_LIMITS = (
+    Limit(metric="swing_time", value=0.80, at_least=True, unit="time"),
+    Limit(metric="step_rate", value=0.62, unit="rate"),
+    Limit(metric="clearance", value=0.06, at_least=True, unit="length"),
+    Limit(metric="slip", value=0.05, unit="speed"),
+    Limit(metric="dragging_feet", value=0.02),
+    Limit(metric="stumbles", value=0.1),
+    Limit(metric="lin_vel_error", value=0.2),
+    Limit(metric="yaw_vel_error", value=0.2),
+)
+LIMP = Limit(metric="left_right", value=0.4)
+
+
+def _gait(name: str, carpet: bool) -> Scenario:
+    """The gait of one command class, on a floor where loaded feet do not creep."""
+    kind = CLASSES[name]
+    floor = "a carpet, in which the feet of a standing ANYmal sink by 6.6 mm" if carpet else "a hard floor"
+    return Scenario(
+        name=f"gait_{name}" + ("_carpet" if carpet else ""),
+        title=("Gait on carpet: " if carpet else "Gait: ") + kind.title,
+        about=f"How the feet move when the command is {kind.title}, on {floor}; measured at every physics step.",
+        commands=name,
+        envs=12,
+        seconds=8.0,
+        physics=CARPET if carpet else HARD_FLOOR,
+        gait=True,
+        limits=(*GAIT_LIMITS, LIMP) if kind.straight else GAIT_LIMITS,
+    )
+
+
 SUITE: tuple[Scenario, ...] = (
     Scenario(
         name="command_grid",
@@ -169,6 +219,7 @@ SUITE: tuple[Scenario, ...] = (
         seconds=20.0,
         limits=(Limit(metric="lin_vel_error", value=0.25), Limit(metric="yaw_vel_error", value=0.25), FALLS_5),
     ),
+    *(_gait(name, carpet) for carpet in (False, True) for name in CLASSES),
     Scenario(
         name="pushes",
         title="Pushes 0.5 m/s",
@@ -303,7 +354,9 @@ def _commands(kind: str, n: int, steps: int, period: int, ranges: np.ndarray, rn
             reverse = np.clip(-command[k - 1], ranges[:, 0], ranges[:, 1])
             command[k, choice == 1] = reverse[choice == 1]
         return np.repeat(command, period, axis=0)[:steps]
-    raise ValueError(f"commands {kind!r}: use 'grid', 'standing', 'random' or 'steps'")
+    if kind in CLASSES:
+        return np.broadcast_to(draw_class(kind, ranges, n, rng), (steps, n, 3))
+    raise ValueError(f"commands {kind!r}: use 'grid', 'standing', 'random', 'steps' or one of {', '.join(CLASSES)}")
 
 
 def _pushes(speed: float, n: int, steps: int, period: int, rng: np.random.Generator) -> np.ndarray:

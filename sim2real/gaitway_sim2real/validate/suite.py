@@ -18,6 +18,7 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
 from ..mujoco.plant import NOMINAL_PHYSICS, Physics, Plant, build_plant
 from ..pages.verdict import software
+from .command_classes import CLASSES, has_class
 from .evidence import Evidence, collect_evidence
 from .metrics import compute_metrics
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
@@ -53,9 +54,10 @@ def validate_bundle(
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
+    given, (scenarios, missing) = scenarios, possible(scenarios, contract)
     for scenario in scenarios:  # a model that one of them cannot use is refused before any work
         plants.of(scenario)
-    notes = estimates_note(contract)
+    notes = estimates_note(contract) + missing
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
     policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
@@ -70,11 +72,12 @@ def validate_bundle(
             progress(number, len(scenarios), scenario.title)
         recording = run_scenario(bundle, contract, plants, scenario, seed, threads)
         causes = Counter(cause for cause in recording.fall_cause if cause)
+        scenario = for_robot(scenario, plants.of(scenario))
         results.append(ScenarioResult.of(scenario, compute_metrics(recording, contract), dict(sorted(causes.items()))))
         if report_dir is not None:
             collect_evidence(evidence, scenario, recording)
     verdict = Verdict(
-        suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
+        suite_version=SUITE_VERSION if given is SUITE else f"{SUITE_VERSION} (part)",
         seed=seed,
         task=contract.task,
         robot=contract.robot,
@@ -125,6 +128,19 @@ def run_scenario(
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
     conditions = replace(conditions, payload=np.maximum(payload, least))
     return simulate(plant, contract, policy, conditions, threads=threads)
+
+
+def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
+    """The scenarios whose commands the contract allows, and a note about the others."""
+    ranges = np.array(contract.command_ranges)
+    kept = tuple(s for s in scenarios if s.commands not in CLASSES or has_class(s.commands, ranges))
+    titles = ", ".join(CLASSES[s.commands].title for s in scenarios if s not in kept and not s.physics.solref)
+    return kept, (f"Not measured, since the contract allows no such command: gait {titles}.",) if titles else ()
+
+
+def for_robot(scenario: Scenario, plant: Plant) -> Scenario:
+    """The scenario with limits in SI units."""
+    return replace(scenario, limits=tuple(limit.for_robot(plant.stand_height) for limit in scenario.limits))
 
 
 def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ from gaitway_sim2real.validate.scenarios import SUITE, Scenario
 from gaitway_sim2real.validate.video import record_video
 from stand_bundle import make_stand_bundle
 
-SHORT = tuple(replace(s, seconds=4.0 if s.push else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE)
+SHORT = tuple(
+    replace(s, seconds=4.0 if s.push or s.gait else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE
+)
 
 
 def pick(*names: str) -> tuple[Scenario, ...]:
