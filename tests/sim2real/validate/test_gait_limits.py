@@ -1,0 +1,104 @@
+"""Gaits that suite 2.0 must refuse, commands of each class, and limits that grow with the robot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.validate import Verdict, validate_bundle
+from gaitway_sim2real.validate.command_classes import CLASSES, draw_class, has_class
+from gaitway_sim2real.validate.scenarios import GAIT_LIMITS, SUITE, Limit
+from gaitway_sim2real.validate.suite import possible
+from stand_bundle import make_stand_bundle
+
+PATTERING = Path(__file__).parent / "pattering" / "bundle"
+RANGES = np.array([[-1.0, 1.0], [-0.5, 0.5], [-1.5, 1.5]])
+
+
+def verdict_of(bundle: Path, *names: str) -> Verdict:
+    chosen = tuple(replace(s, envs=2, seconds=4.0) for s in SUITE if s.name in names)
+    assert len(chosen) == len(names)
+    return validate_bundle(bundle, scenarios=chosen, threads=1)
+
+
+def faults(verdict: Verdict) -> dict[str, set[str]]:
+    return {r.name: {check.metric for check in r.checks if not check.passed} for r in verdict.scenarios}
+
+
+def test_a_policy_that_patters_fails_for_what_it_does() -> None:
+    old = Verdict.load(PATTERING / "validation.json", policy=PATTERING / "policy.onnx")
+    assert (old.suite_version, old.passed, len(old.scenarios)) == ("1.0", True, 22)
+    verdict = verdict_of(PATTERING, "gait_forward_slow", "gait_turning", "gait_turning_carpet")
+    assert not verdict.passed
+    patters = {"swing_time", "step_rate", "clearance", "slip", "dragging_feet"}
+    found = faults(verdict)
+    assert found["gait_forward_slow"] >= patters and found["gait_turning"] >= patters
+    assert found["gait_turning_carpet"] >= {"swing_time", "clearance", "slip", "dragging_feet"}
+    turning = verdict.scenarios[1].metrics  # what an independent program measured: 0.06 s, 2.0 /s, 0.5 cm, 0.15 m/s
+    assert 0.03 < turning["swing_time"] < 0.08 and 2.0 < turning["step_rate"] < 5.0
+    assert 0.002 < turning["clearance"] < 0.01 and 0.13 < turning["slip"] < 0.25
+    assert "Gait: turning: swing time 0.05" in verdict.summary() and "allowed at least 0.189 s" in verdict.summary()
+
+
+def test_standing_is_no_gait_and_no_fault_of_standing(tmp_path: Path) -> None:
+    verdict = verdict_of(make_stand_bundle(tmp_path), "standing", "gait_forward_fast")
+    found = faults(verdict)
+    assert found["standing"] == set()
+    assert found["gait_forward_fast"] >= {"swing_time", "clearance", "dragging_feet", "lin_vel_error"}
+    walking = verdict.scenarios[1].metrics
+    assert walking["swing_time"] == walking["clearance"] == walking["step_rate"] == 0.0
+    assert math.isnan(verdict.scenarios[0].metrics["swing_time"])  # not measured where nothing says to walk
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_commands_of_a_class(name: str) -> None:
+    command = draw_class(name, RANGES, 40, np.random.default_rng(0))
+    share = command / RANGES[:, 1]
+    assert (np.abs(share) <= 1.0).all()
+    for axis, bounds in enumerate(np.abs(CLASSES[name].shares)):
+        size = np.abs(share[:, axis])
+        assert (size >= bounds.min()).all() and (size <= bounds.max()).all()
+    forward = share[:, 0]
+    assert (forward >= 0).all() or name == "backward"
+    for axis in (1, 2):
+        assert (share[::2, axis] >= 0).all() and (share[1::2, axis] <= 0).all()  # left and right in turns
+
+
+def test_a_class_that_a_contract_does_not_have() -> None:
+    forward_only = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.6]])
+    has = {name for name in CLASSES if has_class(name, forward_only)}
+    assert has == {"forward_slow", "forward_fast", "turning", "combined"}
+    turns = draw_class("turning", forward_only, 6, np.random.default_rng(0))
+    assert (turns[:, 2] > 0).all() and not turns[:, :2].any()
+    with pytest.raises(ValueError, match=r"command class 'backward': the contract's range \[0.0, 1.0\]"):
+        draw_class("backward", forward_only, 2, np.random.default_rng(0))
+    always = np.array([[0.3, 1.0], [-0.5, 0.5], [-1.0, 1.0]])
+    assert (draw_class("sideways", always, 4, np.random.default_rng(0))[:, 0] == 0.3).all()
+
+
+def test_a_class_that_is_missing_is_said(tmp_path: Path) -> None:
+    bundle = make_stand_bundle(tmp_path)
+    contract = Contract.load(bundle)
+    assert possible(SUITE, contract) == (SUITE, ())
+    commands = {"base_velocity": {"lin_vel_x": (0.0, 1.0), "lin_vel_y": (0.0, 0.0), "ang_vel_z": (-1.0, 1.0)}}
+    kept, (note,) = possible(SUITE, replace(contract, commands=commands))
+    assert len(SUITE) - len(kept) == 4 and not {"backward", "sideways"} & {s.commands for s in kept}
+    assert note == "Not measured, since the contract allows no such command: gait backward, sideways."
+
+
+def test_limits_grow_with_the_robot() -> None:
+    """ANYmal C and a robot of a quarter of its height: half the time, half the speed, a quarter of the length."""
+    large, small = ({limit.metric: limit.for_robot(height) for limit in GAIT_LIMITS} for height in (0.549, 0.549 / 4))
+    assert large["swing_time"].value == pytest.approx(0.189, abs=1e-3)
+    assert large["step_rate"].value == pytest.approx(2.62, abs=1e-2)
+    assert large["clearance"].value == pytest.approx(0.0329, abs=1e-4)
+    assert large["slip"].value == pytest.approx(0.116, abs=1e-3)
+    ratio = {name: small[name].value / large[name].value for name in large}
+    expected = {"swing_time": 0.5, "step_rate": 2.0, "clearance": 0.25, "slip": 0.5}
+    assert ratio == pytest.approx({name: expected.get(name, 1.0) for name in large})
+    plain = Limit(metric="falls", value=0.01)
+    assert plain.for_robot(0.3) is plain
