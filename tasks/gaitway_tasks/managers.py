@@ -60,13 +60,13 @@ class ObservationManager:
         self.history = torch.cat((self.history[:, 1:], frame[:, None]), 1)
         if first is not None and len(first):
             self.history[first] = frame[first, None]
-        return self.history.flatten(1)[:, self.order]
+        return self.history.flatten(1).index_select(1, self.order)
 
     def peek(self, frame: Tensor, env_ids: Tensor) -> Tensor:
         """The observation that ``frame`` (n, frame_dim) of ``env_ids`` would give, without storing it."""
         if self.group.history_length == 1:
             return frame
-        return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1)[:, self.order]
+        return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1).index_select(1, self.order)
 
 
 def history_order(dims: list[int], history_length: int) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from box_spaces import box, boxes
+from gaitway_agents.core.batch import Batch
+from gaitway_agents.core.policy import computing
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.models.linear import MIN_ROWS, Linear
@@ -35,6 +37,49 @@ def test_linear_in_other_precisions_and_shapes():
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(torch.randn(MIN_ROWS, 3)).dtype == torch.bfloat16
     assert layer.double()(torch.randn(MIN_ROWS, 3).double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_a_network_of_elus_as_one_operation_equals_its_layers(precision):
+    ours = mlp([40, 96, 64, 3], "elu")
+    x = torch.randn(MIN_ROWS + 5, 40)
+    results = []
+    for network in (ours, nn.Sequential(*ours)):
+        inputs = x.clone().requires_grad_()
+        with torch.autocast("cpu", precision, enabled=precision is not None):
+            y = network(inputs)
+        assert y.grad_fn.name().startswith("_EluNetwork") == (network is ours)
+        results.append((y, *torch.autograd.grad(y.float().sin().sum(), [inputs, *ours.parameters()])))
+        with torch.no_grad(), torch.autocast("cpu", precision, enabled=precision is not None):
+            assert torch.equal(network(x), y)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if precision is None else {"rtol": 0.05, "atol": 0.3}
+    torch.testing.assert_close(*results, **tolerance)
+
+
+def test_a_network_of_elus_can_be_differentiated_twice():
+    ours = mlp([4, 8, 2], "elu")
+    x = torch.randn(MIN_ROWS, 4)
+    curvatures = []
+    for network in (ours, nn.Sequential(*ours)):
+        slope = torch.autograd.grad(network(x).square().sum(), list(ours.parameters()), create_graph=True)
+        curvatures.append(torch.autograd.grad(sum(part.square().sum() for part in slope), list(ours.parameters())))
+    torch.testing.assert_close(*curvatures, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_prepared_features_change_nothing(precision):
+    policy = make_policy(clip_observations=2.0)
+    batch = Batch(
+        observations={"policy": torch.randn(30, 6) * 3, "critic": torch.randn(30, 9) + 1},
+        actions=torch.randn(30, 2),
+        log_probs=torch.zeros(30),
+        advantages=torch.zeros(30),
+    )
+    policy.update_normalizers(batch.observations)
+    with computing(torch.device("cpu"), precision):
+        plain, prepared = policy.evaluate(batch), policy.evaluate(policy.prepared(batch))
+    assert torch.equal(plain.log_probs, prepared.log_probs)
+    assert torch.equal(plain.values, prepared.values)
 
 
 def test_log_prob_equals_torchs():

@@ -186,9 +186,10 @@ class PolicyOptimizer:
 
     def _minibatches(self, batch: Batch, refresh: Callable[[], Batch] | None) -> Iterator[Batch]:
         """The minibatches of each epoch, in a new random order every epoch."""
+        batch = self._prepared(batch)
         for epoch in range(self.config.epochs):
             if epoch and refresh is not None:
-                batch = refresh()
+                batch = self._prepared(refresh())
             if self.config.normalize_advantages == "batch" and (epoch == 0 or refresh is not None):
                 batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
             order = shuffled(batch, self.generator)
@@ -198,6 +199,14 @@ class PolicyOptimizer:
                 continue
             for rows in order.tensor_split(self.config.minibatches):
                 yield batch[rows]
+
+    def _prepared(self, batch: Batch) -> Batch:
+        """The batch with what stays the same in all epochs computed, by policies that can."""
+        prepare: Callable[[Batch], Batch] | None = getattr(self.policy, "prepared", None)
+        if prepare is None:
+            return batch
+        with computing(batch.actions.device, self.config.precision):
+            return prepare(batch)
 
     def _accumulate(self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]]) -> Tensor:
         """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics."""

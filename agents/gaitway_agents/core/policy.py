@@ -34,11 +34,18 @@ def computing(device: torch.device, precision: str) -> AbstractContextManager[ob
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
+def in_precision(x: Tensor) -> Tensor:
+    """``x`` in the type of the products of networks that are called now."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
 class Policy(Protocol):
     """Methods that the optimiser calls on a policy, which is an ``nn.Module``.
 
     If it has ``after_step()``, that is called after every step; if it has ``chunks(batch, size)``, that cuts a
-    minibatch into the rows of each forward pass instead of equal shares of ``size`` rows.
+    minibatch into the rows of each forward pass instead of equal shares of ``size`` rows; if it has
+    ``prepared(batch)``, that is called before the epochs and gives the batch that ``evaluate`` sees rows of.
     """
 
     def evaluate(self, batch: Batch) -> Evaluation: ...

@@ -11,11 +11,14 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
 from .encoders import Encoder
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
+
+ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
+"""What a prepared batch has in place of observations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,11 +141,28 @@ class ActorCritic(nn.Module):
 
     # ---- what the optimiser needs ----------------------------------------------------------------------------------
 
+    @torch.no_grad()
+    def prepared(self, batch: Batch) -> Batch:
+        """The batch with features in place of the vectors that they are made from, for :meth:`evaluate`.
+
+        Statistics of observations do not change within an update, so features need to be computed only once. They
+        are in the type that the networks compute in.
+        """
+        actor, critic = self.actor_encoder, self.critic_encoder
+        if not (actor.only_vectors and critic.only_vectors):
+            return batch
+        kept = {name: value for name, value in batch.observations.items() if name not in (*actor.keys, *critic.keys)}
+        features = {ACTOR_FEATURES: in_precision(actor(batch.observations))}
+        if critic is not actor:
+            features[CRITIC_FEATURES] = in_precision(critic(batch.observations))
+        return batch.replace(observations=kept | features)
+
     def evaluate(self, batch: Batch) -> Evaluation:
-        features = self.actor_encoder(batch.observations)
+        observations = batch.observations
+        features = _features(self.actor_encoder, observations, ACTOR_FEATURES)
         shared = self.critic_encoder is self.actor_encoder
-        critic_features = features if shared else self.critic_encoder(batch.observations)
-        return self._evaluation(self.head(self.actor(features), batch.observations), critic_features, batch)
+        critic_features = features if shared else _features(self.critic_encoder, observations, CRITIC_FEATURES)
+        return self._evaluation(self.head(self.actor(features), observations), critic_features, batch)
 
     def _evaluation(self, parameters: Parameters, critic_features: Tensor, batch: Batch) -> Evaluation:
         """Evaluation of the batch's decisions (...) from features (decisions, D)."""
@@ -197,3 +217,7 @@ class ActorCritic(nn.Module):
         if encoder.keys != ["policy"] or not isinstance(self.head, Gaussian):
             raise ValueError("only a policy from the observation 'policy' to continuous actions can be exported")
         return nn.Sequential(encoder.parts["policy"], self.actor)
+
+
+def _features(encoder: Encoder, observations: Observations, prepared: str) -> Tensor:
+    return observations[prepared] if prepared in observations else encoder(observations)

@@ -37,6 +37,11 @@ class Encoder(nn.Module):
         features = [part(observations[key]) for key, part in zip(self.keys, self.parts.values(), strict=True)]
         return features[0] if len(features) == 1 else torch.cat(features, 1)
 
+    @property
+    def only_vectors(self) -> bool:
+        """Whether features are as small as the observations and follow from statistics alone, not from weights."""
+        return all(isinstance(part, Vector) for part in self.parts.values())
+
     def update(self, observations: dict[str, Tensor]) -> None:
         """Feed observations (B, ...) to the running statistics of the vectors among them."""
         for key, part in zip(self.keys, self.parts.values(), strict=True):

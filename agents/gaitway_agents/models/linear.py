@@ -19,24 +19,40 @@ def _has_onednn() -> bool:
 ONEDNN = _has_onednn()
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``x @ weight.T + bias`` by oneDNN."""
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.T + bias`` for matrices on a CPU, without a gradient: float32 by oneDNN where that pays."""
+    if x.dtype != torch.float32 or x.numel() * len(weight) < MIN_SIZE:
+        return nn.functional.linear(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """``grad.T @ x``: the gradient of a weight from that of the outputs (B, O) and the inputs (B, I)."""
+    # oneDNN is quickest with the longer side of the result as its columns.
+    return product(grad.t(), x.t()) if x.shape[1] >= grad.shape[1] else product(x.t(), grad.t()).t()
+
+
+def is_quick(x: Tensor) -> bool:
+    """Whether ``x`` are the rows of an ordinary forward pass on a CPU that is worth the products of this module."""
+    tracing = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not tracing and ONEDNN and x.dim() == 2 and len(x) >= MIN_ROWS and x.device.type == "cpu"
 
 
 class _OneDnnLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        return product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         # Gradients are recorded in here only when they will be differentiated again, which oneDNN's products cannot.
-        product = nn.functional.linear if torch.is_grad_enabled() else _product
-        grad_x = product(grad, weight.t()) if ctx.needs_input_grad[0] else None
-        return grad_x, product(grad.t(), x.t()), grad.sum(0)
+        again = torch.is_grad_enabled()
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            grad_x = grad @ weight if again else product(grad, weight.t())
+        return grad_x, grad.t() @ x if again else weight_gradient(grad, x), grad.sum(0)
 
 
 class Linear(nn.Linear):
@@ -47,14 +63,10 @@ class Linear(nn.Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = (
-            torch.compiler.is_compiling()
-            or not ONEDNN
-            or x.dim() != 2
-            or len(x) < MIN_ROWS
-            or x.numel() * self.out_features < MIN_SIZE
-            or x.device.type != "cpu"
-            or x.dtype != torch.float32
-            or torch.is_autocast_enabled("cpu")
+        quick = (
+            is_quick(x)
+            and x.numel() * self.out_features >= MIN_SIZE
+            and x.dtype == torch.float32
+            and not torch.is_autocast_enabled("cpu")
         )
-        return super().forward(x) if plain else _OneDnnLinear.apply(x, self.weight, self.bias)
+        return _OneDnnLinear.apply(x, self.weight, self.bias) if quick else super().forward(x)

@@ -4,21 +4,95 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from .linear import Linear
+from .linear import Linear, is_quick, product, weight_gradient
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
 
 class MLP(nn.Sequential):
-    """A sequence of layers without hooks: calling each layer's ``forward`` alone is quicker in small networks."""
+    """A sequence of layers without hooks: calling each layer's ``forward`` alone is quicker in small networks.
+
+    On a CPU a network of ELUs is one operation, whose passes over memory are fewer than those of its layers.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self:
+        layers = list(self)
+        one = is_quick(x) and _precision(x) is not None and all(isinstance(layer, nn.ELU) for layer in layers[1::2])
+        if one and len(layers) > 1:
+            parameters = [p for layer in layers[::2] for p in (layer.weight, layer.bias)]
+            return _EluNetwork.apply(x, *parameters) if torch.is_grad_enabled() else _outputs(x, parameters)[-1]
+        for layer in layers:
             x = layer.forward(x)
         return x
+
+
+def _precision(x: Tensor) -> torch.dtype | None:
+    """The type that a network computes in; None for those that only ordinary layers know."""
+    if torch.is_autocast_enabled("cpu"):
+        return torch.bfloat16 if torch.get_autocast_dtype("cpu") == torch.bfloat16 else None
+    return torch.float32 if x.dtype == torch.float32 else None
+
+
+def _outputs(x: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Inputs and each layer's outputs, after its ELU."""
+    dtype = _precision(x)
+    outputs = [x.to(dtype)]
+    for i in range(0, len(parameters), 2):
+        y = product(outputs[-1], parameters[i].to(dtype), parameters[i + 1].to(dtype))
+        outputs.append(y if i + 2 == len(parameters) else _elu_(y))
+    return outputs
+
+
+def _elu_(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32:
+        return nn.functional.elu(x, inplace=True)
+    below = x.clamp(max=0.0).exp_().sub_(1.0)  # a third quicker than torch's expm1, and off by rounding to 1 alone
+    return torch.maximum(x, below, out=x)
+
+
+class _EluNetwork(torch.autograd.Function):
+    """Linear layers, given as weight and bias in turn, with ELUs between them."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:
+        *inputs, y = _outputs(x, parameters)
+        ctx.layers = len(inputs)
+        ctx.save_for_backward(x, *parameters, *inputs)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, *saved = ctx.saved_tensors
+        parameters, inputs = saved[: 2 * ctx.layers], saved[2 * ctx.layers :]
+        if torch.is_grad_enabled():  # the gradient will be differentiated again
+            return _differentiable(x, parameters, grad, ctx.needs_input_grad)
+        gradients: list[Tensor | None] = []
+        for layer in reversed(range(ctx.layers)):
+            weight, of = parameters[2 * layer], inputs[layer]
+            gradients = [weight_gradient(grad, of).to(weight.dtype), grad.sum(0).to(weight.dtype), *gradients]
+            if layer:
+                grad = product(grad, weight.to(grad.dtype).t())
+                # From the output of the ELU, which spares the exponential.
+                torch.ops.aten.elu_backward.grad_input(grad, 1.0, 1.0, 1.0, True, of, grad_input=grad)
+        grad_x = product(grad, parameters[0].to(grad.dtype).t()).to(x.dtype) if ctx.needs_input_grad[0] else None
+        return grad_x, *gradients
+
+
+def _differentiable(
+    x: Tensor, parameters: Sequence[Tensor], grad: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the network, by operations that can be differentiated."""
+    y = x
+    for i in range(0, len(parameters), 2):
+        y = nn.functional.linear(nn.functional.elu(y) if i else y, parameters[i], parameters[i + 1])
+    wanted = [tensor for tensor, need in zip((x, *parameters), needed, strict=True) if need]
+    found = iter(torch.autograd.grad(y, wanted, grad.to(y.dtype), create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
 
 
 def mlp(dims: Sequence[int], activation: str, *, output_gain: float | None = None) -> MLP:

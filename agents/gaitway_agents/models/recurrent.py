@@ -78,6 +78,10 @@ class RecurrentActorCritic(ActorCritic):
     def value(self, observations: Observations) -> Tensor:
         return self._values(self.critic, self._remember_critic(observations))
 
+    def prepared(self, batch: Batch) -> Batch:
+        """The batch as it is: :meth:`evaluate` reads observations."""
+        return batch
+
     def evaluate(self, batch: Batch) -> Evaluation:
         """Sequences (B, T, ...) played again from the memories that their first steps began with."""
         seen = batch.observations
