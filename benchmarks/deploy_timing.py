@@ -65,7 +65,7 @@ def measure(options: argparse.Namespace) -> None:
         about = {"robot": hardware.robot, "hardware": hardware.name, "task": contract.task}
         flight = open_flight(options.log, robot.joint_names, about, realtime=True, bundle=options.bundle)
     report = drive(
-        robot, policy, Limited(scripted(tour(contract, options.seconds)), contract), options.seconds,
+        robot, policy, Limited(scripted(tour(contract.command_ranges, options.seconds)), contract), options.seconds,
         interface="lo", domain=options.domain, config=ControllerConfig(limits=PATIENT), hardware=hardware,
         estimator=open_estimator(options.bundle, robot.joint_names, robot.period), flight=flight,
     )  # fmt: skip

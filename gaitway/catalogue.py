@@ -102,6 +102,7 @@ PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ff
 COMMANDS: dict[str, tuple[Entry, ...]] = {
     "train": (WORLDS["mujoco"], AGENTS["ppo"]),
     "compare": (COMPARE,),
+    "demo": (PLAY,),
     "play": (PLAY,),
     "export": (EXPORT,),
     "import-isaaclab": (EXPORT,),

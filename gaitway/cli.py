@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Everything else is imported within main(), so that Ctrl-C is answered from the first moment on.
 
 COMMANDS = (
+    "demo",
     "list_",
     "train",
     "bench",
@@ -45,6 +46,9 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 DESCRIPTION = """\
 Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
+
+See a robot walk, without training anything:
+  gaitway demo
 
 The usual path:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk

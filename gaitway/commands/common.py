@@ -88,6 +88,14 @@ seconds = number(0.0, 1e6, above=True)
 """Types of options."""
 
 
+def add_page(sub: argparse.ArgumentParser) -> None:
+    """Add ``--port`` and ``--host``, for every command whose only page is that of a robot."""
+    sub.add_argument("--port", type=port, default=8080, help="port of the page (default 8080)")
+    sub.add_argument(
+        "--host", default="127.0.0.1", help="address to serve on (default: this machine only); 0.0.0.0 for all"
+    )
+
+
 def add_trust(sub: argparse.ArgumentParser) -> None:
     """Add ``--trust``, for every command that reads a run's configuration."""
     sub.add_argument(

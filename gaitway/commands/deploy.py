@@ -278,7 +278,9 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
     if wanted == "tour":
         if args.seconds is None:
             raise UserError("--command tour is spread over --seconds: give it")
-        return _Panel(scripted(tour(contract, args.seconds)), "a tour of the trained commands", operators)
+        return _Panel(
+            scripted(tour(contract.command_ranges, args.seconds)), "a tour of the trained commands", operators
+        )
     script = parse_script(wanted)
     check_range(script, contract)
     return _Panel(scripted(script), f"the script {wanted}", operators)

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from ..view.walkers import Walker
 
 DESCRIPTION = """\
-Watch a policy and steer it from a web browser: sliders for the command, a push, a restart.
+Watch a policy and steer it from a web browser: sliders for the command, pushes, a restart.
 
-A bundle runs in simulation as it would on the robot. A run plays its newest checkpoint in the world it trains in, also
+A bundle runs in simulation as it would on the robot, on a page as that of 'gaitway demo': floor and payload can be
+changed, and the forces on the feet are shown. A run plays its newest checkpoint in the world it trains in, also
 during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --video writes a film of a tour of the commands
 instead and needs no display. Runs of games and classic tasks can only be filmed.
 
@@ -41,8 +42,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=common.seconds, help="length (default: 20 for films, until Ctrl-C in a viewer)"
     )
-    parser.add_argument("--port", type=common.port, default=8080, help="port of the page (default 8080)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines too")
+    common.add_page(parser)
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
     parser.add_argument(
         "--world", choices=("isaaclab",), help="play a run in Isaac Lab (default: in MuJoCo, or the run's own game)"
@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if args.video is not None:
         return _film(_walker(args, kind), args.video, args.seconds or 20.0)
 
-    from ..view.scene import check_port, view
+    from ..view.scene import check_port
+    from ..view.steering import view
 
     check_port(args.host, args.port)
     view(_walker(args, kind), args.host, args.port, args.seconds)
@@ -152,7 +153,7 @@ def _film(walker: Walker, out: Path, seconds: float) -> int:
 
     check_video_path(out)
     make_folder(out.absolute().parent)
-    source = scripted(tour(walker, seconds))  # type: ignore[arg-type]  # of a contract it reads command_ranges alone
+    source = scripted(tour(walker.command_ranges, seconds))
     qpos, commands, velocities = [], [], []
     for step in Counter("walk", "steps").each(range(round(seconds / walker.control_dt))):
         command = np.array(source(step * walker.control_dt))

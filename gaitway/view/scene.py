@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import socket
-import time
+import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Any
 
 import mujoco
 import numpy as np
 
 from ..errors import UserError
-from .walkers import Array, Walker
+from .walkers import Array
 
 FRAME_S = 1 / 40  # between pictures
 PUSH = 1.0  # [m/s]
+BLUE, RED, BROWN = (38, 110, 196), (214, 64, 48), (150, 110, 70)
+PAYLOAD_DENSITY = 600.0  # [kg/m^3]
 
 
 def check_port(host: str, port: int) -> None:
@@ -32,82 +35,36 @@ def check_port(host: str, port: int) -> None:
 
 
 @contextmanager
-def page(name: str, host: str, port: int, text: str) -> Iterator[Any]:
-    """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``."""
+def page(name: str, host: str, port: int, text: str, *, browse: bool = False) -> Iterator[Any]:
+    """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``.
+
+    ``browse`` opens the page in a browser.
+    """
     import viser
 
     check_port(host, port)
-    server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
-    print(text.replace("URL", f"http://{'localhost' if host == '0.0.0.0' else host}:{port}"), flush=True)
+    with redirect_stdout(StringIO()):  # viser's own greeting
+        server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
+    # Sharing would publish the page through a server of viser's makers.
+    server.gui.configure_theme(show_logo=False, show_share_button=False)
+    address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}"
+    print(text.replace("URL", address), flush=True)
+    if browse:
+        webbrowser.open(address)
     try:
         yield server
     finally:
-        server.stop()
+        with redirect_stdout(StringIO()):
+            server.stop()
 
 
-def serve(name: str, host: str, port: int, loop: Callable[[Any], None]) -> None:
-    """Run ``loop`` with a server of pages until it returns or Ctrl-C ends it."""
-    with page(name, host, port, f"{name}: open URL (Ctrl-C ends)") as server:
+def serve(name: str, host: str, port: int, loop: Callable[[Any], None], *, browse: bool = False) -> None:
+    """Run ``loop`` with a server of pages until it returns or Ctrl-C ends it; ``browse`` opens one in a browser."""
+    with page(name, host, port, f"{name}: open URL (Ctrl-C ends)", browse=browse) as server:
         try:
             loop(server)
         except KeyboardInterrupt:
             print()
-
-
-def view(walker: Walker, host: str, port: int, seconds: float | None = None) -> None:
-    """Serve until Ctrl-C, or for ``seconds``."""
-    serve(walker.name, host, port, lambda server: _loop(walker, server, seconds))
-
-
-def _loop(walker: Walker, server: Any, seconds: float | None) -> None:
-    scene = Scene(walker.model, server, walker.base_qpos)
-    panel = Panel(walker, server)
-    start = clock = time.monotonic()
-    picture = 0.0
-    while seconds is None or clock - start < seconds:
-        if not panel.paused.value:
-            walker.step(panel.command())
-        now = time.monotonic()
-        if now - picture >= FRAME_S:
-            picture = now
-            scene.show(walker.qpos, follow=panel.follow.value)
-            panel.show(walker.velocity())
-        # A machine too slow for real time shows slow motion rather than falling ever further behind.
-        clock = max(clock + walker.control_dt, now - walker.control_dt)
-        time.sleep(max(0.0, clock - now))
-
-
-class Panel:
-    """Commands in, measured velocity out."""
-
-    def __init__(self, walker: Walker, server: Any):
-        gui = server.gui
-        self.measured = gui.add_markdown("")
-        with gui.add_folder("Command"):
-            self.sliders = [
-                gui.add_slider(name, min=low, max=high, step=0.05, initial_value=0.0)
-                for name, (low, high) in zip(
-                    ("forward [m/s]", "left [m/s]", "turn left [rad/s]"), walker.command_ranges, strict=True
-                )
-            ]
-            gui.add_button("Stop").on_click(lambda _: self._stop())
-        with gui.add_folder("World"):
-            gui.add_button("Push").on_click(lambda _: walker.push(random_push()))
-            gui.add_button("Start again").on_click(lambda _: walker.reset())
-            self.paused = gui.add_checkbox("Pause", False)
-            self.follow = gui.add_checkbox("Follow the robot", True)
-
-    def command(self) -> Array:
-        return np.array([slider.value for slider in self.sliders])
-
-    def show(self, velocity: Array) -> None:
-        rows = zip(("forward", "left", "turn"), self.command(), velocity, ("m/s", "m/s", "rad/s"), strict=True)
-        lines = [f"| {name} | {want:+.2f} | {have:+.2f} {unit} |" for name, want, have, unit in rows]
-        self.measured.content = "\n".join(["| | command | measured |", "|---|---|---|", *lines])
-
-    def _stop(self) -> None:
-        for slider in self.sliders:
-            slider.value = 0.0
 
 
 class Scene:
@@ -119,6 +76,8 @@ class Scene:
         scene.set_up_direction("+z")
         server.initial_camera.position, server.initial_camera.look_at = (1.8, -1.8, 1.0), (0.0, 0.0, 0.3)
         self.floor = scene.add_grid("/floor", width=40.0, height=40.0, cell_size=0.5, section_size=1.0)
+        self.shift = np.zeros(3)
+        """Position in the world [m] that the page shows at its origin, (3,)."""
         self.bodies = {body: scene.add_frame(f"/robot/{body}", show_axes=False) for body in range(1, model.nbody)}
         groups = model.geom_group[model.geom_bodyid > 0]
         shown = groups < 3 if (groups < 3).any() else groups >= 0
@@ -138,11 +97,54 @@ class Scene:
         """Pose the robot. Following moves the floor below a robot that stays, so that the camera is the user's own."""
         self.data.qpos[:] = qpos
         mujoco.mj_kinematics(self.model, self.data)
-        shift = np.array([*qpos[self.base : self.base + 2], 0.0]) if follow else np.zeros(3)
+        self.shift = shift = np.array([*qpos[self.base : self.base + 2], 0.0]) if follow else np.zeros(3)
         with self.server.atomic():
             self.floor.position = -np.mod(shift, 1.0)
             for body, frame in self.bodies.items():
                 frame.position, frame.wxyz = self.data.xpos[body] - shift, self.data.xquat[body]
+
+    def paint_floor(self, colour: tuple[int, int, int]) -> None:
+        self.floor.plane_color, self.floor.plane_opacity = colour, 1.0
+
+    def show_payload(self, kilograms: float) -> None:
+        """Put a box of that weight on the base; none for 0."""
+        body = int(self.model.jnt_bodyid[np.flatnonzero(self.model.jnt_qposadr == self.base)[0]])
+        name = f"/robot/{body}/payload"
+        if kilograms <= 0.0:
+            self.server.scene.remove_by_name(name)
+            return
+        side = float(np.cbrt(kilograms / PAYLOAD_DENSITY))
+        geoms = np.flatnonzero(
+            (self.model.geom_bodyid == body) & (self.model.geom_contype + self.model.geom_conaffinity > 0)
+        )
+        top = max((float(self.model.geom_pos[g, 2] + self.model.geom_aabb[g, 5]) for g in geoms), default=0.1)
+        self.server.scene.add_box(name, color=BROWN, dimensions=(side,) * 3, position=(0.0, 0.0, top + side / 2))
+
+
+class Arrows:
+    """Forces as arrows: blue, or red where a contact slides."""
+
+    def __init__(self, server: Any, name: str):
+        self.server, self.name = server, name
+        self.handle: Any = None
+
+    def show(self, start: Array, along: Array, marked: Array) -> None:
+        """Draw arrows from ``start`` [m] for ``along`` [m], (C, 3) each; ``marked`` ones, (C,) bool, are red."""
+        if not len(start):
+            self.hide()
+            return
+        colours = np.where(marked[:, None], RED, BLUE).astype(np.uint8)
+        points = np.stack([start, start + along], axis=1).astype(np.float32)
+        if self.handle is None:
+            self.handle = self.server.scene.add_arrows(
+                self.name, points, colours, shaft_radius=0.02, head_radius=0.045, head_length=0.09
+            )
+        with self.server.atomic():
+            self.handle.points, self.handle.colors, self.handle.visible = points, colours, True
+
+    def hide(self) -> None:
+        if self.handle is not None:
+            self.handle.visible = False
 
 
 def _mesh(model: mujoco.MjModel, geom: int) -> tuple[Array, Array] | None:

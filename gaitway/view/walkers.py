@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mujoco
 import numpy as np
-from gaitway_onboard.rotation import tilt_of
+from gaitway_onboard.rotation import quat_apply, tilt_of
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from gaitway_sim2real.lockstep.surroundings import Contacts
     from gaitway_tasks.spec import Task
 
 Array = NDArray[np.floating]
 UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fallen
+LYING, GET_UP_S = 0.5, 1.0  # so has one that stays below this share of its height for so long [s]
 
 
 class Walker(Protocol):
     """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
 
     ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
+    ``heading`` is the direction of the base's x axis in the world's plane [rad].
     """
 
     name: str
@@ -37,6 +40,7 @@ class Walker(Protocol):
     def velocity(self) -> Array: ...
     def step(self, command: Array) -> None: ...
     def reset(self) -> None: ...
+    def heading(self) -> float: ...
     def push(self, velocity: Array) -> None: ...
 
 
@@ -47,6 +51,7 @@ class BundleWalker:
         from gaitway_onboard.bundle.policy import OnboardPolicy
         from gaitway_onboard.safety.limits import walking_gains
         from gaitway_sim2real.lockstep.robot import LockstepRobot
+        from gaitway_sim2real.lockstep.surroundings import Surroundings
 
         self.robot = LockstepRobot(bundle, model, visual=True)
         self.policy = OnboardPolicy(bundle, self.robot.joint_names)
@@ -54,8 +59,10 @@ class BundleWalker:
         self._gains = walking_gains(contract, self.robot.joint_names)
         self.name, self.caption, self.model = contract.task, "exported policy", self.robot.model
         self.stage: Any = self.robot.plant
+        self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
+        self._lying = 0.0
         self.reset()
 
     @property
@@ -69,11 +76,23 @@ class BundleWalker:
         targets = self.policy.step(self.robot.read(), command)
         self.robot.write(targets, *self._gains)
         self.robot.sleep_until(self.robot.clock() + self.control_dt)
-        quat = self.stage.frame.orientation(self.qpos[self.base_qpos + 3 : self.base_qpos + 7])
-        if np.cos(tilt_of(quat)) < UPSIDE_DOWN:
+        low = self.robot.base_height() < LYING * self.stage.start_height
+        self._lying = self._lying + self.control_dt if low else 0.0
+        if np.cos(tilt_of(self._base_quat())) < UPSIDE_DOWN or self._lying > GET_UP_S:
             self.reset()
 
+    def _base_quat(self) -> Array:
+        quat: Array = self.stage.frame.orientation(self.qpos[self.base_qpos + 3 : self.base_qpos + 7])
+        return quat
+
+    def heading(self) -> float:
+        return _heading(self._base_quat())
+
+    def contacts(self) -> Contacts:
+        return self.surroundings.contacts(self.robot.data)
+
     def reset(self) -> None:
+        self._lying = 0.0
         self.robot.place(self.policy.contract.default_joint_pos)
         self.policy.reset()
 
@@ -134,12 +153,21 @@ class WorldWalker:
         self.observation, _ = self.env.reset()
         self.policy = Acting(self.actor, 1)
 
+    def heading(self) -> float:
+        return _heading(self.qpos[3:7])
+
     def push(self, velocity: Array) -> None:
         import torch
 
         planar = torch.tensor([[*velocity, 0.0]], dtype=torch.float32)
         self.env.world.add_root_velocity(torch.tensor([0]), planar, torch.zeros(1, 3))
         self.env.world.finish_events()
+
+
+def _heading(quat: Array) -> float:
+    """Direction of the x axis in the world's plane [rad]."""
+    forward = quat_apply(quat, np.array([1.0, 0.0, 0.0]))
+    return float(np.arctan2(forward[1], forward[0]))
 
 
 def _quiet_env(config: Any) -> tuple[Any, Any]:

@@ -52,6 +52,7 @@ MAY_SAY_NO = {"validate", "run", "diagnose", "compare"}
 """Commands whose exit code 1 is an answer: nothing here was trained for long enough to pass."""
 
 SIZES = {
+    "demo": ["--seconds", "0.1", "--no-browser"],
     "play": ["--seconds", "0.1"],
     "run": ["--seconds", "0.1"],
     "evaluate": ["--problems", "2"],
@@ -75,7 +76,7 @@ def small(command: Command) -> list[str]:
         raise ValueError(f"{program!r} is neither run nor in the table of what cannot run: see {__file__}")
     words = [STANDS_FOR.get((command.page, word), STANDS_FOR.get(("", word), word)) for word in words]
     name = words[0]
-    if name == "play" and "--video" not in words:
+    if name in ("demo", "play") and "--video" not in words:
         words += ["--port", str(free_port())]
     if name == "train" and not command.refusal:
         words += ["--quiet", *(["--seeds", "1"] if "--seeds" in words else []), *train_sizes(words)]

@@ -42,6 +42,7 @@ def run_path(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
+        "demo",
         "list",
         "train",
         "evaluate",
@@ -71,7 +72,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 20
+    assert len(COMMANDS) == 21
 
 
 def test_version_is_the_one_of_the_project(capsys):

@@ -44,9 +44,12 @@ def parse_script(text: str) -> Script:
     return script
 
 
-def tour(contract: Contract, seconds: float) -> Script:
-    """Stand, walk each way the policy was trained for, and stand again, spread over ``seconds``."""
-    (back, front), (right, left), (clockwise, counter) = contract.command_ranges
+def tour(ranges: Sequence[tuple[float, float]], seconds: float) -> Script:
+    """Stand, walk each way the policy was trained for, and stand again, spread over ``seconds``.
+
+    ``ranges`` are lowest and highest vx, vy [m/s] and yaw rate [rad/s].
+    """
+    (back, front), (right, left), (clockwise, counter) = ranges
     legs = [
         (0.0, 0.0, 0.0),
         (0.6 * front, 0.0, 0.0),

@@ -95,7 +95,7 @@ def run_bundle(
     robot = LockstepRobot(bundle, model, realtime=realtime, visual=video is not None)
     policy = OnboardPolicy(bundle, robot.joint_names)
     contract = policy.contract
-    script = command or tour(contract, seconds)
+    script = command or tour(contract.command_ranges, seconds)
     check_range(script, contract)
     source: CommandSource = scripted(script)
     tracking = Tracking(robot, echo, max(1, round(1.0 / contract.control_dt)))

@@ -166,7 +166,7 @@ def rehearse_fault(
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)
     contract = stage.policy.contract
-    script = scripted(tour(contract, 2.0 * LONG))
+    script = scripted(tour(contract.command_ranges, 2.0 * LONG))
     performance = stage.perform(script, LONG, config=CONFIG, on_start=cue.meet)
     if isinstance(cue.provoked, Newcomer):
         cue.provoked.leave()

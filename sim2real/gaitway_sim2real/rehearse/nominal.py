@@ -28,7 +28,11 @@ def laps(contract: Contract, seconds: float) -> Script:
     """The tour of the trained commands, as often as ``seconds`` hold it; at least once, then faster."""
     count = max(1, round(seconds / LAP))
     length = seconds / count
-    return [(lap * length + time, command) for lap in range(count) for time, command in tour(contract, length)]
+    return [
+        (lap * length + time, command)
+        for lap in range(count)
+        for time, command in tour(contract.command_ranges, length)
+    ]
 
 
 def rehearse_nominal(

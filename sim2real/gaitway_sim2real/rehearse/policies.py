@@ -33,7 +33,7 @@ def rehearse_policy(
     stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
     contract = stage.policy.contract
     stage.policy.twist = Adversary(kind, contract, hardware.joint_names, seed)
-    performance = stage.perform(scripted(tour(contract, seconds)), seconds)
+    performance = stage.perform(scripted(tour(contract.command_ranges, seconds)), seconds)
     witness, audit = performance.witness, performance.audit
     began, ended = witness.since(Mode.POLICY), witness.since(Mode.DAMP)
     stiff = sum(frame.stiff for frame in audit.since(ended)) if ended is not None else math.nan

@@ -261,6 +261,6 @@ def test_bad_command_scripts_say_how_to_write_one(text: str) -> None:
 
 def test_tours_stay_in_range_and_others_are_refused(exported: Path) -> None:
     contract = Contract.load(exported)
-    check_range(tour(contract, 20.0), contract)
+    check_range(tour(contract.command_ranges, 20.0), contract)
     with pytest.raises(CommandError, match=r"vx = 1.5: the policy was trained on \[-1, 1\]"):
         check_range(parse_script("1.5,0,0"), contract)
