@@ -20,6 +20,7 @@ from gaitway_tasks.robots.parameters import RobotParameters
 from numpy.typing import NDArray
 
 from .alignment import BaseFrame, align_base
+from .feet import foot_bodies
 from .model import (
     GRAVITY,
     RobotModel,
@@ -28,7 +29,6 @@ from .model import (
     check_feet,
     colliding_geoms,
     compile_robot,
-    foot_bodies,
     prepare_robot,
 )
 

@@ -163,34 +163,6 @@ def _root_body(body: Any) -> Any:
     return body
 
 
-def foot_bodies(spec: Any, joint_names: Sequence[str], foot_names: Sequence[str]) -> list[str]:
-    """``foot_names`` if the model has them all, with shapes that can touch, else the last driven link of every leg."""
-    if all(spec.body(name) is not None and _shapes_below(spec, name) for name in foot_names):
-        return list(foot_names)
-    return last_links(spec, joint_names)
-
-
-def foot_shapes(spec: Any, foot: str, path: Path) -> list[str]:
-    """Names of the geoms of the body ``foot``, and of those below it, that can touch the ground; unnamed ones get one.
-
-    Raises :class:`ModelError` if there is none.
-    """
-    geoms = _shapes_below(spec, foot)
-    if not geoms:
-        raise ModelError(
-            f"{path}: foot {foot!r} has no shape that can touch the ground (no geom with contype or conaffinity in it "
-            "or below it): give it a collision geom"
-        )
-    for number, geom in enumerate(geoms):
-        geom.name = geom.name or f"{foot}/shape_{number}"
-    return [geom.name for geom in geoms]
-
-
-def _shapes_below(spec: Any, name: str) -> list[Any]:
-    bodies = [body for body in spec.bodies if name in (body.name, *ancestors(body))]
-    return [geom for body in bodies for geom in body.geoms if geom.contype or geom.conaffinity]
-
-
 def last_links(spec: Any, joint_names: Sequence[str]) -> list[str]:
     """Bodies of driven joints below which there is no other driven joint, in the order of ``joint_names``."""
     driven = [spec.joint(name).parent for name in joint_names]

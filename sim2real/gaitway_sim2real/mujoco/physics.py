@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from gaitway_onboard.rotation import quat_conjugate, quat_mul
 
-from .model import ancestors
+from .feet import shapes_below
 
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 LOWEST = 0.005  # [m], shapes of a foot within this of its lowest point touch a level ground
@@ -80,13 +80,7 @@ def soles(spec: Any, feet: Sequence[str], stance: mujoco.MjData) -> list[Any]:
     model, ground = stance.model, stance.model.geom("ground").id
     found = []
     for foot in feet:
-        geoms = [
-            geom
-            for body in spec.bodies
-            if foot in (body.name, *ancestors(body))
-            for geom in body.geoms
-            if _collides(geom)
-        ]
+        geoms = shapes_below(spec, foot)
         height = [mujoco.mj_geomDistance(model, stance, ground, geom.id, 10.0, None) for geom in geoms]
         found += [geom for geom, above in zip(geoms, height, strict=True) if above < min(height) + LOWEST]
     return found

@@ -7,7 +7,6 @@ accuracy of the file are dropped and replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,16 @@ from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
 from gaitway_tasks.robots.mjcf import ModelError, set_actuators
 
 from .alignment import align_base
+from .feet import (
+    FORCE,
+    SOLE,
+    FootSensors,
+    add_gait_sensors,
+    feet_on_the_ground,
+    foot_bodies,
+    gait_sensors,
+    named_shapes,
+)
 from .model import (
     RobotModel,
     add_contact_sensor,
@@ -28,8 +37,6 @@ from .model import (
     check_feet,
     colliding_geoms,
     compile_robot,
-    foot_bodies,
-    foot_shapes,
     last_links,
     prepare_robot,
 )
@@ -38,19 +45,7 @@ from .physics import HARD_FLOOR, NOMINAL_PHYSICS, PHYSICS_DT, Physics, alter_fee
 __all__ = [
     "HARD_FLOOR", "NOMINAL_PHYSICS", "PHYSICS_DT", "FixedFeet", "Physics", "Plant", "actuator_laws", "build_plant",
 ]  # fmt: skip
-FOOT_FIELDS = 7  # found, force (3) in the contact frame, linvel (3) of the sole against the ground
-SOLE_CONTACTS = 4  # contacts of a foot that are read, the hardest: a box has four corners
-OUT_OF_REACH = 2.0  # [m], the greatest clearance that is told apart
 UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class FootSensors:
-    """Addresses in ``sensordata`` of what :class:`.robots.RobotBatch` reads of F feet at every physics step."""
-
-    force: np.ndarray  # (F,) net force of the ground, world frame, 3 fields
-    contacts: np.ndarray  # (F,) SOLE_CONTACTS times FOOT_FIELDS, hardest first
-    clearance: tuple[np.ndarray, ...]  # F arrays: distance of each of a foot's shapes from the ground, 1 field
 
 
 class FixedFeet(ModelError):
@@ -107,7 +102,7 @@ def build_plant(
     """Compile ``path`` for the contract; ``reference`` is the bundle's own robot.xml, which defines the base frame.
 
     ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees. ``gait`` adds the
-    sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or a foot has no shape,
+    sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or its feet are not found,
     and :class:`FixedFeet` if its feet cannot be what ``physics`` asks for.
     """
     dt = min(physics.timestep, contract.physics_dt)
@@ -117,19 +112,20 @@ def build_plant(
     check_feet(spec, path)
     physics.apply(spec)
     feet = foot_bodies(spec, names, contract.foot_bodies)
-    if physics.alters_feet:
-        _alter_feet(spec, feet, physics, contract, path, reference, base)
-    shapes = {name: foot_shapes(spec, name, path) for name in feet}
+    if physics.alters_feet or feet != list(contract.foot_bodies):
+        stance = _stance(spec, contract, path, reference, base)
+        if feet != list(contract.foot_bodies):
+            feet = feet_on_the_ground(spec, feet, stance, contract.foot_bodies, path)
+        _alter_feet(spec, feet, physics, stance, path)
+    shapes = {name: [geom.name for geom in named_shapes(spec, name)] for name in feet}
     set_actuators(spec, names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
-    fields = mujoco.mjtConDataField
-    foot_data = (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
     for name in feet:  # a foot is the named body and all below it
-        add_contact_sensor(spec, f"foot/{name}", name, foot_data, subtree=True, net=False)
+        add_contact_sensor(spec, f"foot/{name}", name, SOLE, subtree=True, net=False)
     for name in fall_bodies:
-        add_contact_sensor(spec, f"fall/{name}", name, (fields.mjCONDATA_FORCE,), subtree=False, net=True)
+        add_contact_sensor(spec, f"fall/{name}", name, FORCE, subtree=False, net=True)
     if gait:
-        _add_gait_sensors(spec, shapes)
+        add_gait_sensors(spec, shapes)
     model = compile_robot(spec, path)
     plant = Plant(
         **addresses(model, base, names),
@@ -140,7 +136,7 @@ def build_plant(
         start_height=0.0,
         foot_names=tuple(feet),
         foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
-        feet=_gait_sensors(model, shapes) if gait else None,
+        feet=gait_sensors(model, shapes) if gait else None,
         stand_height=0.0,
         foot_places=np.zeros((len(feet), 2)),
         fall_bodies=tuple(fall_bodies),
@@ -159,47 +155,24 @@ def build_plant(
     )
 
 
-def _add_gait_sensors(spec: Any, shapes: dict[str, list[str]]) -> None:
-    fields = mujoco.mjtConDataField
-    data = (fields.mjCONDATA_FOUND, fields.mjCONDATA_FORCE, fields.mjCONDATA_LINVEL)
-    for foot, geoms in shapes.items():
-        add_contact_sensor(spec, f"load/{foot}", foot, (fields.mjCONDATA_FORCE,), subtree=True, net=True)
-        add_contact_sensor(spec, f"sole/{foot}", foot, data, subtree=True, net=False, count=SOLE_CONTACTS)
-        for geom in geoms:
-            spec.add_sensor(
-                name=f"clearance/{geom}",
-                type=mujoco.mjtSensor.mjSENS_GEOMDIST,
-                objtype=mujoco.mjtObj.mjOBJ_GEOM,
-                objname="ground",
-                reftype=mujoco.mjtObj.mjOBJ_GEOM,
-                refname=geom,
-                cutoff=OUT_OF_REACH,
-            )
-
-
-def _gait_sensors(model: mujoco.MjModel, shapes: dict[str, list[str]]) -> FootSensors:
-    def address(kind: str, names: Iterable[str]) -> np.ndarray:
-        return np.array([model.sensor(f"{kind}/{name}").adr[0] for name in names], dtype=int)
-
-    return FootSensors(
-        force=address("load", shapes),
-        contacts=address("sole", shapes),
-        clearance=tuple(address("clearance", geoms) for geoms in shapes.values()),
-    )
-
-
-def _alter_feet(
-    spec: Any, feet: list[str], physics: Physics, contract: Contract, path: Path, reference: Path, base: str
-) -> None:
-    """Alter the shapes that touch the ground in the default pose, level with it."""
+def _stance(spec: Any, contract: Contract, path: Path, reference: Path, base: str) -> mujoco.MjData:
+    """The default pose, upright above a level ground."""
     model = compile_robot(spec, path)
+    model.geom("ground").quat = UPRIGHT
     frame = align_base(model, base, path, reference, contract.base_body, contract.joint_names)
     at = addresses(model, base, contract.joint_names)
     stance = mujoco.MjData(model)
     stance.qpos[at["base_qpos"] : at["base_qpos"] + 3] = [0.0, 0.0, 2.0]
-    stance.qpos[at["base_qpos"] + 3 : at["base_qpos"] + 7] = frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
+    stance.qpos[at["base_qpos"] + 3 : at["base_qpos"] + 7] = frame.model_orientation(UPRIGHT)
     stance.qpos[at["joint_qpos"]] = contract.default_joint_pos
     mujoco.mj_kinematics(model, stance)
+    return stance
+
+
+def _alter_feet(spec: Any, feet: list[str], physics: Physics, stance: mujoco.MjData, path: Path) -> None:
+    """Alter the shapes that touch the ground in the default pose, if ``physics`` says so."""
+    if not physics.alters_feet:
+        return
     shapes = soles(spec, feet, stance)
     if not can_alter(shapes, physics):
         raise FixedFeet(f"{path}: its feet are no balls, so that their size or shape cannot be changed")

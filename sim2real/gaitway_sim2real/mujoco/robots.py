@@ -15,7 +15,8 @@ from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
 from .estimates import true_estimates
-from .plant import FOOT_FIELDS, SOLE_CONTACTS, Plant
+from .feet import FOOT_FIELDS, SOLE_CONTACTS
+from .plant import Plant
 
 MAX_TILT = 1.0  # [rad]
 MIN_HEIGHT = 0.5  # of the initial height

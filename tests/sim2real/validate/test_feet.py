@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -12,8 +13,10 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, Physics, Plant, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.validate import validate_bundle
+from gaitway_sim2real.validate.gait import mirrored_feet
 from gaitway_sim2real.validate.scenarios import Scenario, draw
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
+from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle
 
@@ -156,7 +159,11 @@ def test_a_foot_without_a_shape_is_refused_before_anything_is_run(bundle: Path, 
     spec.compile()
     path = tmp_path / "bare.xml"
     path.write_text(spec.to_xml())
-    with pytest.raises(ModelError, match=r"bare\.xml: foot 'RF_SHANK' has no shape that can touch .* collision geom"):
+    message = (
+        r"bare\.xml: found 3 feet \(LF_SHANK, LH_SHANK, RH_SHANK\), and the contract has 4 \(LF_FOOT, .*\); no shape "
+        "that can touch the ground on: RF_SHANK: name the feet like the contract's, and give each a collision geom"
+    )
+    with pytest.raises(ModelError, match=message):
         validate_bundle(bundle, model=path, report_dir=tmp_path / "report")
     assert not (tmp_path / "report").exists()
 
@@ -166,8 +173,33 @@ def test_feet_without_shapes_of_their_own_are_those_of_the_last_links(bundle: Pa
     for leg in ("LF", "LH", "RF", "RH"):
         for geom in list(spec.body(f"{leg}_FOOT").geoms):
             geom.contype = geom.conaffinity = 0
-        spec.body(f"{leg}_SHANK").add_geom(size=[0.03, 0, 0], pos=[0.1, 0, -0.33], mass=0)
+        spec.body(f"{leg}_SHANK").add_geom(size=[0.03, 0, 0], pos=spec.body(f"{leg}_FOOT").pos, mass=0)
     spec.compile()
     path = tmp_path / "shanks.xml"
     path.write_text(spec.to_xml())
     assert plant_of(bundle, path).foot_names == ("LF_SHANK", "LH_SHANK", "RF_SHANK", "RH_SHANK")
+    assert plant_of(bundle, path, slope=0.17).foot_names[0] == "LF_SHANK"
+
+
+@pytest.mark.parametrize("name", ["h1", "g1", "go2", "anymal-d"])
+def test_feet_of_other_robots(name: str, tmp_path: Path) -> None:
+    """Under another name too: hands and arms are no feet."""
+    robot = ROBOTS[name]
+    bundle = make_stand_bundle(tmp_path / "bundle", robot)
+    spec = mujoco.MjSpec.from_file(str(bundle / "robot.xml"))
+    base = next(body for body in spec.worldbody.bodies if body.joints).name
+    contract = replace(Contract.load(bundle), base_body=base)
+    own = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", gait=True)
+    assert own.foot_names == robot.foot_names and 0.4 < own.stand_height / robot.init_height < 1.1
+    left, right = mirrored_feet(own.foot_places)
+    assert sorted([*left, *right]) == list(range(len(robot.foot_names)))
+    np.testing.assert_allclose(own.foot_places[left], own.foot_places[right] * [1, -1], atol=0.02)
+    for foot in robot.foot_names:
+        spec.body(foot).name = f"renamed_{foot}"
+    spec.compile()
+    path = tmp_path / "renamed.xml"
+    path.write_text(spec.to_xml())
+    renamed = build_plant(contract, path, bundle / "robot.xml", gait=True)
+    assert len(renamed.foot_names) == len(robot.foot_names)
+    np.testing.assert_allclose(renamed.stand_height, own.stand_height, atol=1e-6)
+    assert (np.sign(renamed.foot_places[:, 1]) == np.sign(own.foot_places[:, 1])).all()
