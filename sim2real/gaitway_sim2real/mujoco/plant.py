@@ -13,11 +13,11 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from gaitway_onboard.bundle.contract import Actuator, Contract
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_apply
-from gaitway_tasks.robots import ActuatorLaw, DCMotor, ImplicitPD
 from gaitway_tasks.robots.mjcf import ModelError, set_actuators
 
+from ..bundle.laws import actuator_laws
 from .alignment import align_base
 from .feet import (
     FORCE,
@@ -70,23 +70,6 @@ class Plant(RobotModel):
     def mass(self) -> float:
         """Mass of the robot [kg]."""
         return float(self.model.body_subtreemass[self.base_body])
-
-
-def actuator_laws(contract: Contract) -> list[ActuatorLaw]:
-    """The contract's actuators as the laws that worlds attach to a model, one per joint.
-
-    Without armature: what a robot's joints weigh is the model's to say, whatever training assumed.
-    """
-    return [_law(actuator) for actuator in contract.joint_actuators]
-
-
-def _law(actuator: Actuator) -> ActuatorLaw:
-    kp, kd, effort = actuator.stiffness, actuator.damping, actuator.effort_limit
-    if actuator.law == "implicit_pd":
-        return ImplicitPD(stiffness=kp, damping=kd, effort_limit=effort)
-    stall, no_load = actuator.saturation_effort, actuator.velocity_limit
-    assert stall is not None and no_load is not None  # by the contract's schema
-    return DCMotor(stiffness=kp, damping=kd, effort_limit=effort, saturation_effort=stall, velocity_limit=no_load)
 
 
 def build_plant(

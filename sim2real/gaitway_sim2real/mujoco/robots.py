@@ -160,12 +160,24 @@ class RobotBatch:
         if not finite.all():
             self.qpos[~finite] = self.plant.model.qpos0
             self.qvel[~finite] = 0.0
-        upright = quat_apply(self.base_quat(), np.array([0.0, 0.0, 1.0]))[:, 2]
         height = self.base_pos() @ self._normal
-        press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1) > CONTACT_FORCE
-        return [
-            (~finite, DIVERGED),
-            *((press[:, i], f"{CONTACT}{name}") for i, name in enumerate(self.plant.fall_bodies)),
-            (upright < np.cos(MAX_TILT), TILT),
-            (height < MIN_HEIGHT * self.plant.start_height, HEIGHT),
-        ]
+        press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1)
+        return fall_causes(self.plant, finite, press, self.base_quat(), height)
+
+
+def fall_causes(
+    plant: Plant, finite: np.ndarray, press: np.ndarray, base_quat: np.ndarray, height: np.ndarray
+) -> list[tuple[np.ndarray, str]]:
+    """Who has fallen and why, (...,) bool each; earlier causes win.
+
+    ``finite`` (...,) says whose physics did not diverge, ``press`` (..., B) is the force on each of the plant's
+    ``fall_bodies`` [N], ``base_quat`` (..., 4) the orientation and ``height`` (...,) the height [m] of the base.
+    """
+    upright = quat_apply(base_quat, np.array([0.0, 0.0, 1.0]))[..., 2]
+    pressed = press > CONTACT_FORCE
+    return [
+        (~finite, DIVERGED),
+        *((pressed[..., i], f"{CONTACT}{name}") for i, name in enumerate(plant.fall_bodies)),
+        (upright < np.cos(MAX_TILT), TILT),
+        (height < MIN_HEIGHT * plant.start_height, HEIGHT),
+    ]

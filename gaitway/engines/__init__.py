@@ -1,0 +1,1 @@
+"""Physics engines that a bundle is validated in beside MuJoCo."""
