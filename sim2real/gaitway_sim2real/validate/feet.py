@@ -33,7 +33,7 @@ class FootTrace:
     clearance: np.ndarray
     """Height of the lowest point of the foot's collision shapes above the ground [m], (S, N, F); no body's origin."""
     slip: np.ndarray
-    """Mean tangential speed of the loaded contact points [m/s], (S, N, F); 0 without contact."""
+    """Mean tangential speed of the loaded contact points at the start of the step [m/s], (S, N, F); 0 without any."""
     normal_force: np.ndarray
     """Force of the ground on the foot along the ground's normal [N], (S, N, F)."""
     horizontal_force: np.ndarray

@@ -77,7 +77,7 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
     stumbles += (hits[1:] & ~hits[:-1]).sum(0)
     loaded = feet.contact & measured
     with np.errstate(invalid="ignore"):
-        slip = (feet.slip * loaded).sum((0, 2)) / loaded.sum((0, 2))
+        slip = (slip_of_steps(feet) * loaded).sum((0, 2)) / loaded.sum((0, 2))
     rate, clearance = count / time[:, None], swings.per_foot(swings.peak, shape, "median")
     drags = rate < DRAG_RATE * np.sqrt(GRAVITY / feet.stand_height)
     drags |= clearance < DRAG_CLEARANCE * feet.stand_height
@@ -135,6 +135,18 @@ def find_swings(feet: FootTrace, stance: np.ndarray, first: np.ndarray, last: np
     table = np.array(rows, float).reshape(-1, 7).T
     robot, foot, start, stop = table[:4].astype(int)
     return Swings(robot=robot, foot=foot, start=start, end=stop, seconds=table[4], peak=table[5], impact=table[6])
+
+
+def slip_of_steps(feet: FootTrace) -> np.ndarray:
+    """Slip [m/s] by which each physics step moved a loaded sole, (S, N, F).
+
+    Simulators move by the speed at the end of a step, and the trace has the one at its start: at a touch-down that is
+    the speed of a foot in flight. A step after which the foot has no contact keeps the speed of its start.
+    """
+    slip = np.array(feet.slip)
+    stays = feet.contact[:-1] & feet.contact[1:]
+    slip[:-1][stays] = feet.slip[1:][stays]
+    return slip
 
 
 def mirrored_feet(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -148,6 +148,17 @@ def test_slip_counts_loaded_feet_after_the_ramp() -> None:
     assert measure(contact, slip=slip)["slip"] == pytest.approx(0.1)
 
 
+def test_the_speed_of_a_foot_in_flight_is_no_slip() -> None:
+    contact = trot(period=0.7, air=0.3)
+    slip = 0.1 * contact
+    touch_down = contact[1:] & ~contact[:-1]
+    slip[1:][touch_down] = 1.5
+    assert measure(contact, slip=slip)["slip"] == pytest.approx(0.1)
+    lift_off = contact[:-1] & ~contact[1:]
+    slip[:-1][lift_off] = 0.5  # at the last moment of each stance: it moves the last two steps of 160
+    assert measure(contact, slip=slip)["slip"] == pytest.approx(0.1 + 0.4 * 2 / 160, abs=1e-3)
+
+
 def test_peak_and_impact_of_a_swing() -> None:
     """A foot that rises to 8 cm and comes down at 0.6 m/s."""
     contact = trot(period=0.8, air=0.3)
