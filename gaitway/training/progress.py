@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 LINE_INTERVAL_S = 10.0
 DRAW_INTERVAL_S = 0.2  # between the states of a line on a terminal
 SMOOTHING = 0.9  # weight of the past in the numbers shown
+FORECAST_AFTER = (3, 1.5)  # iterations after the first, and seconds of them, from which a forecast is made
+FORECAST_FROM_S = 20.0  # no word about a training that is shorter
 
 
 FACTS = (
@@ -127,15 +131,59 @@ class Summary:
         return f"{_clock((self.config.total_steps - self.steps) / max(self.speed, 1e-9))} left"
 
 
+class Forecast:
+    """How long a training will take on this machine, from its first iterations; said once.
+
+    The first iteration counts for nothing, since much is loaded in it. Nor do those in which nothing is learnt yet.
+    """
+
+    def __init__(self, config: TrainConfig, steps: int):
+        self.config, self.steps = config, steps
+        self.times: list[float] | None = []
+        """Seconds per step of each iteration; None once the forecast was made."""
+        self.spent, self.busy, self.first = 0.0, 0.0, True
+
+    def add(self, steps: int, metrics: dict[str, float]) -> str:
+        """Count an iteration; the forecast if it can be made now, else nothing."""
+        done, self.steps = steps - self.steps, steps
+        seconds, first, self.first = metrics.get("time/total", 0.0), self.first, False
+        if self.times is None or first or done <= 0 or not metrics.get("time/learning"):
+            self.busy = time.process_time()
+            return ""
+        self.times.append(seconds / done)
+        self.spent += seconds
+        if len(self.times) < FORECAST_AFTER[0] or self.spent < FORECAST_AFTER[1]:
+            return ""
+        left = (self.config.total_steps - steps) * statistics.median(self.times)
+        self.times = None
+        if left < FORECAST_FROM_S:
+            return ""
+        share = (time.process_time() - self.busy) / self.spent  # of a core; one core at least is busy when it is ours
+        if share > 0.8 or os.getloadavg()[0] < (os.cpu_count() or 1):
+            return f"this will take {about(left)} on this machine"
+        return f"this will take {about(left)} on this machine as busy as it is; {about(left * share)} if it were idle"
+
+
+def about(seconds: float) -> str:
+    """A duration to two digits, in a unit that suits it."""
+    if seconds < 90.0:
+        return f"about {seconds:.0f} s"
+    minutes = seconds / 60.0
+    return f"about {minutes:.{int(minutes < 9.95)}f} min" if minutes < 90.0 else f"about {minutes / 60.0:.1f} h"
+
+
 class Lines(Progress):
     """A line every few seconds, for logs and pipes."""
 
     def __init__(self, config: TrainConfig, steps: int):
         self.summary, self.last = Summary(config, steps), -LINE_INTERVAL_S
+        self.forecast = Forecast(config, steps)
 
     def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None:
         summary = self.summary
         summary.add(steps, metrics)
+        if forecast := self.forecast.add(steps, metrics):
+            print(forecast, flush=True)
         if not last and time.monotonic() - self.last < LINE_INTERVAL_S:
             return
         self.last = time.monotonic()
@@ -157,7 +205,7 @@ class Live(Progress):
 
         from ..terminal import console
 
-        self.summary = Summary(config, steps)
+        self.summary, self.forecast = Summary(config, steps), Forecast(config, steps)
         self.bar = progress.Progress(
             progress.TextColumn("[bold]{task.description}"),
             progress.BarColumn(bar_width=None),
@@ -187,6 +235,8 @@ class Live(Progress):
 
         summary = self.summary
         summary.add(steps, metrics)
+        if forecast := self.forecast.add(steps, metrics):
+            self.live.console.print(escape(forecast))
         self.bar.update(self.row, completed=steps, clock=summary.clock(last=last))
         left = Table.grid(padding=(0, 2))
         left.add_row("steps", f"{steps:,} of {summary.config.total_steps:,}")

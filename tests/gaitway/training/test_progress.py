@@ -57,6 +57,36 @@ def test_the_bar_of_a_terminal_says_the_same(config, clock):
     assert live.bar.tasks[0].fields["clock"] == "took 1:02"
 
 
+@pytest.mark.parametrize(
+    ("cpu", "load", "ending"),
+    [
+        (2.0, 9.0, "this machine"),
+        (0.25, 0.1, "this machine"),
+        (0.25, 9.0, "this machine as busy as it is; about 24 s if it were idle"),
+    ],
+)
+def test_a_training_says_once_and_early_how_long_it_will_take(config, clock, capsys, monkeypatch, cpu, load, ending):
+    busy = [100.0]
+    monkeypatch.setattr(progress.time, "process_time", lambda: busy[0])
+    monkeypatch.setattr(progress.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(progress.os, "cpu_count", lambda: 2)
+    lines = Lines(config, 0)
+    for done in range(1, 9):
+        seconds = 60.0 if done == 1 else 1.0  # much is loaded in the first
+        busy[0] += cpu * seconds
+        lines.show(1000 * done, {"time/total": seconds, "time/learning": 0.5 * seconds})
+    said = [line for line in capsys.readouterr().out.splitlines() if "will take" in line]
+    assert said == [f"this will take about 1.6 min on {ending}"]
+
+
+def test_a_short_training_and_one_that_learns_nothing_yet_get_no_forecast(config, clock, capsys):
+    for learning, rows in ((0.5, 10_000), (0.0, 10)):
+        lines = Lines(config, 0)
+        for done in range(1, 9):
+            lines.show(rows * done, {"time/total": 1.0, "time/learning": learning})
+    assert "will take" not in capsys.readouterr().out
+
+
 def steps(clock: list[float], seconds: float, number: int) -> list[int]:
     done = []
     for frame in Counter("film", "frames").each(range(0, 2 * number, 2)):
