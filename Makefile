@@ -10,7 +10,12 @@ JOBS ?= auto
 ASKED ?= $(MAKECMDGOALS)
 
 BIN := $(VENV)/bin
+WALKER := $(VENV)/.gaitway-walker
 READY := $(VENV)/.gaitway-installed
+UV := $(shell command -v uv 2>/dev/null)
+
+WALKER_EXTRAS := train,mujoco
+EXTRAS := $(WALKER_EXTRAS),gyms,atari,language,robot,dev
 
 # Of what pip says, a line for each package and for what takes long; its errors go past this.
 define PIP_SHOWN
@@ -29,7 +34,8 @@ help:  ## show this
 
 setup: $(READY)  ## make the virtual environment and install everything
 
-$(READY): pyproject.toml constraints.txt
+# With extras $(1) and stamps $(2). Of uv's two ways to choose among several indexes, the one that pip has.
+define INSTALL
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || { \
 	  echo "Gaitway needs Python 3.11 or 3.12, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
 	       "install one and run make PYTHON=python3.11 $(ASKED)" >&2; exit 2; }
@@ -37,11 +43,27 @@ $(READY): pyproject.toml constraints.txt
 	  echo "'$(PYTHON)' cannot make virtual environments: install its venv package" \
 	       "(Debian and Ubuntu: apt install python3-venv)" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing Gaitway and what it needs into $(VENV); the first time this takes a few minutes"
-	@rm -f $@
-	@{ $(BIN)/python -u -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) \
-	  -c constraints.txt -e '.[train,mujoco,gyms,atari,language,robot,dev]' && touch $@; } | awk '$(PIP_SHOWN)'
-	@test -e $@  # the status of a pipe is that of its end
+	@echo "installing Gaitway with $(1) into $(VENV) by $(if $(UV),uv,pip); the first time this takes" \
+	  "$(if $(UV),about a minute,a few minutes) beyond the downloads"
+	@rm -f $(2)
+	$(if $(UV),$(UV_INSTALL),$(PIP_INSTALL))
+endef
+define UV_INSTALL
+@$(UV) pip install --python $(BIN)/python --index-strategy unsafe-best-match $(PIP_ARGS) \
+	  -c constraints.txt -e '.[$(1)]' && touch $(2)
+endef
+define PIP_INSTALL
+@{ $(BIN)/python -u -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) \
+	  -c constraints.txt -e '.[$(1)]' && touch $(2); } | awk '$(PIP_SHOWN)'
+	@test -e $(firstword $(2))  # the status of a pipe is that of its end
+endef
+
+$(WALKER): pyproject.toml constraints.txt
+	$(call INSTALL,$(WALKER_EXTRAS),$(WALKER))
+
+# Everything includes what walking needs.
+$(READY): pyproject.toml constraints.txt
+	$(call INSTALL,$(EXTRAS),$(READY) $(WALKER))
 
 # ---- a walking robot, step by step; each line is what a user would type ------------------------------------------
 
@@ -56,7 +78,7 @@ walk: $(RUN)/videos/walk.mp4  ## train ANYmal C to walk, export, validate, run t
 
 # Always asked; a finished run is left as it is, an interrupted one continues, for which its run.json must stay.
 .PRECIOUS: $(RUN)/run.json
-$(RUN)/run.json: FORCE $(READY)
+$(RUN)/run.json: FORCE $(WALKER)
 	$(BIN)/gaitway train velocity-flat-anymal-c-blind --world mujoco --preset cpu --seed $(SEED) --out $(RUN) --resume
 
 $(RUN)/bundle/contract.yaml: $(RUN)/run.json

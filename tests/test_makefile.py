@@ -47,14 +47,59 @@ def test_what_make_test_leaves_out_is_what_make_test_slow_runs(tmp_path):
     assert run.index("make test\n") < run.index("make test-slow\n")
 
 
-@pytest.mark.parametrize("fail", ["", "yes"])
-def test_an_installation_says_what_it_does(tmp_path, fail):
+def installed(venv: Path, target: str, path: str = "/usr/bin:/bin") -> str:
+    """Arguments of the installer that making ``target`` calls in ``venv``; empty if it calls none."""
+    said = venv / "bin/arguments"
+    said.unlink(missing_ok=True)
+    words = ["make", "-C", ROOT, str(target).replace("STAMP", str(venv / ".gaitway-walker"))]
+    settings = [f"VENV={venv}", f"PYTHON={sys.executable}"]
+    subprocess.run([*words, *settings], env={"PATH": path}, capture_output=True, text=True, check=True)
+    return said.read_text() if said.exists() else ""
+
+
+@pytest.fixture
+def venv(tmp_path) -> Path:
+    """A virtual environment whose Python only notes what it is asked to install."""
     python = tmp_path / "venv/bin/python"
     python.parent.mkdir(parents=True)
     python.write_text(PIP)
     python.chmod(0o755)
-    ready = tmp_path / "venv/.gaitway-installed"
-    settings = [f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}", "PIP_ARGS=--pre -i 'x y'"]
+    return tmp_path / "venv"
+
+
+def test_walking_installs_no_more_than_it_needs_and_the_tests_the_rest(venv):
+    assert "-e .[train,mujoco]\n" in installed(venv, "STAMP")
+    assert installed(venv, "STAMP") == ""
+    assert "-e .[train,mujoco,gyms,atari,language,robot,dev]\n" in installed(venv, "setup")
+    assert installed(venv, "setup") == installed(venv, "STAMP") == ""
+
+
+def test_what_the_tests_install_is_enough_for_walking(venv):
+    assert ",dev]" in installed(venv, "setup")
+    assert installed(venv, "STAMP") == installed(venv, "setup") == ""
+
+
+def test_make_walk_needs_the_small_installation_only():
+    shown = subprocess.run(
+        ["make", "-C", ROOT, "-n", "walk", "VENV=nowhere"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "'.[train,mujoco]'" in shown and ",dev]" not in shown
+
+
+def test_uv_installs_where_it_is_found(venv, tmp_path):
+    uv = tmp_path / "path/uv"
+    uv.parent.mkdir()
+    uv.write_text(f'#!/bin/sh\necho "uv $@" > {venv}/bin/arguments\n')
+    uv.chmod(0o755)
+    asked = installed(venv, "STAMP", f"{uv.parent}:/usr/bin:/bin")
+    assert asked.startswith(f"uv pip install --python {venv}/bin/python ")
+    assert asked.endswith(" -c constraints.txt -e .[train,mujoco]\n")
+
+
+@pytest.mark.parametrize("fail", ["", "yes"])
+def test_an_installation_says_what_it_does(venv, fail):
+    ready = venv / ".gaitway-installed"
+    settings = [f"VENV={venv}", f"PYTHON={sys.executable}", "PIP_ARGS=--pre -i 'x y'"]
     made = subprocess.run(
         ["make", "-C", ROOT, "setup", *settings],
         env={"PATH": "/usr/bin:/bin", "FAIL": fail},
@@ -70,4 +115,4 @@ def test_an_installation_says_what_it_does(tmp_path, fail):
     assert (made.returncode != 0) == bool(fail)
     assert ready.exists() == (not fail)
     assert ("no matching distribution" in made.stderr) == bool(fail)
-    assert "--pre -i x y -c constraints.txt -e .[train" in (python.parent / "arguments").read_text()
+    assert "--pre -i x y -c constraints.txt -e .[train" in (venv / "bin/arguments").read_text()
