@@ -258,7 +258,7 @@ SHARED = {"bundle", "mujoco", "pages", "hardware"}
 """What every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
 CONTRACTS = {
     "rehearse": {"digital_twin.twin", "digital_twin.quirks", "digital_twin.faults", "validate.scenarios"},
-    "diagnose": {"validate.scenarios"},
+    "diagnose": {"validate.scenarios", "validate.conditions"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -84,6 +84,14 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
     return data
 
 
+def old_suite(version: str) -> str | None:
+    """What to know of a verdict of this suite version, if the suite did not judge the gait yet; else None."""
+    major = version.split(".")[0]
+    if not major.isdigit() or int(major) >= 2:
+        return None
+    return f"is of suite {version}, which did not judge the gait: {AGAIN}"
+
+
 def seal(body: dict[str, Any]) -> str:
     """Keyed by the policy's hash: shows an accidental edit or a mix-up of policies, not a forgery."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -13,7 +13,7 @@ from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import parse_yaml
 
 from ..bundle.contract import CONTRACT_FILE, FILE_BYTES, WHAT_TO_DO, Contract, sha256, verify_files
-from ..bundle.verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
+from ..bundle.verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, old_suite, read_verdict
 from ..hardware import Hardware
 from ..interface import DeployError
 
@@ -26,7 +26,8 @@ def check_bundle(
     """Raise :class:`DeployError`, or the bundle's own :class:`BundleError`, unless ``hardware`` may run it.
 
     ``provided`` are the signals of ``Contract.estimated`` that are estimated on the robot. ``i_know`` lets a bundle
-    pass that was not validated, or failed; what it let pass is returned, to be shown to the person who said so.
+    pass that was not validated, or failed; what it let pass is returned, to be shown to the person who said so, and so
+    is that a PASS is of an old suite.
     """
     bundle = Path(bundle)
     files = verify_files(bundle)
@@ -44,7 +45,7 @@ def check_bundle(
         raise DeployError(f"{bundle} must not run on {hardware.name}: {'; '.join(faults[:5])}{more}")
     doubt = _validation(bundle, contract)
     if doubt is None:
-        return ()
+        return _age(bundle)
     if not i_know:
         raise DeployError(f"{doubt}. To run it at your own risk: --i-know")
     return (f"NOT VALIDATED: {doubt}",)
@@ -177,6 +178,13 @@ def _validation(bundle: Path, contract: Contract) -> str | None:
         failed = [row["title"] for row in verdict["scenarios"] if row["required"] and not row["passed"]]
         return f"{bundle} failed its validation ({_few(failed)}): train longer, see its report.html"
     return None
+
+
+def _age(bundle: Path) -> tuple[str, ...]:
+    """A warning if a bundle's verdict is of a suite that did not judge the gait."""
+    path = bundle / VERDICT_FILE
+    doubt = old_suite(read_verdict(path, policy=bundle / "policy.onnx")["suite_version"])
+    return () if doubt is None else (f"OLD VALIDATION: {path} {doubt}",)
 
 
 def rehearsal_doubts(bundle: Path, hardware: Hardware) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from gaitway_tasks.recording import Recording, RecordingError, RolloutBuffer
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import build_plant
 from ..mujoco.robots import RobotBatch
-from ..validate.scenarios import Scenario, draw
+from ..validate.conditions import draw
+from ..validate.scenarios import Scenario
 from .history import contract_layout
 from .terms import build_frames, expected_terms
 from .view import view_of

@@ -45,10 +45,18 @@ class RobotBatch:
             self._load_columns = plant.feet.force[:, None] + np.arange(3)
         self._fall_columns = plant.fall_sensor[:, None] + np.arange(3)
 
-    def randomise(self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray) -> None:
-        """Give each robot its sliding friction, mass added to the base [kg] and factor on the torque, (N,) each."""
+    def randomise(
+        self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray, links: np.ndarray | None = None
+    ) -> None:
+        """Give each robot its sliding friction, mass added to the base [kg] and factor on the torque, (N,) each.
+
+        ``links`` are factors on the mass and on the inertia of each body of the model, (2, N, B).
+        """
         batch, plant = self.batch, self.plant
         batch.expand("geom_friction")[:, plant.soles, 0] = friction[:, None]
+        if links is not None:
+            batch.expand("body_mass")[:] *= links[0]
+            batch.expand("body_inertia")[:] *= links[1][..., None]
         if payload.any():
             mass = plant.model.body_mass[plant.base_body]
             factor = (mass + payload) / mass
@@ -56,6 +64,7 @@ class RobotBatch:
                 raise ValueError(f"payload {payload.min():.1f} kg: the base weighs {mass:.1f} kg and must keep a mass")
             batch.expand("body_mass")[:, plant.base_body] *= factor
             batch.expand("body_inertia")[:, plant.base_body] *= factor[:, None]  # as in training
+        if payload.any() or links is not None:
             batch.set_const()
         if (strength != 1.0).any():
             DriveParameters(plant.model, batch.expand).write(strength=strength[:, None])

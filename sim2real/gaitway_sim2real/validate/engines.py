@@ -18,12 +18,12 @@ from gaitway_onboard.rotation import quat_from_axis
 from ..mujoco.plant import Plant
 from ..mujoco.robots import CONTACT_FORCE, MAX_STATE, fall_causes
 from .feet import FootTrace
-from .scenarios import NOMINAL_FRICTION
+from .scenario import NOMINAL_FRICTION
 from .shapes import foot_shapes, lineage, lowest_point
 from .simulate import POLICY, Trajectory, foot_trace
 
 if TYPE_CHECKING:
-    from .scenarios import Conditions
+    from .conditions import Conditions
 
 FOOT = ("pos", "quat", "lin_vel", "ang_vel", "force")
 """Quantities that are recorded of each foot, after ``foot_``."""

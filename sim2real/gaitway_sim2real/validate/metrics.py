@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
 from ..mujoco.model import GRAVITY
+from ..pages.verdict import rounded
 from .gait import gait_metrics
+from .intervals import Samples
 from .simulate import Trajectory
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport
@@ -99,26 +102,48 @@ METRICS: dict[str, Metric] = {
 GAIT = tuple(METRICS)[list(METRICS).index("swing_time") :]
 """Metrics of :func:`.gait.gait_metrics`, known where feet were recorded at every physics step."""
 
+PEAKS = frozenset({"torque_peak", "joint_speed_peak"})
+"""Metrics that are the largest value seen."""
 
-def compute_metrics(rec: Trajectory, contract: Contract) -> dict[str, float]:
-    """All metrics of one scenario; NaN where a recording holds nothing to measure (no pushes, no swing, ...)."""
+
+def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = None) -> dict[str, Samples]:
+    """All metrics of one recording; NaN where it holds nothing to measure (no pushes, no swing, ...).
+
+    Shares and means keep a value per robot (per push for pushes), so that runs can be pooled and intervals are known.
+    ``walking`` (N,) are the robots whose gait counts, if not all.
+    """
     standing = not np.abs(rec.command).any()
-    values = {
-        "falls": float((rec.fall_step >= 0).mean()),
-        "pushes_survived": pushes_survived(rec.push, rec.fall_step),
-        "drift": drift(rec) if standing else np.nan,
-        "lin_vel_error": lin_vel_error(rec),
-        "yaw_vel_error": yaw_vel_error(rec),
+    gait = dict.fromkeys(GAIT, np.zeros(0)) if rec.feet is None else gait_metrics(rec, rec.feet)
+    if walking is not None:
+        gait = {name: values[walking[: len(values)]] for name, values in gait.items()}
+    means = {
+        "drift": drifts(rec) if standing else np.full(rec.command.shape[1], np.nan),
+        "lin_vel_error": lin_vel_errors(rec),
+        "yaw_vel_error": yaw_vel_errors(rec),
+        **gait,
+    }
+    levels = {
         "cost_of_transport": cost_of_transport(rec),
         **joint_use(rec, contract),
         "action_rate": action_rate(rec),
         "foot_slip": foot_slip(rec),
         "air_time": air_time(rec.foot_contact, rec.alive, rec.control_dt),
-        **dict.fromkeys(GAIT, np.nan),
     }
-    if rec.feet is not None:
-        values |= {name: _mean(robots) for name, robots in gait_metrics(rec, rec.feet).items()}
-    return {name: float(values[name]) for name in METRICS}
+    samples = {
+        "falls": Samples(values=(rec.fall_step >= 0).astype(float), kind="share"),
+        "pushes_survived": Samples(values=survivals(rec.push, rec.fall_step), kind="share"),
+        **{name: Samples(values=values, kind="mean") for name, values in means.items()},
+        **{
+            name: Samples(values=np.array([value]), kind="peak" if name in PEAKS else "level")
+            for name, value in levels.items()
+        },
+    }
+    return {name: samples[name] for name in METRICS}
+
+
+def compute_metrics(rec: Trajectory, contract: Contract) -> dict[str, float]:
+    """The values of :func:`measure`."""
+    return {name: samples.value for name, samples in measure(rec, contract).items()}
 
 
 def per_robot(value: np.ndarray, alive: np.ndarray) -> np.ndarray:
@@ -146,20 +171,33 @@ def yaw_vel_error(rec: Trajectory) -> float:
 
 
 def drift(rec: Trajectory) -> float:
-    """Horizontal distance between start and last position before a fall, over the time between [m/s]."""
+    """Mean of :func:`drifts` [m/s]."""
+    return _mean(drifts(rec))
+
+
+def drifts(rec: Trajectory) -> np.ndarray:
+    """Horizontal distance of each robot between start and last position before a fall, over the time [m/s], (N,)."""
     count = rec.alive.sum(0)
     last = rec.base_pos[np.maximum(count - 1, 0), np.arange(len(count))]
     distance = np.linalg.norm((last - rec.start_pos)[:, :2], axis=-1)
-    return _mean(np.where(count > 0, distance / np.maximum(count * rec.control_dt, 1e-9), np.nan))
+    return np.where(count > 0, distance / np.maximum(count * rec.control_dt, 1e-9), np.nan)
 
 
 def pushes_survived(push: np.ndarray, fall_step: np.ndarray) -> float:
     """Share of the pushes given that were not followed by a fall before the next push or the end."""
+    return _mean(survivals(push, fall_step))
+
+
+def survivals(push: np.ndarray, fall_step: np.ndarray) -> np.ndarray:
+    """1 for each push that was survived, 0 for each that was not, robot by robot."""
     given = (push != 0).any(-1)
-    if not given.any():
-        return np.nan
-    fatal = sum(bool(given[: step + 1, i].any()) for i, step in enumerate(fall_step) if step >= 0)
-    return 1.0 - fatal / int(given.sum())
+    kept = []
+    for robot, step in enumerate(fall_step):
+        survived = np.ones(int(given[:, robot].sum()))
+        if step >= 0 and given[: step + 1, robot].any():
+            survived[-1] = 0.0
+        kept.append(survived)
+    return np.concatenate(kept) if kept else np.zeros(0)
 
 
 def cost_of_transport(rec: Trajectory) -> float:
@@ -222,3 +260,13 @@ def _mean(values: np.ndarray) -> float:
     """Mean of the finite entries; NaN if there is none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else float("nan")
+
+
+def format_value(metric: str, value: float) -> str:
+    """A number as a person wants to read it, with its unit."""
+    if math.isnan(value):
+        return "not measured"
+    info = METRICS[metric]
+    if info.percent:
+        return f"{100 * value:.1f} %"
+    return f"{rounded(value)} {info.unit}".rstrip()

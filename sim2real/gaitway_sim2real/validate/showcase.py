@@ -9,7 +9,8 @@ from gaitway_onboard.bundle.contract import Contract
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import Plant
-from .scenarios import NOMINAL_FRICTION, Conditions
+from .conditions import Conditions
+from .scenarios import NOMINAL_FRICTION
 from .simulate import Trajectory, simulate
 
 SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (

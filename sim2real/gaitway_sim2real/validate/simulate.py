@@ -17,8 +17,9 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.delay import DelayLine
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
+from .conditions import Conditions
 from .feet import FootTrace
-from .scenarios import NOISE, Conditions
+from .scenarios import NOISE
 
 POLICY = "policy not finite"
 
@@ -62,7 +63,8 @@ def simulate(
     steps, n = conditions.command.shape[:2]
     joints, feet = contract.num_joints, len(plant.foot_names)
     world = RobotBatch(plant, contract, n, threads)
-    world.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
+    links = link_factors(conditions, plant)
+    world.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength, links=links)
     world.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
     timestep = plant.model.opt.timestep
     line = DelayLine(np.tile(contract.default_joint_pos, (n, 1)), conditions.delay, timestep, plant.decimation)
@@ -121,7 +123,7 @@ def simulate(
             qpos[t] = world.qpos
     return Trajectory(
         control_dt=contract.control_dt,
-        mass=plant.mass + conditions.payload,
+        mass=plant.mass + conditions.payload + (0.0 if links is None else (links[0] - 1.0) @ plant.model.body_mass),
         command=conditions.command,
         alive=alive,
         fall_step=fall_step,
@@ -131,6 +133,15 @@ def simulate(
         feet=trace,
         **record,
     )
+
+
+def link_factors(conditions: Conditions, plant: Plant) -> np.ndarray | None:
+    """Factors on mass and inertia of each of B bodies, drawn one by one, (2, N, B); None if nothing is altered."""
+    if not conditions.links:
+        return None
+    low, high = 1.0 - conditions.links, 1.0 + conditions.links
+    shape = (2, len(conditions.payload), plant.model.nbody)
+    return np.random.default_rng(conditions.links_seed).uniform(low, high, shape)
 
 
 def foot_trace(plant: Plant, steps: int, robots: int) -> FootTrace:

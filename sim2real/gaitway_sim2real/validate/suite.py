@@ -16,15 +16,20 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
-from ..mujoco.plant import NOMINAL_PHYSICS, Physics, Plant, build_plant
+from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
 from .command_classes import CLASSES, has_class
+from .conditions import draw, walks_a_class
 from .evidence import Evidence, collect_evidence
-from .metrics import compute_metrics
-from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario, draw
+from .intervals import Samples, pooled
+from .metrics import measure
+from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
 from .showcase import run_showcase
 from .simulate import Trajectory, simulate
-from .verdict import ScenarioResult, Verdict
+from .verdict import ScenarioResult, SeedResult, Verdict
+
+MOST_REPETITIONS = 4
+"""A required scenario is repeated, with as many fresh robots, while that may make it pass, at most until these runs."""
 
 Progress = Callable[[int, int, str], None]
 """Called with scenarios done, scenarios in all, and the title of the next."""
@@ -35,6 +40,7 @@ def validate_bundle(
     *,
     model: Path | None = None,
     seed: int = 0,
+    seeds: int = 1,
     report_dir: Path | None = None,
     progress: Progress | None = None,
     video: bool = True,
@@ -44,7 +50,8 @@ def validate_bundle(
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
 
-    ``model`` is another MJCF of the same robot. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
+    ``model`` is another MJCF of the same robot. ``seeds`` is how many seeds are run, from ``seed`` on, and judged as
+    one. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
     ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
     ``threads`` 0 uses all cores; results do not depend on it. Raises a ``ValueError`` subclass before anything is
     written if bundle or model cannot be used.
@@ -54,9 +61,7 @@ def validate_bundle(
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
-    given, (scenarios, missing) = scenarios, possible(scenarios, contract)
-    for scenario in scenarios:  # a model that one of them cannot use is refused before any work
-        plants.of(scenario)
+    chosen, missing = usable(scenarios, contract, plants)
     notes = estimates_note(contract) + missing
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
@@ -66,18 +71,26 @@ def validate_bundle(
         report_dir.mkdir(parents=True, exist_ok=True)
     threads = threads or len(os.sched_getaffinity(0))
 
-    results, evidence = [], Evidence()
-    for number, scenario in enumerate(scenarios):
+    results, evidence, rows = [], Evidence(), list(range(seed, seed + seeds))
+    alone: dict[int, list[ScenarioResult]] = {row: [] for row in rows}
+    for number, scenario in enumerate(chosen):
         if progress:
-            progress(number, len(scenarios), scenario.title)
-        recording = run_scenario(bundle, contract, plants, scenario, seed, threads)
-        causes = Counter(cause for cause in recording.fall_cause if cause)
-        scenario = for_robot(scenario, plants.of(scenario))
-        results.append(ScenarioResult.of(scenario, compute_metrics(recording, contract), dict(sorted(causes.items()))))
-        if report_dir is not None:
-            collect_evidence(evidence, scenario, recording)
+            progress(number, len(chosen), scenario.title)
+        tally = Tally(scenario)
+        for repetition in range(MOST_REPETITIONS):
+            for row in rows:
+                recording = run_scenario(bundle, contract, plants, scenario, row, threads, repetition)
+                samples = tally.add(recording, contract)
+                if not repetition:
+                    alone[row].append(ScenarioResult.of(scenario, samples, {}))
+                if report_dir is not None and (repetition, row) == (0, seed):
+                    collect_evidence(evidence, scenario, recording)
+                del recording  # before the next one needs as much memory
+            if not tally.worth_more():
+                break
+        results.append(tally.result())
     verdict = Verdict(
-        suite_version=SUITE_VERSION if given is SUITE else f"{SUITE_VERSION} (part)",
+        suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
         seed=seed,
         task=contract.task,
         robot=contract.robot,
@@ -88,15 +101,81 @@ def validate_bundle(
         notes=notes,
         software=software(contract),
         scenarios=tuple(results),
+        seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
     )
     if report_dir is not None:
         if progress:
-            progress(len(scenarios), len(scenarios), "Report")
+            progress(len(chosen), len(chosen), "Report")
         evidence.showcase = run_showcase(plants.get(), contract, policy)
         write_report(verdict, evidence, contract, bundle, path, report_dir, video=video, frames=frames)
     if progress:
-        progress(len(scenarios), len(scenarios), "Done")
+        progress(len(chosen), len(chosen), "Done")
     return verdict
+
+
+class Tally:
+    """A scenario's robots so far, of all seeds and repetitions."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._parts: list[dict[str, Samples]] = []
+        self._causes: Counter[str] = Counter()
+
+    def add(self, recording: Trajectory, contract: Contract) -> dict[str, Samples]:
+        """Measure a recording, and return what it alone says."""
+        samples = measure(recording, contract, walks_a_class(self._scenario))
+        self._parts.append(samples)
+        self._causes.update(cause for cause in recording.fall_cause if cause)
+        return samples
+
+    def result(self) -> ScenarioResult:
+        samples = {name: pooled([part[name] for part in self._parts]) for name in self._parts[0]}
+        robots = self._scenario.envs * len(self._parts)
+        return ScenarioResult.of(self._scenario, samples, dict(sorted(self._causes.items())), robots)
+
+    def worth_more(self) -> bool:
+        """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""
+        checks = self.result().checks
+        return (
+            self._scenario.required
+            and all(check.passed or check.undecided for check in checks)
+            and any(check.undecided for check in checks)
+        )
+
+
+def closest(seed: int, results: Sequence[ScenarioResult]) -> SeedResult:
+    """The required check of one seed that used most of what is allowed."""
+    pairs = [(result, check) for result in results if result.required for check in result.checks]
+    result, check = max(pairs, key=lambda pair: pair[1].used)
+    return SeedResult(
+        seed=seed, scenario=result.title, metric=check.metric, value=check.value, limit=check.limit, used=check.used
+    )
+
+
+def usable(scenarios: Sequence[Scenario], contract: Contract, plants: Plants) -> tuple[list[Scenario], tuple[str, ...]]:
+    """The scenarios that the contract's commands and this robot's feet allow, and notes that name the others.
+
+    Limits are in SI units. All plants are compiled; raises :class:`ModelError` for a model that cannot be used at all.
+    """
+    allowed, notes = possible(scenarios, contract)
+    kept: list[Scenario] = []
+    fixed = []
+    for scenario in allowed:
+        try:
+            kept.append(for_robot(scenario, plants.of(scenario)))
+        except FixedFeet:
+            fixed.append(scenario.title)
+    if fixed:
+        notes += (f"Not measured, since no ball feet can be altered on this robot: {', '.join(fixed).lower()}.",)
+    return kept, notes
+
+
+def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
+    """The scenarios whose commands the contract allows, and a note about the others."""
+    ranges = np.array(contract.command_ranges)
+    kept = tuple(s for s in scenarios if s.commands not in CLASSES or has_class(s.commands, ranges))
+    titles = ", ".join(CLASSES[s.commands].title for s in scenarios if s not in kept and not s.physics.solref)
+    return kept, (f"Not measured, since the contract allows no such command: gait {titles}.",) if titles else ()
 
 
 class Plants:
@@ -119,23 +198,23 @@ class Plants:
 
 
 def run_scenario(
-    bundle: Path, contract: Contract, plants: Plants, scenario: Scenario, seed: int, threads: int = 1
+    bundle: Path,
+    contract: Contract,
+    plants: Plants,
+    scenario: Scenario,
+    seed: int,
+    threads: int = 1,
+    repetition: int = 0,
 ) -> Trajectory:
-    """Draw and simulate one scenario."""
+    """Draw and simulate one scenario; each ``repetition`` has draws of its own."""
+    if repetition:
+        scenario = replace(scenario, draws=f"{scenario.draws or scenario.name}/{repetition}")
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
     policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.of(scenario)
     payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
     conditions = replace(conditions, payload=np.maximum(payload, least))
     return simulate(plant, contract, policy, conditions, threads=threads)
-
-
-def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
-    """The scenarios whose commands the contract allows, and a note about the others."""
-    ranges = np.array(contract.command_ranges)
-    kept = tuple(s for s in scenarios if s.commands not in CLASSES or has_class(s.commands, ranges))
-    titles = ", ".join(CLASSES[s.commands].title for s in scenarios if s not in kept and not s.physics.solref)
-    return kept, (f"Not measured, since the contract allows no such command: gait {titles}.",) if titles else ()
 
 
 def for_robot(scenario: Scenario, plant: Plant) -> Scenario:

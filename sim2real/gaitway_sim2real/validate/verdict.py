@@ -4,35 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, read_verdict
+from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, old_suite, read_verdict
 
-from ..pages.verdict import plain, rounded, write_verdict
-from .metrics import METRICS
-from .scenarios import Limit, Scenario
+from ..pages.verdict import plain, write_verdict
+from .intervals import CERTAINTY, Samples
+from .metrics import METRICS, format_value
+from .scenario import Limit, Scenario
+from .sensitivity import Factor, sensitivity, spreads
+from .variants import CONTACT
 
-__all__ = ["LimitCheck", "ScenarioResult", "Verdict", "VerdictError", "format_value"]
+__all__ = ["LimitCheck", "ScenarioResult", "SeedResult", "Verdict", "VerdictError", "format_value"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitCheck:
-    """One measured number against its limit."""
+    """One measured number against its limit: it holds when the end of the interval that is nearer to it does."""
 
     metric: str
     value: float
     limit: float
     at_least: bool
     passed: bool
+    low: float = math.nan
+    high: float = math.nan
+    """Ends of the interval (see :mod:`.intervals`); NaN where none is known, and ``value`` decides."""
+    robots_needed: int | None = None
+    """About how many robots would decide what these left open; None if it is decided, or too close to tell."""
 
     @classmethod
-    def of(cls, limit: Limit, metrics: Mapping[str, float]) -> LimitCheck:
-        value = metrics[limit.metric]
+    def of(cls, limit: Limit, samples: Samples, robots: int) -> LimitCheck:
+        """``robots`` is how many robots the samples are of."""
+        low, high = samples.interval
+        bound = low if limit.at_least else high
+        passed = limit.passes(samples.value if math.isnan(bound) else bound)
+        needed = None if passed else samples.needed(limit.value, limit.at_least)
         return cls(
-            metric=limit.metric, value=value, limit=limit.value, at_least=limit.at_least, passed=limit.passes(value)
+            metric=limit.metric,
+            value=samples.value,
+            limit=limit.value,
+            at_least=limit.at_least,
+            passed=passed,
+            low=low,
+            high=high,
+            robots_needed=None if needed is None else math.ceil(robots * needed / samples.known.size),
         )
+
+    @property
+    def used(self) -> float:
+        """Share of what is allowed, above 1 beyond the limit; infinite where nothing was measured.
+
+        Value over limit, limit over value for what must be large, losses over allowed losses for a share that must.
+        """
+        if math.isnan(self.value):
+            return math.inf
+        if not self.at_least:
+            return self.value / max(self.limit, 1e-9)
+        if METRICS[self.metric].percent:
+            return (1 - self.value) / max(1 - self.limit, 1e-9)
+        return self.limit / max(self.value, 1e-9)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the number is within its limit and its interval is not."""
+        return not self.passed and not math.isnan(self.low) and self.margin >= 0.0
 
     @property
     def margin(self) -> float:
@@ -42,9 +80,16 @@ class LimitCheck:
     def sentence(self) -> str:
         sign = "at least" if self.at_least else "at most"
         value, limit = (format_value(self.metric, number) for number in (self.value, self.limit))
+        if self.undecided:
+            return f"{METRICS[self.metric].title.lower()} {value}, allowed {sign} {limit}: {self._doubt()}"
         gap = "" if math.isnan(self.margin) else f", {format_value(self.metric, abs(self.margin))} "
         gap += "" if math.isnan(self.margin) else ("to spare" if self.passed else "beyond it")
         return f"{METRICS[self.metric].title.lower()} {value}, allowed {sign} {limit}{gap}"
+
+    def _doubt(self) -> str:
+        side, end = ("at least", self.low) if self.at_least else ("at most", self.high)
+        more = f"about {self.robots_needed} robots would decide it" if self.robots_needed else "too close to decide"
+        return f"undecided, {100 * CERTAINTY:.0f} % certain is {side} {format_value(self.metric, end)}; {more}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +99,39 @@ class ScenarioResult:
     about: str
     required: bool
     envs: int
+    """Robots, of all seeds and repetitions."""
     seconds: float
     checks: tuple[LimitCheck, ...]
     metrics: dict[str, float]
     fall_causes: dict[str, int]
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Lower and upper end of the metrics that have one (see :mod:`.intervals`)."""
+    factor: str = ""
+    level: str = ""
+    number: float | None = None
+    """As the scenario's."""
 
     @classmethod
-    def of(cls, scenario: Scenario, metrics: dict[str, float], fall_causes: dict[str, int]) -> ScenarioResult:
+    def of(
+        cls, scenario: Scenario, samples: Mapping[str, Samples], fall_causes: dict[str, int], robots: int | None = None
+    ) -> ScenarioResult:
+        """``robots`` is how many robots were run, if not as many as the scenario says."""
+        robots = scenario.envs if robots is None else robots
+        intervals = {name: sample.interval for name, sample in samples.items()}
         return cls(
             name=scenario.name,
             title=scenario.title,
             about=scenario.about,
             required=scenario.required,
-            envs=scenario.envs,
+            envs=robots,
             seconds=scenario.seconds,
-            checks=tuple(LimitCheck.of(limit, metrics) for limit in scenario.limits),
-            metrics=metrics,
+            checks=tuple(LimitCheck.of(limit, samples[limit.metric], robots) for limit in scenario.limits),
+            metrics={name: sample.value for name, sample in samples.items()},
             fall_causes=fall_causes,
+            intervals={name: ends for name, ends in intervals.items() if not math.isnan(ends[0])},
+            factor=scenario.factor,
+            level=scenario.level,
+            number=scenario.number,
         )
 
     @property
@@ -79,11 +140,30 @@ class ScenarioResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeedResult:
+    """What the scenarios of one seed came closest to failing at, or failed at."""
+
+    seed: int
+    scenario: str
+    """Title."""
+    metric: str
+    value: float
+    limit: float
+    used: float
+    """Share of what is allowed; above 1 is beyond the limit."""
+
+    def sentence(self) -> str:
+        values = " of ".join(format_value(self.metric, number) for number in (self.value, self.limit))
+        return f"seed {self.seed}, {self.scenario}: {METRICS[self.metric].title.lower()} {values}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of a validation. Numbers depend only on bundle, model, suite version and seed."""
+    """The result of a validation. Numbers depend only on bundle, model, suite version and seeds."""
 
     suite_version: str
     seed: int
+    """First of the seeds."""
     task: str
     robot: str
     policy_sha256: str
@@ -94,6 +174,14 @@ class Verdict:
     notes: tuple[str, ...]
     software: dict[str, str]
     scenarios: tuple[ScenarioResult, ...]
+    """All seeds' robots, pooled."""
+    seeds: tuple[SeedResult, ...] = ()
+    """Every seed on its own, if there are several."""
+
+    @property
+    def sensitivity(self) -> tuple[Factor, ...]:
+        """What one change at a time does to the key metrics; also in the JSON. Empty for suite 1.0."""
+        return sensitivity(self.scenarios)
 
     @property
     def passed(self) -> bool:
@@ -106,14 +194,33 @@ class Verdict:
     def failures(self) -> list[tuple[ScenarioResult, LimitCheck]]:
         """The required checks that failed, worst first by how far beyond the limit they are, relative to it."""
         failed = [(r, c) for r in self.scenarios if r.required for c in r.checks if not c.passed]
-        return sorted(failed, key=lambda pair: _overshoot(pair[1]), reverse=True)
+        return sorted(failed, key=lambda pair: pair[1].used, reverse=True)
 
     def summary(self) -> str:
         """A few lines for a terminal."""
         required = [result for result in self.scenarios if result.required]
         head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
         lines = [f"  {result.title}: {check.sentence()}" for result, check in self.failures()]
+        lines += [f"  {line}" for line in self.remarks()]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
+
+    def worst_floor(self) -> tuple[ScenarioResult, LimitCheck] | None:
+        """The required check on another floor, foot or solver that used most of what is allowed."""
+        pairs = [(r, c) for r in self.scenarios if r.required and r.factor in CONTACT for c in r.checks]
+        return max(pairs, key=lambda pair: pair[1].used, default=None)
+
+    def remarks(self) -> list[str]:
+        """What a reader of PASS or FAIL must also know: the suite's age, the worst floor and the worst seed."""
+        remarks = []
+        if old := old_suite(self.suite_version):
+            remarks.append(f"WARNING: this verdict {old}")
+        if worst := self.worst_floor():
+            remarks.append(f"worst floor: {worst[0].title}, {worst[1].sentence()}")
+        remarks += spreads(self.sensitivity)
+        if self.seeds:
+            worst_seed = max(self.seeds, key=lambda row: row.used)
+            remarks.append(f"worst of {len(self.seeds)} seeds: {worst_seed.sentence()}")
+        return remarks
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data without the seal; NaN becomes None, since JSON has no NaN."""
@@ -121,6 +228,8 @@ class Verdict:
             "gaitway_validation": SCHEMA,
             "verdict": self.word,
             **{key: value for key, value in asdict(self).items() if key != "scenarios"},
+            "remarks": self.remarks(),
+            "sensitivity": [asdict(factor) for factor in self.sensitivity],
             "scenarios": [
                 {**asdict(result), "passed": result.passed, "checks": [_check_dict(check) for check in result.checks]}
                 for result in self.scenarios
@@ -139,6 +248,7 @@ class Verdict:
         return cls(
             **{key: data[key] for key in _SCALARS},
             notes=tuple(data["notes"]),
+            seeds=tuple(SeedResult(**row) for row in data.get("seeds", ())),
             scenarios=tuple(_result(row) for row in data["scenarios"]),
         )
 
@@ -148,28 +258,17 @@ _SCALARS = (
 )  # fmt: skip
 
 
-def format_value(metric: str, value: float) -> str:
-    """A number as a person wants to read it, with its unit."""
-    if math.isnan(value):
-        return "not measured"
-    info = METRICS[metric]
-    if info.percent:
-        return f"{100 * value:.1f} %"
-    return f"{rounded(value)} {info.unit}".rstrip()
-
-
-def _overshoot(check: LimitCheck) -> float:
-    return math.inf if math.isnan(check.margin) else -check.margin / max(abs(check.limit), 1e-9)
-
-
 def _check_dict(check: LimitCheck) -> dict[str, Any]:
     return {**asdict(check), "margin": check.margin}
 
 
 def _result(row: dict[str, Any]) -> ScenarioResult:
     kept = {key: row[key] for key in ("name", "title", "about", "required", "envs", "seconds", "fall_causes")}
+    later = {key: row[key] for key in ("factor", "level", "number") if key in row}  # suite 1.0 has none of them
     return ScenarioResult(
         **kept,
+        **later,
+        intervals={key: (float(low), float(high)) for key, (low, high) in row.get("intervals", {}).items()},
         metrics={key: _number(value) for key, value in row["metrics"].items()},
         checks=tuple(
             LimitCheck(
@@ -178,6 +277,9 @@ def _result(row: dict[str, Any]) -> ScenarioResult:
                 limit=check["limit"],
                 at_least=check["at_least"],
                 passed=check["passed"],
+                low=_number(check.get("low")),
+                high=_number(check.get("high")),
+                robots_needed=check.get("robots_needed"),
             )
             for check in row["checks"]
         ),

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, Signal, sha256
@@ -15,6 +16,7 @@ from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.hardware import hardware_from
+from gaitway_sim2real.validate.intervals import Samples
 from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.verdict import ScenarioResult, Verdict
 from gaitway_tasks.robots import ANYMAL_C, GO2
@@ -45,10 +47,11 @@ HARDWARE = Hardware(
 def approve(bundle: Path, *, passed: bool = True, **changes: object) -> Path:
     """Write a verdict about the bundle as it is."""
     contract = Contract.load(bundle)
-    result = ScenarioResult.of(SUITE[0], dict.fromkeys([limit.metric for limit in SUITE[0].limits], 0.0), {})
+    samples = Samples(values=np.zeros(272), kind="share")
+    result = ScenarioResult.of(SUITE[0], dict.fromkeys([limit.metric for limit in SUITE[0].limits], samples), {})
     check = dataclasses.replace(result.checks[0], passed=passed)
     fields = {
-        "suite_version": "1.0",
+        "suite_version": "2.0",
         "seed": 0,
         "task": contract.task,
         "robot": contract.robot,
@@ -233,10 +236,19 @@ def test_a_verdict_about_another_contract(approved: Path, reseal) -> None:
     doubtful(approved, "is about another contract.yaml")
 
 
-@pytest.mark.parametrize("changes", [{"model": "other.xml"}, {"suite_version": "1.0 (part)"}])
+@pytest.mark.parametrize("changes", [{"model": "other.xml"}, {"suite_version": "2.0 (part)"}])
 def test_a_verdict_of_less_than_the_suite(bundle: Path, changes: dict) -> None:
     approve(bundle, **changes)
     doubtful(bundle, "is not of the whole suite on the bundle's own model")
+
+
+def test_a_pass_of_the_first_suite_is_let_through_with_a_warning(bundle: Path) -> None:
+    approve(bundle)
+    assert check_bundle(bundle, HARDWARE) == ()
+    approve(bundle, suite_version="1.0")
+    [doubt] = check_bundle(bundle, HARDWARE)
+    assert doubt.startswith("OLD VALIDATION: ")
+    assert doubt.endswith("is of suite 1.0, which did not judge the gait: run gaitway validate again")
 
 
 def test_a_verdict_that_was_edited(bundle: Path) -> None:

@@ -13,8 +13,9 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, Physics, Plant, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.validate import validate_bundle
+from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.gait import mirrored_feet
-from gaitway_sim2real.validate.scenarios import Scenario, draw
+from gaitway_sim2real.validate.scenarios import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError

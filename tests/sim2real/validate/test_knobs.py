@@ -14,7 +14,8 @@ from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
 from gaitway_sim2real.validate import suite
-from gaitway_sim2real.validate.scenarios import SUITE, Scenario, command_grid, draw
+from gaitway_sim2real.validate.conditions import command_grid, draw
+from gaitway_sim2real.validate.scenarios import SUITE, Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from stand_bundle import make_stand_bundle

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import metrics
+from gaitway_sim2real.validate.intervals import Samples
 from gaitway_sim2real.validate.report import allowance_used
 from gaitway_sim2real.validate.scenarios import Limit, Scenario
 from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
@@ -106,19 +107,23 @@ def scenario(*limits: Limit, name: str = "a", required: bool = True) -> Scenario
 
 def verdict(*results: ScenarioResult) -> Verdict:
     return Verdict(
-        suite_version="1.0", seed=0, task="t", robot="r", policy_sha256="ab" * 32, contract_sha256="cd" * 32,
+        suite_version="2.0", seed=0, task="t", robot="r", policy_sha256="ab" * 32, contract_sha256="cd" * 32,
         model="bundle", model_sha256="ef" * 32, notes=("note",), software={"mujoco": "4"}, scenarios=results,
     )  # fmt: skip
 
 
-VALUES: dict[str, float] = dict.fromkeys(metrics.METRICS, math.nan)
+def level(value: float) -> Samples:
+    return Samples(values=np.array([value]), kind="level")
+
+
+VALUES: dict[str, Samples] = dict.fromkeys(metrics.METRICS, level(math.nan))
 
 
 def test_verdict_is_decided_by_required_scenarios() -> None:
     falls = Limit(metric="falls", value=0.05)
-    good = ScenarioResult.of(scenario(falls), {**VALUES, "falls": 0.05}, {})
-    bad = ScenarioResult.of(scenario(falls, name="b"), {**VALUES, "falls": 0.08}, {"base tilt": 4})
-    shown = ScenarioResult.of(scenario(falls, name="c", required=False), {**VALUES, "falls": 1.0}, {})
+    good = ScenarioResult.of(scenario(falls), {**VALUES, "falls": level(0.05)}, {})
+    bad = ScenarioResult.of(scenario(falls, name="b"), {**VALUES, "falls": level(0.08)}, {"base tilt": 4})
+    shown = ScenarioResult.of(scenario(falls, name="c", required=False), {**VALUES, "falls": level(1.0)}, {})
     assert verdict(good, shown).passed and verdict(good).summary().splitlines() == [
         "PASS: 1 of 1 required scenarios passed",
         "  note: note",
@@ -146,7 +151,7 @@ def test_allowance_used() -> None:
 
 def test_json_round_trip_and_seal(tmp_path: Path) -> None:
     limits = (Limit(metric="pushes_survived", value=0.95, at_least=True), Limit(metric="falls", value=0.05))
-    values = {**VALUES, "pushes_survived": 1 / 3, "falls": 0.1}
+    values = {**VALUES, "pushes_survived": level(1 / 3), "falls": level(0.1)}
     original = verdict(ScenarioResult.of(scenario(*limits), values, {"base tilt": 2}))
     path = original.save(tmp_path / "validation.json")
     loaded = Verdict.load(path)

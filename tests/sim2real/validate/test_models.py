@@ -12,7 +12,8 @@ from gaitway_onboard.bundle.contract import BundleError, Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
 from gaitway_sim2real.validate import validate_bundle
-from gaitway_sim2real.validate.scenarios import Scenario, draw
+from gaitway_sim2real.validate.conditions import draw
+from gaitway_sim2real.validate.scenarios import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle

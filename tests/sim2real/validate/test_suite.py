@@ -12,18 +12,22 @@ from pathlib import Path
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.camera import RenderingError
-from gaitway_sim2real.validate import Verdict, validate_bundle
+from gaitway_sim2real.validate import Verdict, suite, validate_bundle
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario
 from gaitway_sim2real.validate.video import record_video
 from stand_bundle import make_stand_bundle
 
-SHORT = tuple(
-    replace(s, seconds=4.0 if s.push or s.gait else 1.0, envs=112 if s.commands == "grid" else 4) for s in SUITE
-)
+ROBOTS = {"command_grid": 112, "standing": 272}
+SHORT = tuple(replace(s, seconds=4.0 if s.push or s.gait else 1.0, envs=ROBOTS.get(s.name, 4)) for s in SUITE)
 
 
 def pick(*names: str) -> tuple[Scenario, ...]:
     return tuple(s for s in SHORT if s.name in names)
+
+
+@pytest.fixture(autouse=True)
+def no_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "MOST_REPETITIONS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,104 @@
+"""What a scenario is made of: limits in units of the robot, and one experiment as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..mujoco.model import GRAVITY
+from ..mujoco.physics import NOMINAL_PHYSICS, Physics
+
+Range = tuple[float, float]
+NOMINAL_FRICTION = 0.8
+MIXED = "mixed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """``metric <= value``, or ``>=`` when ``at_least``."""
+
+    metric: str
+    value: float
+    at_least: bool = False
+    unit: str = ""
+    """One of :data:`ROBOT_UNITS`: ``value`` counts in it and grows with the robot."""
+
+    def passes(self, measured: float) -> bool:
+        """NaN never passes."""
+        return measured >= self.value if self.at_least else measured <= self.value
+
+    def for_robot(self, height: float) -> Limit:
+        """The limit in SI units, for a robot whose base stands ``height`` [m] above the ground."""
+        return replace(self, value=self.value * ROBOT_UNITS[self.unit](height), unit="") if self.unit else self
+
+
+ROBOT_UNITS: dict[str, Callable[[float], float]] = {
+    "length": lambda height: height,
+    "time": lambda height: math.sqrt(height / GRAVITY),
+    "rate": lambda height: math.sqrt(GRAVITY / height),
+    "speed": lambda height: math.sqrt(GRAVITY * height),
+}
+"""L, sqrt(L/g), sqrt(g/L) and sqrt(g L), with the standing height L: robots that move alike have the same numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One experiment, repeated on ``envs`` robots. Ranges are uniform, one draw per robot."""
+
+    name: str
+    title: str
+    about: str
+    limits: tuple[Limit, ...]
+    required: bool = True
+    """Whether its limits decide the verdict; otherwise they are shown for orientation."""
+    envs: int = 64
+    seconds: float = 10.0
+    commands: str = "random"
+    """``grid``, ``mixed`` (a small grid and all classes), ``standing``, ``random`` (a fifth of the robots stand),
+    ``steps`` (a new command every 4 s) or one of :data:`.command_classes.CLASSES`."""
+    push: float = 0.0
+    """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
+    friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
+    payload: Range = (0.0, 0.0)
+    """Mass added to the base [kg]."""
+    strength: Range = (1.0, 1.0)
+    """Factor on the delivered torque."""
+    delay: Range = (0.0, 0.0)
+    """Time from the policy's output to the motors [s]."""
+    noise: float = 0.0
+    """Factor on :data:`NOISE`."""
+    links: float = 0.0
+    """Largest relative change of the mass and, by itself, of the inertia of each link."""
+    slope: float = 0.0
+    """Inclination of the ground [degrees]; the robots start in random directions."""
+    physics: Physics = NOMINAL_PHYSICS
+    """How the simulator solves it."""
+    gait: bool = False
+    """Whether the feet are recorded at every physics step and the gait is measured."""
+    draws: str = ""
+    """Name that enters the seed in place of the scenario's: those of the same one have the same commands and starts."""
+    factor: str = ""
+    """The one of :data:`.variants.FACTORS` in which it differs from :data:`.variants.NOMINAL`, if that is all."""
+    level: str = ""
+    """What the factor is here, for people."""
+    number: float | None = None
+    """The same as a number, where it is one."""
+
+
+FALLS_1 = Limit(metric="falls", value=0.01)
+FALLS_5 = Limit(metric="falls", value=0.05)
+LINEAR = Limit(metric="lin_vel_error", value=0.15)
+YAW = Limit(metric="yaw_vel_error", value=0.15)
+
+GAIT_LIMITS = (
+    Limit(metric="swing_time", value=0.80, at_least=True, unit="time"),
+    Limit(metric="step_rate", value=0.62, unit="rate"),
+    Limit(metric="clearance", value=0.06, at_least=True, unit="length"),
+    Limit(metric="slip", value=0.05, unit="speed"),
+    Limit(metric="dragging_feet", value=0.02),
+    Limit(metric="stumbles", value=0.1),
+    Limit(metric="lin_vel_error", value=0.2),
+    Limit(metric="yaw_vel_error", value=0.2),
+)
+LIMP = Limit(metric="left_right", value=0.4)
