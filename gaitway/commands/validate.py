@@ -14,8 +14,9 @@ from . import common
 DESCRIPTION = """\
 Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and give a verdict.
 
-Scenarios: command grid, standing, command steps, pushes, friction, payload, motor strength, sensor noise, delay, slope.
-Each reports falls, tracking errors, cost of transport, torque and joint-limit use and smoothness against thresholds.
+Scenarios: command grid, standing, command steps, pushes, gaits, floors, friction, feet, links, payload, motor strength,
+sensor noise, delay, slope. Each reports falls, tracking errors, gait, cost of transport, torque and joint-limit use
+against limits. A limit holds when the interval of what was measured does; a scenario that leaves it open is repeated.
 Writes report.html (with plots and a video), validation.json, and a copy of validation.json in the bundle.
 
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
@@ -32,6 +33,7 @@ The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 for a bundle or mo
 examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
+  gaitway validate runs/walk/bundle --seeds 3
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
 """
@@ -49,6 +51,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--report", type=Path, metavar="DIR", help="folder for the report (default validation/ beside the bundle)"
     )
     parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the scenarios (default 0)")
+    parser.add_argument(
+        "--seeds", type=common.whole(1, 100), default=1, metavar="N",
+        help="run seeds --seed to --seed + N - 1 and judge their robots together (default 1)",
+    )  # fmt: skip
     parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the bundle with this Ed25519 key if it passes")
     parser.add_argument("--no-video", action="store_true", help="write the report without a video")
     common.add_trust(parser)
@@ -70,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
-        bundle, model=args.model, seed=args.seed, report_dir=report, progress=_show, video=not args.no_video,
-        frames=Counter("film", "frames").each,
+        bundle, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
+        video=not args.no_video, frames=Counter("film", "frames").each,
     )  # fmt: skip
     if args.model is None:
         verdict.save(bundle / "validation.json")

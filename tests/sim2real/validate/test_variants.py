@@ -1,0 +1,162 @@
+"""Floors, bodies, seeds and repetitions: what is drawn, what is pooled, and what the verdict says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
+from gaitway_sim2real.mujoco.plant import build_plant
+from gaitway_sim2real.validate import Verdict, suite, validate_bundle
+from gaitway_sim2real.validate.command_classes import CLASSES
+from gaitway_sim2real.validate.conditions import draw, walks_a_class
+from gaitway_sim2real.validate.intervals import Samples
+from gaitway_sim2real.validate.metrics import METRICS
+from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR
+from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.sensitivity import sensitivity, spreads
+from gaitway_sim2real.validate.simulate import link_factors, simulate
+from gaitway_sim2real.validate.variants import CONTACT, FACTORS, NOMINAL
+from gaitway_sim2real.validate.verdict import ScenarioResult
+from recording import recording
+from stand_bundle import make_stand_bundle
+
+RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
+VARIANTS = {scenario.name: scenario for scenario in SUITE if scenario.factor or scenario.name == NOMINAL}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_stand_bundle(tmp_path_factory.mktemp("stand"))
+
+
+def of(name: str, **values: float) -> ScenarioResult:
+    samples = {m: Samples(values=np.array([values.get(m, np.nan)]), kind="level") for m in METRICS}
+    return ScenarioResult.of(VARIANTS[name], samples, {})
+
+
+def test_variants_differ_from_the_nominal_in_one_thing() -> None:
+    nominal = VARIANTS[NOMINAL]
+    for scenario in VARIANTS.values():
+        changed = {
+            name
+            for name in ("physics", "friction", "payload", "strength", "delay", "links", "noise", "slope", "push")
+            if getattr(scenario, name) != getattr(nominal, name)
+        }
+        assert len(changed) == (scenario.name != NOMINAL), scenario.name
+        assert (scenario.commands, scenario.draws, scenario.envs) == (nominal.commands, nominal.draws, nominal.envs)
+        assert scenario.factor in FACTORS or scenario.name == NOMINAL
+    required = {scenario.factor for scenario in VARIANTS.values() if scenario.required}
+    assert required >= {*CONTACT}
+    tracking = {limit.metric for limit in VARIANTS["floor_soft"].limits}
+    assert tracking >= {"lin_vel_error", "yaw_vel_error", "falls", "swing_time", "clearance", "slip"}
+
+
+def test_mixed_commands_are_the_ends_of_the_ranges_and_all_classes() -> None:
+    scenario = VARIANTS[NOMINAL]
+    conditions = draw(scenario, RANGES, 12, 0.02, 0)
+    command, walks = conditions.command[0], walks_a_class(scenario)
+    assert walks.sum() == 48 and 48 % len(CLASSES) == 0
+    rows = {tuple(row) for row in np.round(command[~walks], 6)}
+    assert {(1.0, 0.5, 1.0), (-1.0, -0.5, -1.0), (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)} <= rows
+    assert (command[~walks] == 0).all(1).sum() >= 6
+    assert not (command[walks] == 0).all(1).any()
+    other = draw(VARIANTS["floor_soft"], RANGES, 12, 0.02, 0)
+    np.testing.assert_array_equal(other.command, conditions.command)  # the same robots on another floor
+    np.testing.assert_array_equal(other.yaw, conditions.yaw)
+
+
+def test_links_are_up_to_five_percent_off(bundle: Path) -> None:
+    contract = Contract.load(bundle)
+    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
+    scenario = replace(VARIANTS["links_5"], envs=6, seconds=0.1, commands="standing")
+    conditions = draw(scenario, RANGES, 12, 0.02, 0)
+    links = link_factors(conditions, plant)
+    assert links is not None and links.shape == (2, 6, plant.model.nbody)
+    assert 0.95 <= links.min() < 0.96 and 1.04 < links.max() <= 1.05
+    assert len(np.unique(links)) == links.size  # mass and inertia of every link by themselves
+    seen = simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 6), conditions)
+    np.testing.assert_allclose(seen.mass, (links[0] * plant.model.body_mass).sum(1))
+    assert link_factors(draw(replace(scenario, links=0.0), RANGES, 12, 0.02, 0), plant) is None
+
+
+def test_sensitivity_is_a_table_of_one_change_at_a_time() -> None:
+    results = [
+        of(NOMINAL, slip=0.04, falls=0.0),
+        of("friction_1.2", slip=0.05),
+        of("friction_0.4", slip=0.1, falls=0.5),
+    ]
+    results.append(of("foot_worn", slip=0.03))
+    assert sensitivity(results[1:]) == ()
+    shape, friction = sensitivity(results)
+    assert (shape.name, [level.label for level in shape.levels]) == ("foot_shape", ["as modelled", "worn flat"])
+    assert [level.number for level in friction.levels] == [0.4, 0.8, 1.2]  # the nominal one among them
+    assert friction.levels[0].change["slip"] == pytest.approx(0.06)
+    assert friction.levels[0].change["falls"] == 0.5 and friction.nominal.change["slip"] == 0.0
+    assert spreads([shape, friction]) == ["this gait depends on friction: slip 0.040 m/s at 0.8 and 0.100 m/s at 0.4"]
+    assert spreads([shape])[0].startswith("this gait hardly depends on contacts, most on shape of the feet")
+
+
+class Falls:
+    """A simulation in which so many robots of each run fall; keeps the runs."""
+
+    def __init__(self, *falls: int):
+        self.falls, self.runs = list(falls), []
+
+    def __call__(self, *args: object) -> object:
+        _, _, _, scenario, seed, _, repetition = args
+        self.runs.append((seed, repetition))
+        fell = np.full(scenario.envs, -1)
+        fell[: self.falls[len(self.runs) - 1]] = 3
+        return recording(robots=scenario.envs, fall_step=fell, fall_cause=("",) * scenario.envs)
+
+
+@pytest.fixture
+def fall(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, list]]:
+    def run(*falls: int, seeds: int = 1, required: bool = True) -> tuple[Verdict, list]:
+        simulation = Falls(*falls)
+        monkeypatch.setattr(suite, "run_scenario", simulation)
+        scenario = Scenario(name="s", title="S", about="", limits=(FALLS_5, LINEAR), envs=64, required=required)
+        return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds), simulation.runs
+
+    return run
+
+
+def test_what_is_undecided_is_repeated_with_fresh_robots(fall) -> None:
+    verdict, runs = fall(1, 0)
+    assert verdict.passed and runs == [(5, 0), (5, 1)]
+    assert verdict.scenarios[0].envs == 128 and verdict.scenarios[0].metrics["falls"] == 1 / 128
+    verdict, runs = fall(5)
+    assert not verdict.passed and runs == [(5, 0)]  # it fails whatever comes
+    verdict, runs = fall(1, required=False)
+    assert runs == [(5, 0)]
+    verdict, runs = fall(2, 2, 3, 3)
+    assert not verdict.passed and len(runs) == suite.MOST_REPETITIONS
+    assert "undecided, 95 % certain is at most" in verdict.summary() and "robots would decide it" in verdict.summary()
+
+
+def test_seeds_are_judged_together_and_the_worst_is_named(fall) -> None:
+    verdict, runs = fall(0, 2, 0, seeds=3)
+    assert runs == [(5, 0), (6, 0), (7, 0)] and verdict.passed
+    assert verdict.scenarios[0].metrics["falls"] == 2 / 192
+    assert [row.seed for row in verdict.seeds] == [5, 6, 7]
+    assert "worst of 3 seeds: seed 6, S: falls 3.1 % of 5.0 %" in verdict.summary()
+    assert fall(0)[0].seeds == ()
+
+
+def test_verdicts_keep_intervals_seeds_and_the_table(fall, tmp_path: Path) -> None:
+    verdict, _ = fall(0, 2, seeds=2)
+    loaded = Verdict.load(verdict.save(tmp_path / "validation.json"))
+    assert loaded.to_dict() == verdict.to_dict() and loaded.seeds == verdict.seeds
+    low, high = loaded.scenarios[0].intervals["falls"]
+    assert 0.0 < low < 2 / 128 < high < 0.05
+
+
+def test_a_verdict_of_the_first_suite_says_so() -> None:
+    old = Verdict.load(Path(__file__).parent / "pattering" / "bundle" / "validation.json")
+    assert old.passed and old.sensitivity == () and not old.scenarios[0].intervals
+    assert "WARNING: this verdict is of suite 1.0, which did not judge the gait" in old.summary()
