@@ -81,7 +81,7 @@ class MujocoRobotState:
 
     def _update_air_times(self, dt: float) -> None:
         """Isaac Lab's ContactSensor bookkeeping."""
-        contact = self.contact_force_w.index_select(1, self._feet).norm(dim=-1) > CONTACT_THRESHOLD
+        contact = torch.linalg.vector_norm(self.contact_force_w.index_select(1, self._feet), dim=-1) > CONTACT_THRESHOLD
         air_time, contact_time = self.current_air_time + dt, self.current_contact_time + dt
         touched_down = contact & (self.current_air_time > 0.0)
         lifted_off = ~contact & (self.current_contact_time > 0.0)

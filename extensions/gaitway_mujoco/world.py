@@ -88,7 +88,8 @@ class MujocoWorld:
         return self.commands[name].command
 
     def contact_force_norm(self, bodies: str) -> Tensor:
-        return self.robot.contact_force_w[:, indices.bodies(self, bodies)].norm(dim=-1)
+        forces = self.robot.contact_force_w.index_select(1, indices.bodies(self, bodies))
+        return torch.linalg.vector_norm(forces, dim=-1)
 
     def height_scan(self, name: str) -> Tensor:
         scanner = self.task.height_scanners[name]

@@ -24,7 +24,7 @@ class MLP(nn.Sequential):
         layers = list(self)
         one = is_quick(x) and _precision(x) is not None and all(isinstance(layer, nn.ELU) for layer in layers[1::2])
         if one and len(layers) > 1:
-            parameters = [p for layer in layers[::2] for p in (layer.weight, layer.bias)]
+            parameters: list[Any] = [p for layer in layers[::2] for p in (layer.weight, layer.bias)]
             return _EluNetwork.apply(x, *parameters) if torch.is_grad_enabled() else _outputs(x, parameters)[-1]
         for layer in layers:
             x = layer.forward(x)
@@ -41,6 +41,7 @@ def _precision(x: Tensor) -> torch.dtype | None:
 def _outputs(x: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     """Inputs and each layer's outputs, after its ELU."""
     dtype = _precision(x)
+    assert dtype is not None
     outputs = [x.to(dtype)]
     for i in range(0, len(parameters), 2):
         y = product(outputs[-1], parameters[i].to(dtype), parameters[i + 1].to(dtype))

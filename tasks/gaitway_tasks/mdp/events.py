@@ -1,5 +1,8 @@
 """Event terms: ``func(world, env_ids, **params)``. Ranges are uniform ``(low, high)``."""
 
+import functools
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -7,11 +10,25 @@ from ..math import quat_apply_inverse, quat_from_yaw, quat_mul
 from ..world import EditableWorld
 
 Range = tuple[float, float]
+TWIST = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 def _uniform(world: EditableWorld, limits: Range, *shape: int) -> Tensor:
     low, high = limits
     return low + (high - low) * torch.rand(*shape, generator=world.generator, device=world.device)
+
+
+def _uniform_axes(world: EditableWorld, ranges: Mapping[str, Range], axes: tuple[str, ...], n: int) -> Tensor:
+    """A column (n, len(axes)) for each axis, zero where ``ranges`` has none; one draw for all."""
+    low, span = _limits(tuple(tuple(ranges.get(axis, (0.0, 0.0))) for axis in axes), world.device)
+    return (low + span * torch.rand(len(axes), n, generator=world.generator, device=world.device)).t()
+
+
+@functools.cache
+def _limits(ranges: tuple[Range, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Lower ends and widths, (len(ranges), 1); kept, for a list would be copied to the device each time."""
+    low, span = torch.tensor([(low, high - low) for low, high in ranges], device=device).t()
+    return low[:, None], span[:, None]
 
 
 def randomize_rigid_body_material(
@@ -37,8 +54,7 @@ def randomize_rigid_body_mass(world: EditableWorld, env_ids: Tensor, mass_distri
 
 def randomize_rigid_body_com(world: EditableWorld, env_ids: Tensor, com_range: dict[str, Range]) -> None:
     """Shift of the base's centre of mass [m]."""
-    offset = torch.stack([_uniform(world, com_range.get(axis, (0.0, 0.0)), len(env_ids)) for axis in "xyz"], 1)
-    world.set_com_offset(env_ids, offset)
+    world.set_com_offset(env_ids, _uniform_axes(world, com_range, ("x", "y", "z"), len(env_ids)))
 
 
 def randomize_actuator_gains(
@@ -71,16 +87,11 @@ def reset_root_state_uniform(
 
     Linear velocities are in the world frame and angular velocities about the world axes, as in Isaac Lab.
     """
-    n = len(env_ids)
-
-    def draw(ranges: dict[str, Range], keys: tuple[str, ...]) -> Tensor:
-        return torch.stack([_uniform(world, ranges.get(key, (0.0, 0.0)), n) for key in keys], 1)
-
-    pos = draw(pose_range, ("x", "y", "z"))
+    pose = _uniform_axes(world, pose_range, TWIST, len(env_ids))
+    pos, (roll, pitch, yaw) = pose[:, :3], pose[:, 3:].unbind(1)
     pos[:, 2] += world.spec.init_height
-    roll, pitch, yaw = draw(pose_range, ("roll", "pitch", "yaw")).unbind(1)
     quat = quat_mul(quat_from_yaw(yaw), quat_mul(_about(1, pitch), _about(0, roll)))
-    vel = draw(velocity_range, ("x", "y", "z", "roll", "pitch", "yaw"))
+    vel = _uniform_axes(world, velocity_range, TWIST, len(env_ids))
     world.write_root_state(env_ids, pos, quat, vel[:, :3], quat_apply_inverse(quat, vel[:, 3:]))
 
 
@@ -94,13 +105,7 @@ def reset_joints_by_scale(world: EditableWorld, env_ids: Tensor, position_range:
 
 def push_by_setting_velocity(world: EditableWorld, env_ids: Tensor, velocity_range: dict[str, Range]) -> None:
     """Add a random velocity [m/s, rad/s] to the base, in the world frame."""
-    vel = torch.stack(
-        [
-            _uniform(world, velocity_range.get(key, (0.0, 0.0)), len(env_ids))
-            for key in ("x", "y", "z", "roll", "pitch", "yaw")
-        ],
-        1,
-    )
+    vel = _uniform_axes(world, velocity_range, TWIST, len(env_ids))
     world.add_root_velocity(env_ids, vel[:, :3], vel[:, 3:])
 
 
