@@ -79,6 +79,8 @@ walk: $(RUN)/videos/walk.mp4  ## train ANYmal C to walk, export, validate, run t
 # Always asked; a finished run is left as it is, an interrupted one continues, for which its run.json must stay.
 .PRECIOUS: $(RUN)/run.json
 $(RUN)/run.json: FORCE $(WALKER)
+	@test -e $(RUN)/videos/walk.mp4 || echo "A walk in four steps: train, export, validate, film. Training says" \
+	  "after its first seconds how long it takes here; the others take about half as long again."
 	$(BIN)/gaitway train velocity-flat-anymal-c-blind --world mujoco --preset cpu --seed $(SEED) --out $(RUN) --resume
 
 $(RUN)/bundle/contract.yaml: $(RUN)/run.json

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import io
 import json
 import logging
@@ -30,24 +31,21 @@ from gaitway.view.scene import Scene, page
 from gaitway.view.steering import panel_of
 from gaitway.view.walkers import BundleWalker
 
-SIZE, SCALE = (1000, 600), 0.8  # [pixels] of the browser's window; share that is kept
-FRAME = 5  # control steps between two pictures
+SIZE, SCALE = (900, 540), 0.8  # [pixels] of the browser's window; share that is kept
+FRAME = 6  # control steps between two pictures
 SCRIPT: list[tuple[float, str, Any]] = [  # [s], control, value
     (0.0, "sliders", (0.6, 0.0, 0.0)),
-    (2.5, "_push", "left"),
-    (4.5, "sliders", (0.5, 0.0, 0.6)),
-    (6.5, "payload", 15.0),
-    (8.5, "friction", 0.25),
-    (9.5, "_push", "right"),
-    (11.5, "payload", 0.0),
-    (11.5, "friction", 0.8),
-    (11.5, "sliders", (-0.5, 0.0, 0.0)),
+    (2.0, "_push", "left"),
+    (3.6, "sliders", (0.5, 0.0, 0.6)),
+    (5.0, "payload", 15.0),
+    (6.4, "friction", 0.25),
+    (7.2, "_push", "right"),
 ]
 HIDE_NOTES = """
 document.head.append(Object.assign(document.createElement('style'), {
   textContent: '[class*=Notification] { display: none !important }'}))
 """  # of software rendering
-SECONDS, WARM_UP = 13.0, 3.0
+SECONDS, WARM_UP = 9.6, 3.0
 
 
 class Browser:
@@ -115,6 +113,7 @@ def film(program: str, bundle: Path, seconds: float, took: Callable[[Image.Image
     logging.getLogger("websockets").setLevel(logging.CRITICAL)  # connections that a browser opens and drops
     with page(walker.name, "127.0.0.1", port, "filming URL") as server, tempfile.TemporaryDirectory() as profile:
         server.initial_camera.position, server.initial_camera.look_at = (1.25, -1.35, 0.65), (0.0, 0.0, 0.35)
+        server.scene.configure_default_lights(cast_shadow=False)  # software rendering spends most of its time on them
         scene = Scene(walker.model, server, walker.base_qpos)
         panel = panel_of(walker, server, scene)
         browser = Browser(program, f"http://127.0.0.1:{port}", profile)
@@ -162,7 +161,14 @@ def main() -> None:
     parser.add_argument("--chromium", default="chromium", help="the browser's program")
     args = parser.parse_args()
     pictures: list[Image.Image] = []
-    film(args.chromium, args.bundle or bundle_of("anymal-c"), args.seconds, pictures.append)
+
+    def took(picture: Image.Image) -> None:
+        pictures.append(picture)
+        print(f"\r{len(pictures)} pictures", end="", flush=True)
+
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C keeps what has been filmed
+        film(args.chromium, args.bundle or bundle_of("anymal-c"), args.seconds, took)
+    print()
     if args.out.suffix == ".png":
         pictures[-1].save(args.out)
         return

@@ -23,6 +23,7 @@ PUSH = 0.8  # [m/s]
 TOUR, FIRST_LEG = 45.0, 5.0  # [s]; the first leg, in which it stands, is left out at first
 DRAWN_S = 0.12  # between gait diagrams
 AS_MODELLED = "as modelled"
+VARIED = "mixed"  # commands of the scenarios that change one thing at a time
 PLAIN, SLIPPERY, ROUGH = (232, 234, 237), (186, 222, 247), (196, 190, 178)  # colours of the floor
 
 
@@ -74,9 +75,12 @@ def floors() -> dict[str, Physics]:
     from gaitway_sim2real.mujoco.physics import NOMINAL_PHYSICS
     from gaitway_sim2real.validate.scenarios import SUITE
 
-    found = {scenario.title: scenario.physics for scenario in SUITE if not scenario.physics.alters_feet}
-    altered = {title: physics for title, physics in found.items() if physics != NOMINAL_PHYSICS}
-    return {AS_MODELLED: NOMINAL_PHYSICS, **altered}
+    found = {AS_MODELLED: NOMINAL_PHYSICS}
+    for scenario in SUITE:
+        physics = scenario.physics
+        if scenario.commands == VARIED and not physics.alters_feet and physics not in found.values():
+            found[scenario.title] = physics
+    return found
 
 
 class Panel:

@@ -133,6 +133,8 @@ def test_a_robot_that_lies_starts_again(panel, walker):
 
 def test_every_floor_on_offer_can_be_laid(walker):
     offered = floors()
+    assert {"Hard floor", "Soft floor", "Pyramidal friction"} <= set(offered)
+    assert not any(title.startswith("Gait") for title in offered)
     assert offered.pop(AS_MODELLED) == NOMINAL_PHYSICS
     for physics in offered.values():
         walker.surroundings.lay_floor(physics)
