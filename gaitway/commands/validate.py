@@ -22,6 +22,9 @@ Writes report.html (with plots and a video), validation.json, and a copy of vali
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
 is the bundle's.
 
+--engine physx or newton, or both with a comma, also lets the policy walk in Isaac Lab 3.0 on a CPU, by the same metrics
+and limits, which then decide the verdict too. --isaaclab-python names the Python that has Isaac Lab, if not this one.
+
 A LEAPP package, from 'gaitway export --format leapp' or Isaac Lab 3.0, is first written as a bundle, in bundle/ in its
 folder. Its inputs are matched by kind and element names; assumptions are noted.
 
@@ -34,6 +37,7 @@ examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
   gaitway validate runs/walk/bundle --seeds 3
+  gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
 """
@@ -46,6 +50,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="physx|newton",
+        help="also walk in Isaac Lab 3.0",
+    )
+    parser.add_argument(
+        "--isaaclab-python", type=Path, metavar="PYTHON", help="Python that has Isaac Lab (default: this one)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict as JSON")
     parser.add_argument(
         "--report", type=Path, metavar="DIR", help="folder for the report (default validation/ beside the bundle)"
@@ -64,6 +78,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     common.require("validate", VALIDATE)
     key = _signing_key(args)
+    others = _engines(args)
     bundle = common.bundle_of(args.source, args.robot)
     from gaitway_sim2real.validate import validate_bundle
 
@@ -77,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-        video=not args.no_video, frames=Counter("film", "frames").each,
+        video=not args.no_video, frames=Counter("film", "frames").each, engines=others,
     )  # fmt: skip
     if args.model is None:
         verdict.save(bundle / "validation.json")
@@ -88,6 +103,16 @@ def run(args: argparse.Namespace) -> int:
         _sign(bundle, key, verdict.passed)
     print(f"report: {_short(report / 'report.html')}")
     return 0 if verdict.passed else 1
+
+
+def _engines(args: argparse.Namespace) -> list[Any]:
+    """The engines of --engine, checked before any long work."""
+    names = [name.strip() for text in args.engine for name in text.split(",")]
+    if names and args.model is not None:
+        raise UserError("--engine runs the bundle's own robot: leave out --model, or validate it without --engine")
+    from ..engines.isaaclab import engines
+
+    return list(engines(names, args.isaaclab_python))
 
 
 def _signing_key(args: argparse.Namespace) -> Any:

@@ -74,8 +74,8 @@ def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions)
     foot_shapes(plant)
     ordinary = (
         not conditions.push.any() and not conditions.payload.any() and not conditions.delay.any()
-        and (conditions.strength == 1.0).all() and not conditions.noise_scale and not plant.slope
-        and (conditions.friction == NOMINAL_FRICTION).all()
+        and not conditions.links and not conditions.noise_scale and not plant.slope
+        and (conditions.strength == 1.0).all() and (conditions.friction == NOMINAL_FRICTION).all()
     )  # fmt: skip
     if not ordinary:
         raise ValueError("other engines walk on flat ground without disturbances: give them a scenario without any")
@@ -173,7 +173,10 @@ def trajectory_of(
 
 
 def trace_of(recorded: Mapping[str, np.ndarray], plant: Plant, steps: int, robots: int) -> FootTrace:
-    """The feet of a recording. Its contact point is the lowest point of the foot, whose speed is the slip."""
+    """The feet of a recording. Its contact point is the lowest point of the foot, whose speed is the slip.
+
+    Engines report the force of a step and the pose after it; a trace has the pose before it beside the force.
+    """
     trace = foot_trace(plant, steps, robots)
     for foot, shapes in enumerate(foot_shapes(plant)):
         pos, quat, lin_vel, ang_vel, force = (
@@ -185,11 +188,17 @@ def trace_of(recorded: Mapping[str, np.ndarray], plant: Plant, steps: int, robot
         normal = np.maximum(force[..., 2], 0.0)
         contact = normal > CONTACT_FORCE
         trace.contact[..., foot] = contact
-        trace.clearance[..., foot] = point[..., 2]
-        trace.slip[..., foot] = speed * contact
+        trace.clearance[..., foot] = _before(point[..., 2])
+        trace.slip[..., foot] = _before(speed) * contact
         trace.normal_force[..., foot] = normal
-        trace.horizontal_force[..., foot] = np.linalg.norm(force[..., :2], axis=-1)
+        # PhysX reports friction for a step or two after a foot has left the ground, which no floor can give.
+        trace.horizontal_force[..., foot] = np.linalg.norm(force[..., :2], axis=-1) * contact
     return trace
+
+
+def _before(values: np.ndarray) -> np.ndarray:
+    """Values (S, ...) at the start of each step, from those at the ends; of the first step, its own."""
+    return np.concatenate([values[:1], values[:-1]])
 
 
 def _is_physics(values: np.ndarray) -> np.ndarray:

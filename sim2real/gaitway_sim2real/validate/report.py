@@ -14,6 +14,7 @@ from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.document import document
 from ..pages.parts import caption, facts, figure, head, items, legend, mark, repeat, section, table
 from . import plots
+from .engine_section import engine_section
 from .evidence import Evidence
 from .metrics import METRICS
 from .scenarios import NOT_TESTED
@@ -39,6 +40,7 @@ def render_page(
         _head(verdict, contract),
         _film(clip, why_no_clip),
         _scenario_table(verdict),
+        engine_section(verdict),
         _tracking(evidence, contract, verdict),
         _motion(evidence, contract),
         _falls(verdict),
@@ -62,7 +64,7 @@ def _head(verdict: Verdict, contract: Contract) -> str:
         f"The policy passed <b>{passed} of {len(required)}</b> required scenarios{extra}{model}."
         f" {robots} simulated robots, {hours:.1f} hours in all."
     )
-    kicker = f"Validation in MuJoCo, suite {verdict.suite_version}, seed {verdict.seed}"
+    kicker = f"Validation in {', '.join(verdict.engines)}, suite {verdict.suite_version}, seed {verdict.seed}"
     return head(
         verdict.word.lower(), kicker, contract.robot, contract.task, word=verdict.word, text=text, failures=lines
     )

