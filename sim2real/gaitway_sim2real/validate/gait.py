@@ -84,7 +84,7 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
     values = {
         "swing_time": swing_time.mean(1),
         "step_rate": rate.mean(1),
-        "clearance": clearance.mean(1),
+        "clearance": np.sort(clearance, 1)[:, : shape[1] // 2].mean(1),
         "slip": slip,
         "dragging_feet": drags.mean(1),
         "stumbles": stumbles.sum(1) / np.maximum(count.sum(1), 1),

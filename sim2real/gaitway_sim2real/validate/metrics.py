@@ -69,7 +69,7 @@ METRICS: dict[str, Metric] = {
         title="Clearance",
         unit="m",
         about="Greatest height of the lowest point of a foot in a swing: median of each foot, 0 for one that does not "
-        "swing, then the mean over the feet.",
+        "swing, then the mean over the lower half of the feet.",
     ),
     "slip": Metric(title="Slip", unit="m/s", about="Mean tangential speed of loaded contact points, at physics steps."),
     "dragging_feet": Metric(

@@ -38,9 +38,11 @@ def test_a_policy_that_patters_fails_for_what_it_does() -> None:
     found = faults(verdict)
     assert found["gait_forward_slow"] >= patters and found["gait_turning"] >= patters
     assert found["gait_turning_carpet"] >= {"swing_time", "clearance", "slip", "dragging_feet"}
-    turning = verdict.scenarios[1].metrics  # what an independent program measured: 0.06 s, 2.0 /s, 0.5 cm, 0.15 m/s
+    turning = verdict.scenarios[
+        1
+    ].metrics  # what an independent program measured: 0.06 s, 2.0 /s, 0.5 cm of all feet, 0.15 m/s
     assert 0.03 < turning["swing_time"] < 0.08 and 2.0 < turning["step_rate"] < 5.0
-    assert 0.002 < turning["clearance"] < 0.01 and 0.13 < turning["slip"] < 0.25
+    assert 0.0005 < turning["clearance"] < 0.005 and 0.13 < turning["slip"] < 0.25
     assert "Gait: turning: swing time 0.05" in verdict.summary() and "allowed at least 0.189 s" in verdict.summary()
 
 
