@@ -71,31 +71,6 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     return axes.render(f"error over vx and {name}")
 
 
-def gait_diagram(showcase: Showcase, start: float, seconds: float = 3.0) -> str:
-    """Which foot is on the ground when: a bar per stance."""
-    rec, feet = showcase.recording, showcase.foot_names
-    first = round(start / rec.control_dt)
-    last = min(first + round(seconds / rec.control_dt), int(rec.alive[:, 0].sum()))
-    axes = Axes(
-        x=(start, start + seconds), y=(0.0, float(len(feet))), height=44 + 26 * len(feet), left=76, right=126, bottom=38
-    )
-    axes.grid("time [s]", y_count=0)
-    axes.items = [item for item in axes.items if 'class="grid"' not in item and 'text-anchor="end"' not in item]
-    for k, name in enumerate(feet):
-        row = len(feet) - 1 - k
-        down = np.concatenate([[False], rec.foot_contact[first:last, 0, k], [False]]).astype(np.int8)
-        edges = np.diff(down)
-        axes.box(start, start + seconds, row + 0.15, row + 0.85, "swing")
-        for a, b in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
-            axes.box(start + a * rec.control_dt, start + b * rec.control_dt, row + 0.15, row + 0.85, "stance")
-        duty = rec.foot_contact[first:last, 0, k].mean() if last > first else 0.0
-        axes.text(axes.left - 8, axes.py(row + 0.5) + 4, name, anchor="end")
-        axes.text(
-            axes.width - axes.right + 10, axes.py(row + 0.5) + 4, f"{100 * duty:.0f} % on the ground", anchor="start"
-        )
-    return axes.render("feet on the ground over time")
-
-
 def torque_speed(evidence: Evidence, contract: Contract) -> str:
     """Joint torque against joint speed, with the limits of the actuator law."""
     speed, torque = evidence.scatter_speed, evidence.scatter_torque

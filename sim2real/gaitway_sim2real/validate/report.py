@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -13,13 +15,15 @@ from gaitway_onboard.bundle.contract import Actuator, Contract
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.document import document
 from ..pages.parts import caption, facts, figure, head, items, legend, mark, repeat, section, table
-from . import plots
+from . import gait_plots, plots
+from .command_classes import CLASSES
 from .engine_section import engine_section
 from .evidence import Evidence
-from .metrics import METRICS
+from .metrics import GAIT, METRICS
 from .scenarios import NOT_TESTED
 from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
+MOST_FAILURES = 7
 TABLE_METRICS = (
     "falls", "lin_vel_error", "yaw_vel_error", "cost_of_transport", "torque_rms", "torque_peak", "torque_saturation",
     "joint_limit_use", "action_rate", "foot_slip", "air_time",
@@ -34,11 +38,14 @@ def render_page(
     model: Path,
     clip: Path | None,
     why_no_clip: str,
+    strip: Sequence[tuple[str, bytes]] | str = "not asked for",
 ) -> str:
-    """The whole page."""
+    """The whole page. ``strip`` are captions and JPEG pictures of one stride, or why there are none."""
     sections = [
         _head(verdict, contract),
         _film(clip, why_no_clip),
+        _gait(verdict, evidence, contract, strip),
+        _sensitivity(verdict),
         _scenario_table(verdict),
         engine_section(verdict),
         _tracking(evidence, contract, verdict),
@@ -57,10 +64,15 @@ def _head(verdict: Verdict, contract: Contract) -> str:
     robots = sum(result.envs for result in verdict.scenarios)
     passed = sum(result.passed for result in required)
     hours = sum(result.envs * result.seconds for result in verdict.scenarios) / 3600
-    lines = [f"<b>{escape(r.title)}</b>: {escape(c.sentence())}" for r, c in verdict.failures()]
+    failed = verdict.failures()
+    lines = [f"<b>{escape(r.title)}</b>: {escape(c.sentence())}" for r, c in failed[1:MOST_FAILURES]]
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"and {len(failed) - MOST_FAILURES} more limits that do not hold, in the table of scenarios")
+    lines += [escape(remark) for remark in verdict.remarks()]
     model = "" if verdict.model == "bundle" else f" on <b>{escape(verdict.model)}</b>"
     extra = f", and {sum(r.passed for r in beyond)} of {len(beyond)} beyond the requirement" if beyond else ""
     text = (
+        f"<b>{escape(decisive(verdict))}</b><br>"
         f"The policy passed <b>{passed} of {len(required)}</b> required scenarios{extra}{model}."
         f" {robots} simulated robots, {hours:.1f} hours in all."
     )
@@ -68,6 +80,16 @@ def _head(verdict: Verdict, contract: Contract) -> str:
     return head(
         verdict.word.lower(), kicker, contract.robot, contract.task, word=verdict.word, text=text, failures=lines
     )
+
+
+def decisive(verdict: Verdict) -> str:
+    """The one sentence that says what decides: the worst failure, or what came closest to its limit."""
+    pairs = [(r, c) for r in verdict.scenarios if r.required for c in r.checks]
+    if not pairs:
+        return "No required scenario was run."
+    result, check = (verdict.failures() or [max(pairs, key=lambda pair: pair[1].used)])[0]
+    said = f"{result.title}: {check.sentence()}."
+    return f"Closest to its limit: {said}" if verdict.passed else said
 
 
 def _film(clip: Path | None, why: str) -> str:
@@ -94,8 +116,9 @@ def _scenario_table(verdict: Verdict) -> str:
 <div class="scroll"><table class="scenarios"><thead>
 <tr><th></th><th>Scenario</th><th>Measured</th><th class="num">Result</th>
 <th class="num">Limit</th><th>Share of what is allowed</th></tr></thead><tbody>{"".join(groups)}</tbody></table></div>
-<p class="caption">The bar is full at the limit, marked by the line; shorter is better. For survival it shows the share
-of allowed losses used.</p></section>"""
+<p class="caption">The bar is full at the limit, marked by the line; shorter is better; the thin line on
+it is the interval, and a limit holds when all of it does. For survival the bar shows the share of allowed losses
+used.</p></section>"""
 
 
 def _scenario_rows(result: ScenarioResult) -> str:
@@ -126,19 +149,16 @@ def _mark(result: ScenarioResult) -> str:
 
 def _bar(check: LimitCheck, required: bool) -> str:
     """How much of the allowance is used: 1 is the limit, drawn two thirds along."""
-    used = allowance_used(check)
-    if math.isnan(used):
+    used = check.used
+    if not math.isfinite(used):
         return ""
     colour, _ = mark(check.passed, required)
     width = min(used / 1.5, 1.0) * 100
     bar = f'<i class="{colour}" style="width:{width:.1f}%"></i>'
+    if math.isfinite(check.low) and math.isfinite(check.high):
+        ends = sorted(min(replace(check, value=end).used / 1.5, 1.0) * 100 for end in (check.low, check.high))
+        bar += f'<b style="left:{ends[0]:.1f}%;width:{ends[1] - ends[0]:.1f}%"></b>'
     return f'<div class="bar" title="{100 * used:.0f} % of what is allowed">{bar}</div>'
-
-
-def allowance_used(check: LimitCheck) -> float:
-    """Measured over limit; for a share that must be large, losses over allowed losses."""
-    value, limit = (1 - check.value, 1 - check.limit) if check.at_least else (check.value, check.limit)
-    return value / limit if limit > 0 else math.nan
 
 
 def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
@@ -167,14 +187,10 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
 
 def _motion(evidence: Evidence, contract: Contract) -> str:
     parts = []
-    if evidence.showcase is not None and evidence.showcase.recording.alive[:, 0].sum() * contract.control_dt > 3:
-        parts.append(
-            "<h2>Gait and drives</h2><h3>Feet on the ground, walking forward</h3>"
-            f"<figure>{plots.gait_diagram(evidence.showcase, 3.0)}</figure>"
-        )
     if evidence.scatter_speed is not None:
         parts.append(
-            f"<h3>Torque and speed of all joints</h3><figure>{plots.torque_speed(evidence, contract)}</figure>"
+            "<h2>Torque and speed of all joints</h2>"
+            f"<figure>{plots.torque_speed(evidence, contract)}</figure>"
             '<p class="caption">A sample of the command grid, extremes included. '
             f"Lines: limits of the drives ({'; '.join(_drive(actuator) for actuator in contract.actuators)}).</p>"
         )
@@ -184,6 +200,111 @@ def _motion(evidence: Evidence, contract: Contract) -> str:
 def _drive(actuator: Actuator) -> str:
     speed = f", no-load speed {actuator.velocity_limit:g} rad/s" if actuator.velocity_limit else ""
     return f"{actuator.effort_limit:g} N m{speed}"
+
+
+def _gait(verdict: Verdict, evidence: Evidence, contract: Contract, strip: Sequence[tuple[str, bytes]] | str) -> str:
+    """Film strip, table of the gaits, feet over time and from the side, and the spectrum of the torques."""
+    limits = {c.metric: c.limit for r in verdict.scenarios for c in r.checks}
+    clearance, slip, rate = (limits.get(name) for name in ("clearance", "slip", "step_rate"))
+    parts = ["<h3>One stride, walking forward</h3>", _strip(strip), _gait_table(verdict)]
+    show = evidence.showcase
+    if show is not None and (windows := show.windows()):
+        figures = [
+            figure(gait_plots.feet_over_time(show, start, end, clearance=clearance, slip=slip), label)
+            for label, start, end in windows
+        ]
+        sides = [
+            figure(gait_plots.side_view(show, start, end, clearance=clearance), label)
+            for label, start, end in windows[:2]
+        ]
+        parts += [
+            "<h3>Feet over time</h3>",
+            legend(
+                ("stance", "on the ground"),
+                ("slide", "slips more than is allowed"),
+                ("command", "height"),
+                ("limit", "height that is required"),
+            ),
+            f'<div class="pair">{"".join(figures)}</div>',
+            caption(
+                f"Every physics step ({1000 * show.feet.dt:g} ms) of one undisturbed robot. Height: "
+                f"lowest point of the foot; a full row is {100 * gait_plots.HIGHEST:.0f} cm. Right: time on the ground."
+            ),
+            "<h3>Feet from the side</h3>",
+            legend(("command", "left"), ("measured", "right"), ("limit", "height that is required")),
+            f'<div class="pair">{"".join(sides)}</div>',
+        ]
+        svg, types = gait_plots.torque_spectrum(show, contract.joint_names, step_rate=rate)
+        parts += [
+            "<h3>Spectrum of the joint torques</h3>",
+            legend(*((f"s{k}", name) for k, name in enumerate(types))),
+            f'<div class="scroll">{figure(svg)}</div>',
+            caption("A walk peaks at its step rate and falls off above it. Peaks at 5 Hz and more are pattering."),
+        ]
+    return section("Gait", *parts)
+
+
+def _strip(strip: Sequence[tuple[str, bytes]] | str) -> str:
+    if isinstance(strip, str):
+        return f'<p class="muted">No pictures: {escape(strip)}.</p>'
+    pictures = [
+        f'<figure><img alt="{escape(text)}" src="data:image/jpeg;base64,{base64.b64encode(data).decode("ascii")}">'
+        f"<figcaption>{escape(text)}</figcaption></figure>"
+        for text, data in strip
+    ]
+    return f'<div class="strip">{"".join(pictures)}</div>'
+
+
+def _gait_table(verdict: Verdict) -> str:
+    """The gait of each command class, with limits and intervals, on each floor that it was measured on."""
+    parts = []
+    for suffix, floor in (("", "on a hard floor"), ("_carpet", "on carpet")):
+        found = {kind.title: f"gait_{name}{suffix}" for name, kind in CLASSES.items()}
+        results = {title: r for title, name in found.items() for r in verdict.scenarios if r.name == name}
+        if not results:
+            continue
+        rows = []
+        for metric in (*GAIT, "lin_vel_error", "yaw_vel_error", "cost_of_transport"):
+            checks = [c for r in results.values() for c in r.checks if c.metric == metric]
+            limit = f"{'≥' if checks[0].at_least else '≤'} {_short(metric, checks[0].limit)}" if checks else ""
+            rows.append([METRICS[metric].title, limit, *(_gait_cell(r, metric) for r in results.values())])
+        parts.append(f"<h3>Gait {floor}, for each kind of command</h3>" + table(["", "Limit", *results], rows))
+    if parts:
+        parts.append(caption("Small: the interval of the mean over the robots. A limit holds when all of it does."))
+    return "".join(parts)
+
+
+def _gait_cell(result: ScenarioResult, metric: str) -> str:
+    value = result.metrics.get(metric, math.nan)
+    check = next((c for c in result.checks if c.metric == metric), None)
+    css = "" if check is None or check.passed else "bad"
+    low, high = result.intervals.get(metric, (math.nan, math.nan))
+    first, last = (_short(metric, max(end, 0.0)).split()[0] for end in (low, high))
+    ends = "" if math.isnan(low) else f"<small>{first} to {last}</small>"
+    return f'<span class="{css}">{_short(metric, value)}</span>{ends}'
+
+
+def _sensitivity(verdict: Verdict) -> str:
+    factors = verdict.sensitivity
+    metrics = gait_plots.key_metrics(factors)
+    if not metrics:
+        return ""
+    halves = [metrics[:4], metrics[4:]]
+    figures = [
+        f'<div class="scroll">{figure(gait_plots.sensitivity_plot(factors, verdict.scenarios, half))}</div>'
+        for half in halves
+        if half
+    ]
+    pairs = [(r, c) for r in verdict.scenarios if r.required for c in r.checks]
+    worst = max(pairs, key=lambda pair: pair[1].used)
+    best = min((r for r in verdict.scenarios if r.required and r.checks), key=lambda r: max(c.used for c in r.checks))
+    named = (
+        f"<p>Worst: <b>{escape(worst[0].title)}</b>, {escape(worst[1].sentence())}. "
+        f"Best: <b>{escape(best.title)}</b>, which used {100 * max(c.used for c in best.checks):.0f} % of what is "
+        "allowed at most.</p>"
+    )
+    text = "Red: the limit, and what fails it; lines through the dots are intervals. Only one thing changes at a time."
+    return section("What one change at a time does", named, *figures, caption(text))
 
 
 def _falls(verdict: Verdict) -> str:
@@ -202,7 +323,9 @@ def _falls(verdict: Verdict) -> str:
 
 def _all_numbers(verdict: Verdict) -> str:
     heads = [f'<span title="{escape(METRICS[m].about)}">{escape(METRICS[m].title)}</span>' for m in TABLE_METRICS]
-    rows = [[escape(r.title), *(_short(m, r.metrics[m]) for m in TABLE_METRICS)] for r in verdict.scenarios]
+    rows = [
+        [escape(r.title), *(_short(m, r.metrics.get(m, math.nan)) for m in TABLE_METRICS)] for r in verdict.scenarios
+    ]
     about = facts({metric.title: metric.about for metric in METRICS.values()})
     more = f"<details><summary>What the numbers mean</summary>{about}</details>"
     return section("All numbers", table(["Scenario", *heads], rows), more)

@@ -4,32 +4,58 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.rotation import quat_apply
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import Plant
 from .conditions import Conditions
+from .feet import FootTrace
 from .scenarios import NOMINAL_FRICTION
 from .simulate import Trajectory, simulate
 
 SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (
-    (2.0, "stand", (0.0, 0.0, 0.0)),
-    (4.0, "forward", (1.0, 0.0, 0.0)),
-    (3.0, "forward, turning left", (0.6, 0.0, 0.8)),
-    (3.0, "sideways left", (0.0, 0.6, 0.0)),
-    (3.0, "backward", (-0.7, 0.0, 0.0)),
-    (3.0, "turn right on the spot", (0.0, 0.0, -0.8)),
-    (2.0, "stand", (0.0, 0.0, 0.0)),
+    (1.5, "stand", (0.0, 0.0, 0.0)),
+    (3.5, "forward, slow", (0.5, 0.0, 0.0)),
+    (3.5, "forward, fast", (1.0, 0.0, 0.0)),
+    (3.5, "forward, turning", (0.5, 0.0, 0.6)),
+    (3.5, "sideways", (0.0, 0.5, 0.0)),
+    (3.5, "backward", (-0.5, 0.0, 0.0)),
+    (3.5, "turning", (0.0, 0.0, -0.8)),
+    (1.5, "stand", (0.0, 0.0, 0.0)),
 )
 """Seconds, what a person would call it, and the command as a share of the contract's ranges."""
+WINDOW = 2.0
+"""Part of each kind of walking that is shown [s]: its end, when the robot is up to speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Showcase:
     recording: Trajectory
     labels: tuple[str, ...]  # per control step
-    foot_names: tuple[str, ...]
+    foot_x: np.ndarray
+    """How far each foot is ahead of the base [m], (T, F), in the base's heading."""
+
+    @property
+    def feet(self) -> FootTrace:
+        assert self.recording.feet is not None
+        return self.recording.feet
+
+    @property
+    def end(self) -> float:
+        """When the robot fell, or the sequence ended [s]."""
+        return float(self.recording.alive[:, 0].sum()) * self.recording.control_dt
+
+    def windows(self) -> list[tuple[str, float, float]]:
+        """Each kind of walking: its label, and the last :data:`WINDOW` seconds of it [s], as far as the robot stood."""
+        spans, start = [], 0.0
+        for seconds, label, share in SEQUENCE:
+            start += seconds
+            if any(share) and start <= self.end:
+                spans.append((label, start - WINDOW, start))
+        return spans
 
 
 def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -47,7 +73,7 @@ def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def run_showcase(plant: Plant, contract: Contract, policy: BatchedPolicy) -> Showcase:
-    """Run the sequence once, undisturbed. ``policy`` must be fresh and for one robot."""
+    """Run the sequence once, undisturbed. ``plant`` must measure gaits; ``policy`` must be fresh and for one robot."""
     command, labels = command_sequence(contract)
     conditions = Conditions(
         command=command[:, None],
@@ -63,4 +89,20 @@ def run_showcase(plant: Plant, contract: Contract, policy: BatchedPolicy) -> Sho
         noise_seed=(0,),
     )
     recording = simulate(plant, contract, policy, conditions, keep_qpos=True)
-    return Showcase(recording=recording, labels=labels, foot_names=plant.foot_names)
+    return Showcase(recording=recording, labels=labels, foot_x=foot_x(plant, recording))
+
+
+def foot_x(plant: Plant, rec: Trajectory) -> np.ndarray:
+    """How far the feet of the first robot are ahead of its base [m], (T, F): the middle of their shapes."""
+    assert plant.feet is not None and rec.qpos is not None
+    model, data = plant.model, mujoco.MjData(plant.model)
+    shapes = [model.sensor_refid[np.isin(model.sensor_adr, addresses)] for addresses in plant.feet.clearance]
+    ahead = quat_apply(rec.base_quat[:, 0].astype(float), np.array([1.0, 0.0, 0.0]))[:, :2]
+    ahead /= np.maximum(np.linalg.norm(ahead, axis=1, keepdims=True), 1e-9)
+    result = np.zeros((len(ahead), len(shapes)))
+    for t, qpos in enumerate(rec.qpos[:, 0]):
+        data.qpos[:] = qpos
+        mujoco.mj_kinematics(model, data)
+        feet = np.array([data.geom_xpos[geoms, :2].mean(0) for geoms in shapes])
+        result[t] = (feet - rec.base_pos[t, 0, :2]) @ ahead[t]
+    return result

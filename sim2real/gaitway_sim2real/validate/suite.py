@@ -16,7 +16,7 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
-from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
+from ..mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
 from .command_classes import CLASSES, has_class
 from .conditions import Conditions, draw, walks_a_class
@@ -111,7 +111,7 @@ def validate_bundle(
     if report_dir is not None:
         if progress:
             progress(len(chosen), len(chosen), "Report")
-        evidence.showcase = run_showcase(plants.get(), contract, policy)
+        evidence.showcase = run_showcase(plants.get(physics=HARD_FLOOR, gait=True), contract, policy)
         write_report(verdict, evidence, contract, bundle, path, report_dir, video=video, frames=frames)
     if progress:
         progress(len(chosen), len(chosen), "Done")
@@ -284,19 +284,22 @@ def write_report(
     """``validation.json``, the video if it can be rendered, and the page that shows both."""
     from ..mujoco.camera import RenderingError
     from .report import render_page
-    from .video import render_episode
+    from .video import film_strip, render_episode
 
     clip, why = None, "not asked for"
+    strip: list[tuple[str, bytes]] | str = why
     if video and evidence.showcase is not None:
         try:
+            strip = film_strip(evidence.showcase, contract, model, bundle / "robot.xml")
             clip = render_episode(
                 evidence.showcase, contract, model, bundle / "robot.xml", folder / "validation.mp4",
                 frames=frames,
             )  # fmt: skip
         except RenderingError as error:
             why = str(error)
+            strip = strip if isinstance(strip, list) else why
     verdict.save(folder / "validation.json")
-    write_text(folder / "report.html", render_page(verdict, evidence, contract, bundle, model, clip, why))
+    write_text(folder / "report.html", render_page(verdict, evidence, contract, bundle, model, clip, why, strip))
 
 
 __all__ = ["ModelError", "validate_bundle"]

@@ -1,16 +1,24 @@
-"""The film of a validation: its showcase."""
+"""The film of a validation, its showcase, and a strip of pictures of one stride."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract, verify_files
+from gaitway_onboard.rotation import quat_apply
 
 from ..bundle.batched_policy import BatchedPolicy
+from ..mujoco.camera import Camera, RenderingError
 from ..mujoco.film import Frames, film
 from ..mujoco.plant import build_plant
+from .gait_plots import one_stride
 from .showcase import Showcase, run_showcase
+
+PICTURES, PICTURE = 8, (320, 240)
+"""Number and size [pixels] of the pictures of a stride."""
 
 
 def render_episode(
@@ -41,6 +49,41 @@ def render_episode(
     )
 
 
+def film_strip(showcase: Showcase, contract: Contract, model: Path, reference: Path) -> list[tuple[str, bytes]]:
+    """Captions and JPEG pictures of one stride of the first kind of walking, from the side; none if it fell before.
+
+    Raises :class:`RenderingError`.
+    """
+    windows = showcase.windows()
+    if not windows:
+        return []
+    _, start, end = windows[0]
+    start, end = one_stride(showcase.feet, start, end)
+    rec, feet = showcase.recording, showcase.feet
+    assert rec.qpos is not None
+    times = np.linspace(start, end, PICTURES, endpoint=False)
+    plant = build_plant(contract, model, reference, visual=True)
+    shots = []
+    try:
+        from PIL import Image
+
+        with Camera(plant.model, PICTURE) as camera:
+            for time in times:
+                t = min(round(time / rec.control_dt), len(rec.qpos) - 1)
+                ahead = quat_apply(rec.base_quat[t, 0].astype(float), np.array([1.0, 0.0, 0.0]))
+                camera.camera.azimuth = 90.0 + float(np.degrees(np.arctan2(ahead[1], ahead[0])))
+                camera.camera.elevation, camera.camera.distance = -6.0, 2.9 * plant.start_height
+                camera.look(rec.qpos[t, 0], np.array([*rec.base_pos[t, 0, :2], 0.55 * plant.start_height]))
+                down = feet.contact[min(round(time / feet.dt), len(feet.contact) - 1), 0]
+                standing = ", ".join(name for name, on in zip(feet.names, down, strict=True) if on)
+                jpeg = io.BytesIO()
+                Image.fromarray(camera.shoot()).save(jpeg, "JPEG", quality=82)
+                shots.append((f"{time - start:.2f} s: {standing or 'all feet in the air'}", jpeg.getvalue()))
+    except (ImportError, RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
+        raise RenderingError(f"cannot render ({' '.join(str(error).split()) or type(error).__name__})") from error
+    return shots
+
+
 def record_video(bundle: Path, out: Path, *, model: Path | None = None, seconds: float | None = None) -> Path:
     """Run the showcase sequence of ``bundle`` and film it to ``out`` (mp4)."""
     bundle = Path(bundle)
@@ -48,5 +91,5 @@ def record_video(bundle: Path, out: Path, *, model: Path | None = None, seconds:
     contract, reference = Contract.load(bundle), bundle / "robot.xml"
     path = reference if model is None else Path(model)
     policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
-    showcase = run_showcase(build_plant(contract, path, reference), contract, policy)
+    showcase = run_showcase(build_plant(contract, path, reference, gait=True), contract, policy)
     return render_episode(showcase, contract, path, reference, out, seconds=seconds)

@@ -12,7 +12,6 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import metrics
 from gaitway_sim2real.validate.intervals import Samples
-from gaitway_sim2real.validate.report import allowance_used
 from gaitway_sim2real.validate.scenarios import Limit, Scenario
 from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
 from recording import recording
@@ -141,11 +140,10 @@ def test_what_was_not_measured_does_not_pass() -> None:
 
 
 def test_allowance_used() -> None:
-    assert allowance_used(
-        LimitCheck(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)
-    ) == pytest.approx(0.4)
+    falls = LimitCheck(metric="falls", value=0.02, limit=0.05, at_least=False, passed=True)
+    assert falls.used == pytest.approx(0.4)
     survival = LimitCheck(metric="pushes_survived", value=0.9, limit=0.95, at_least=True, passed=False)
-    assert allowance_used(survival) == pytest.approx(2.0)
+    assert survival.used == pytest.approx(2.0)
     assert survival.margin == pytest.approx(-0.05)
 
 

@@ -73,7 +73,7 @@ def test_report_is_complete_and_self_contained(bundle: Path, tmp_path: Path) -> 
     assert Verdict.load(folder / "validation.json", policy=bundle / "policy.onnx").to_dict() == verdict.to_dict()
     page = (folder / "report.html").read_text()
     assert not re.search(r"""(?:src|href)=["'](?!data:)|@import|url\(|https?://""", page)
-    assert page.count("<svg") == page.count("</svg>") == 7
+    assert page.count("<svg") == page.count("</svg>") == 15
     for text in ("FAIL", "Command grid", "Standing still", "Friction 0.3", verdict.policy_sha256, "gaitway validate"):
         assert text in page
 
