@@ -106,5 +106,5 @@ def spreads(factors: Iterable[Factor]) -> list[str]:
         return []
     size, factor, metric, low, high = max(found, key=lambda row: row[0])
     verb = "depends on" if size > DEPENDS else "hardly depends on contacts, most on"
-    ends = " and ".join(f"{format_value(metric, end.values[metric])} at {end.label}" for end in (low, high))
+    ends = " and ".join(f"{format_value(metric, end.values[metric])} ({end.label})" for end in (low, high))
     return [f"this gait {verb} {factor.title.lower()}: {METRICS[metric].title.lower()} {ends}"]

@@ -97,7 +97,7 @@ def test_sensitivity_is_a_table_of_one_change_at_a_time() -> None:
     assert [level.number for level in friction.levels] == [0.4, 0.8, 1.2]  # the nominal one among them
     assert friction.levels[0].change["slip"] == pytest.approx(0.06)
     assert friction.levels[0].change["falls"] == 0.5 and friction.nominal.change["slip"] == 0.0
-    assert spreads([shape, friction]) == ["this gait depends on friction: slip 0.040 m/s at 0.8 and 0.100 m/s at 0.4"]
+    assert spreads([shape, friction]) == ["this gait depends on friction: slip 0.040 m/s (0.8) and 0.100 m/s (0.4)"]
     assert spreads([shape])[0].startswith("this gait hardly depends on contacts, most on shape of the feet")
 
 
