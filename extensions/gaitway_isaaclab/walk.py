@@ -65,7 +65,6 @@ class Walk:
         self._world: IsaacLabWorld = self._vector.world
         order = index_of("joint", robot.joint_names, self._robot.joint_names, "cpu")
         self._ids = {} if order is None else {"joint_ids": compat.index(order)}
-        self.versions: dict[str, str] = self._vector.simulation["versions"]
 
     def place(self, base_pos: np.ndarray, base_quat: np.ndarray, joint_pos: np.ndarray, lin_vel: np.ndarray) -> None:
         """Put the bases at ``base_pos`` [m] (N, 3) from each robot's origin, with orientations (N, 4, w x y z) and
