@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +29,12 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_stand_bundle(tmp_path_factory.mktemp("stand"))
 
 
-def check(metric: str, value: float, limit: float, *, at_least: bool = False, **interval: float) -> LimitCheck:
+def check(metric: str, value: float, limit: float, *, at_least: bool = False, **interval: Any) -> LimitCheck:
     passed = value >= limit if at_least else value <= limit
     return LimitCheck(metric=metric, value=value, limit=limit, at_least=at_least, passed=passed, **interval)
 
 
-def result(name: str, *checks: LimitCheck, title: str = "", **about: str) -> ScenarioResult:
+def result(name: str, *checks: LimitCheck, title: str = "", **about: Any) -> ScenarioResult:
     return ScenarioResult(
         name=name, title=title or name, about="", required=True, envs=4, seconds=8.0, checks=checks,
         metrics={c.metric: c.value for c in checks}, fall_causes={},
