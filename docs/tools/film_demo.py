@@ -176,7 +176,7 @@ def main() -> None:
     small = [picture.resize(size, Image.Resampling.LANCZOS) for picture in pictures]
     small[0].save(
         args.out, save_all=True, append_images=small[1:], duration=round(1000 * FRAME * 0.02), loop=0,
-        quality=args.quality, method=6,
+        quality=args.quality, method=4,
     )  # fmt: skip
     print(f"{args.out}: {len(small)} pictures, {args.out.stat().st_size / 1e6:.2f} MB")
 
