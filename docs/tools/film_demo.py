@@ -38,8 +38,7 @@ SCRIPT: list[tuple[float, str, Any]] = [  # [s], control, value
     (2.0, "_push", "left"),
     (3.6, "sliders", (0.5, 0.0, 0.6)),
     (5.0, "payload", 15.0),
-    (6.4, "friction", 0.25),
-    (7.2, "_push", "right"),
+    (6.4, "friction", 0.4),
 ]
 HIDE_NOTES = """
 document.head.append(Object.assign(document.createElement('style'), {
