@@ -107,6 +107,10 @@ class IsaacLabRobotState:
         return tensor(self._data.projected_gravity_b)
 
     @property
+    def body_pos_w(self) -> Tensor:
+        return pick(tensor(self._data.body_link_pos_w), self._bodies)
+
+    @property
     def body_lin_vel_w(self) -> Tensor:
         return pick(tensor(self._data.body_lin_vel_w), self._bodies)
 

@@ -21,15 +21,16 @@ class MujocoRobotState:
     Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
     those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
     frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
-    contact forces; it exists only with ``moving_bodies``, because MuJoCo then copies all bodies' state out.
+    contact forces; it and ``body_pos_w`` exist only with ``bodies``.
     """
 
+    body_pos_w: Tensor
     body_lin_vel_w: Tensor
     joint_acc: Tensor
     applied_torque: Tensor
     contact_force_w: Tensor
 
-    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot, *, moving_bodies: bool = False):
+    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot, *, bodies: bool = False):
         self._qpos, self._qvel, self._qacc = batch.bind("qpos"), batch.bind("qvel"), batch.bind("qacc")
         self._force, self._sensordata = batch.bind("actuator_force"), batch.bind("sensordata")
         joint_ids = [model.joint(name).id for name in robot.joint_names]
@@ -41,7 +42,7 @@ class MujocoRobotState:
         self._sensor_columns = _as_index(columns)
         self._feet = torch.tensor([robot.body_names.index(name) for name in robot.foot_names])
 
-        self._motion = _BodyMotion(batch, model, robot) if moving_bodies else None
+        self._motion = _BodyMotion(batch, model, robot) if bodies else None
         n, feet = batch.nsim, len(self._feet)
         self.joint_offset: Tensor | None = None
         self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
@@ -76,7 +77,7 @@ class MujocoRobotState:
         forces = _float32(self._sensordata)[:, self._sensor_columns]
         self.contact_force_w.index_copy_(1, self._sensed, forces.unflatten(1, (-1, 3)))
         if self._motion is not None:
-            self.body_lin_vel_w = self._motion.lin_vel_w()
+            self.body_pos_w, self.body_lin_vel_w = self._motion.pos_w(), self._motion.lin_vel_w()
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
@@ -106,6 +107,11 @@ class _BodyMotion:
         self._root = model.body(robot.base_name).rootid[0]
         self._cvel, self._com = batch.bind("cvel"), batch.bind("xipos")
         self._robot_com = batch.bind("subtree_com")
+        self._pos = batch.bind("xpos")
+
+    def pos_w(self) -> Tensor:
+        """Position of each body frame's origin [m], (N, B, 3)."""
+        return _float32(self._pos[:, self._ids])
 
     def lin_vel_w(self) -> Tensor:
         """Velocity of each body's centre of mass [m/s], (N, B, 3)."""

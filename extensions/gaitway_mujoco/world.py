@@ -75,8 +75,8 @@ class MujocoWorld:
         self.randomised: set[str] = set()
         """Model fields that have per-environment values."""
         read = [getattr(term.func, "signals", ()) for term in task.rewards.values()]
-        moving_bodies = any("body_lin_vel_w" in signals for signals in read)
-        self.robot = MujocoRobotState(self.batch, self.model, self.spec, moving_bodies=moving_bodies)
+        bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
+        self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
         self.kinematics_stale = False
 
     def _has(self, field: str) -> bool:

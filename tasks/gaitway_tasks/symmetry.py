@@ -88,6 +88,8 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
             perm, sign = joint_mirror(task.robot, mirror)
         elif kind == "scalar":
             perm, sign = torch.arange(1), torch.ones(1)
+        elif kind == "clock":
+            perm, sign = torch.arange(2), -torch.ones(2)
         else:
             perm, sign = torch.arange(3), torch.tensor(_SIGNS[kind][mirror.axis])
         perms.append(perm + sum(dims))
@@ -108,7 +110,7 @@ def _newest_twist(task: Task) -> int:
     group, start = task.observations["policy"], 0
     for term in group.terms.values():
         kind = getattr(term.func, "mirror", None)
-        width = {"joints": task.robot.num_joints, "scalar": 1}.get(str(kind), 3)
+        width = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2}.get(str(kind), 3)
         if kind == "planar_twist":
             return start + (group.history_length - 1) * width
         start += width * group.history_length

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar")
-"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors."""
+MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock")
+"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, and sine
+and cosine of a gait's phase, which every mirror shifts by half a cycle."""
 
 
 class Signal(NamedTuple):
@@ -35,6 +36,7 @@ SIGNALS = {
     "gyro": Signal("RootState", "rad/s", True, "gyro", ("robot:root_ang_vel_b",), ("state/body/angular_velocity",)),
     "command": Signal("Command", "m/s, m/s, rad/s", True, "command", ("base_velocity",), ("command/body/velocity",)),
     "action": Signal("Action", "1", True),
+    "clock": Signal("Clock", "1", True),
     "root_lin_vel_b": Signal(
         "RootState", "m/s", False, "base_lin_vel", ("robot:root_lin_vel_b",), ("state/body/linear_velocity",)
     ),
@@ -72,6 +74,7 @@ OBSERVATIONS = {
     "joint_pos": Observation("joint_pos", "joints", ("joint_pos",), "rad", "same"),
     "joint_pos_rel": Observation("joint_pos", "joints", ("joint_pos_rel",), "rad", "plus default pose"),
     "joint_vel_rel": Observation("joint_vel", "joints", ("joint_vel_rel", "joint_vel"), "rad/s", "same"),
+    "gait_phase": Observation("clock", "clock"),
     "last_action": Observation("action", "joints", ("last_action",), None, "last action"),
     "height_scan": Observation("height_scan", None, ("height_scan",), "m", "plus offset"),
     "base_pos_z": Observation("root_pos_w", "scalar", ("base_pos_z",), "m"),

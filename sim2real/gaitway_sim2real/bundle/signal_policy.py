@@ -6,6 +6,7 @@ over a world that knows the measured signals and nothing else.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -53,6 +54,7 @@ class MeasuredWorld:
     robot: MeasuredState
     velocity_command: Tensor
     action: Tensor
+    episode_step: Tensor
     scan: Tensor | None
 
     @property
@@ -80,8 +82,8 @@ class SignalPolicy(nn.Module):
     The inputs are those every robot measures, then what the task says is estimated, then ``state``:
     :attr:`input_widths` has their names and widths in order.
 
-    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the actor's memory
-    (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
+    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the step of the gait's
+    cycle (1; absent without a clock), the actor's memory (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
     training environment does. An actor with a memory states its width as ``memory_size`` and maps observation and
     memory to action and next memory.
     """
@@ -101,6 +103,7 @@ class SignalPolicy(nn.Module):
         self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
         clips = task.actions.clips(robot)
         self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
+        self.cycle_steps = cycle_steps(task)
         self.estimated = estimated_widths(task)
         zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
         self.world = MeasuredWorld(
@@ -112,6 +115,7 @@ class SignalPolicy(nn.Module):
             robot=_state(zeros),
             velocity_command=zeros["command"],
             action=torch.zeros(1, joints),
+            episode_step=torch.zeros(1),
             scan=zeros.get("height_scan"),
         )
         # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
@@ -124,7 +128,7 @@ class SignalPolicy(nn.Module):
     @property
     def state_dim(self) -> int:
         history = self.manager.dim if self.history_length > 1 else 0
-        return 1 + self.num_joints + history + self.memory_size
+        return 1 + self.num_joints + history + (self.cycle_steps > 0) + self.memory_size
 
     @property
     def input_widths(self) -> dict[str, int]:
@@ -135,24 +139,27 @@ class SignalPolicy(nn.Module):
         return {**dict(measured), **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What the actor sees (N, D), and the history to keep (N, H * frame)."""
+        """What the actor sees (N, D), and history and clock to keep (N, H * frame + 1), the clock only if there is one."""
         signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
-        kept = self.state_dim - 1 - self.num_joints - self.memory_size
-        started, last_action, past, _ = state.split([1, self.num_joints, kept, self.memory_size], 1)
+        clock = int(self.cycle_steps > 0)
+        kept = self.state_dim - 1 - self.num_joints - clock - self.memory_size
+        started, last_action, past, step, _ = state.split([1, self.num_joints, kept, clock, self.memory_size], 1)
         world = replace(
             self.world,
             robot=_state(signals),
             velocity_command=signals["command"],
             action=last_action,
+            episode_step=step.flatten(),
             scan=signals.get("height_scan"),
         )
         self.manager.world = cast(World, world)
         frame = self.manager.frame()
+        step = torch.remainder(step + 1.0, float(max(self.cycle_steps, 1)))
         if self.history_length == 1:
-            return frame, past
+            return frame, torch.cat((past, step), 1)
         pushed = torch.cat((past[:, self.manager.frame_dim :], frame), 1)
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
-        return history.index_select(1, self.order), history
+        return history.index_select(1, self.order), torch.cat((history, step), 1)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S) from the inputs, (N, d) each."""
@@ -176,6 +183,13 @@ def _state(signals: dict[str, Tensor]) -> MeasuredState:
     if "base_lin_vel" not in signals:
         return MeasuredState(joint_pos, joint_vel, quat, gyro)
     return EstimatedState(joint_pos, joint_vel, quat, gyro, signals["base_lin_vel"])
+
+
+def cycle_steps(task: Task) -> int:
+    """Control steps after which every clock that the actor reads starts again; 0 if it reads none."""
+    terms = task.observations["policy"].terms.values()
+    cycles = [round(t.params["period"] / task.timing.step_dt) for t in terms if "clock" in signals_of(t.func)]
+    return math.lcm(*cycles) if cycles else 0
 
 
 def estimated_widths(task: Task) -> dict[str, int]:

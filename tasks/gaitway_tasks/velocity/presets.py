@@ -9,6 +9,7 @@ from ..robots.robot import ActuatorLaw, DCMotor, Robot
 from ..spec import Event, ObservationGroup, Reward, Task, Timing
 from . import base
 from .base import COMMAND
+from .gaits import trot
 
 
 def blind(task: Task, history_length: int = 8) -> Task:
@@ -74,7 +75,7 @@ def cpu(task: Task) -> Task:
         ),
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
-    return replace(
+    task = replace(
         task,
         robot=task.robot.replace(actuators=drives),
         timing=timing,
@@ -85,6 +86,7 @@ def cpu(task: Task) -> Task:
         },
         events={**task.events, **_disturbances(task), **varied},
     )
+    return trot(task) if len(task.robot.foot_names) == 4 else task
 
 
 def _disturbances(task: Task) -> dict[str, Event]:

@@ -17,6 +17,7 @@ A1 = GO2.replace(
     body_names=("trunk", *GO2.body_names[1:]),
     joint_limits=4 * ((-0.80285, 0.80285), (-1.0472, 4.18879), (-2.69653, -0.9163)),
     init_height=0.42,
+    foot_height=0.02,
     actuators={
         "base_legs": DCMotor(
             stiffness=25.0, damping=0.5, effort_limit=33.5, saturation_effort=33.5, velocity_limit=21.0

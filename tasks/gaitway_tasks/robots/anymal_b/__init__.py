@@ -12,6 +12,7 @@ from ..anymal_c import DESCRIPTION as BASE
 
 ANYMAL_B = ANYMAL_C.replace(
     name="anymal-b",
+    foot_height=0.0096,
     joint_limits=12 * ((-9.42, 9.42),),
     mjcf=Path(__file__).with_name("anymal_b.xml"),
     usd="Robots/ANYbotics/ANYmal-B/anymal_b.usd",

@@ -24,6 +24,7 @@ ANYMAL_C = Robot(
     ),
     soft_joint_pos_limit_factor=0.95,
     init_height=0.6,
+    foot_height=0.03,
     actuators={
         "legs": DCMotor(stiffness=40.0, damping=5.0, effort_limit=80.0, saturation_effort=120.0, velocity_limit=7.5)
     },

@@ -13,6 +13,7 @@ from ..anymal_c import DESCRIPTION as BASE
 
 ANYMAL_D = ANYMAL_C.replace(
     name="anymal-d",
+    foot_height=0.0035,
     joint_limits=tuple(
         limit
         for leg in LEGS

@@ -15,6 +15,7 @@ from ..robot import DCMotor
 
 GO1 = GO2.replace(
     name="go1",
+    foot_height=0.021,
     body_names=("trunk", *GO2.body_names[1:]),
     joint_limits=4 * ((-0.863, 0.863), (-0.686, 4.501), (-2.818, -0.888)),
     actuators={

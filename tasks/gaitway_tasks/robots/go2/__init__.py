@@ -46,6 +46,7 @@ GO2 = Robot(
     ),
     soft_joint_pos_limit_factor=0.9,
     init_height=0.4,
+    foot_height=0.022,
     actuators={
         "base_legs": DCMotor(
             stiffness=25.0, damping=0.5, effort_limit=23.5, saturation_effort=23.5, velocity_limit=30.0

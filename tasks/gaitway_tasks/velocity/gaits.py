@@ -1,0 +1,42 @@
+"""A trot by the clock, for quadrupeds that learn on few steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ..mdp import gait, rewards
+from ..robots import Robot
+from ..spec import ObservationTerm, Reward, Task
+from .base import COMMAND
+
+GRAVITY = 9.81
+
+
+def period(robot: Robot, step_dt: float) -> float:
+    """Cycle of a trot [s], a whole number of control steps: 2.6 sqrt(h / g) with the height h of the base at a reset."""
+    return round(2.6 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+
+
+def trot(task: Task) -> Task:
+    """``task`` with the phase of a trot in every observation, and feet that follow it."""
+    robot = task.robot
+    clock = {"period": period(robot, task.timing.step_dt), **COMMAND}
+    feet = "|".join(robot.foot_names)
+    schedule = {"feet": feet, **clock, "duty": 0.55, "offsets": (0.0, 0.5, 0.5, 0.0)}
+    height = 0.15 * robot.init_height
+    term = ObservationTerm(func=gait.gait_phase, params=clock)
+    return replace(
+        task,
+        observations={
+            name: replace(group, terms={**group.terms, "gait_phase": term}) for name, group in task.observations.items()
+        },
+        rewards={
+            **{name: term for name, term in task.rewards.items() if name != "feet_air_time"},
+            "feet_phase": Reward(
+                func=gait.feet_phase, weight=2.0, params={**schedule, "height": height, "std": 0.8 * height}
+            ),
+            "feet_gait": Reward(func=gait.feet_gait, weight=0.5, params=schedule),
+            "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
+        },
+    )
