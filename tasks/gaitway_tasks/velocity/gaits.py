@@ -34,7 +34,7 @@ def trot(task: Task) -> Task:
         rewards={
             **{name: term for name, term in task.rewards.items() if name != "feet_air_time"},
             "feet_phase": Reward(
-                func=gait.feet_phase, weight=2.0, params={**schedule, "height": height, "std": 0.8 * height}
+                func=gait.feet_phase, weight=4.0, params={**schedule, "height": height, "std": 0.8 * height}
             ),
             "feet_gait": Reward(func=gait.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
