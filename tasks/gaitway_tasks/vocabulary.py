@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock")
-"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, and sine
-and cosine of a gait's phase, which every mirror shifts by half a cycle."""
+"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, and
+sine and cosine of a gait's phase, which every mirror shifts by half a cycle."""
 
 
 class Signal(NamedTuple):

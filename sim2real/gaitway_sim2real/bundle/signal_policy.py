@@ -82,10 +82,10 @@ class SignalPolicy(nn.Module):
     The inputs are those every robot measures, then what the task says is estimated, then ``state``:
     :attr:`input_widths` has their names and widths in order.
 
-    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), the step of the gait's
-    cycle (1; absent without a clock), the actor's memory (M; absent without one)]. All zero means "just reset": the history is then filled with the first frame, as the
-    training environment does. An actor with a memory states its width as ``memory_size`` and maps observation and
-    memory to action and next memory.
+    ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), step of the gait's
+    cycle (1; absent without a clock), the actor's memory (M; absent without one)]. All zero means "just reset": the
+    history is then filled with the first frame, as the training environment does. An actor with a memory states its
+    width as ``memory_size`` and maps observation and memory to action and next memory.
     """
 
     offset: Tensor
@@ -139,7 +139,7 @@ class SignalPolicy(nn.Module):
         return {**dict(measured), **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What the actor sees (N, D), and history and clock to keep (N, H * frame + 1), the clock only if there is one."""
+        """What the actor sees (N, D), and the history and clock to keep, (N, H * frame + 1) with a clock."""
         signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
         clock = int(self.cycle_steps > 0)
         kept = self.state_dim - 1 - self.num_joints - clock - self.memory_size

@@ -14,7 +14,7 @@ GRAVITY = 9.81
 
 
 def period(robot: Robot, step_dt: float) -> float:
-    """Cycle of a trot [s], a whole number of control steps: 2.6 sqrt(h / g) with the height h of the base at a reset."""
+    """Cycle of a trot [s]: 2.6 sqrt(h / g) with the base height h at a reset, in whole control steps."""
     return round(2.6 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
 
 
@@ -34,7 +34,9 @@ def trot(task: Task) -> Task:
         rewards={
             **{name: term for name, term in task.rewards.items() if name != "feet_air_time"},
             "feet_phase": Reward(
-                func=gait.feet_phase, weight=4.0, params={**schedule, "height": height, "std": 0.8 * height}
+                func=gait.feet_phase,
+                weight=4.0,
+                params={**schedule, "height": height, "std": 0.8 * height, "free_speed": 0.25},
             ),
             "feet_gait": Reward(func=gait.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
