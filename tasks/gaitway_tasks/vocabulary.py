@@ -62,7 +62,7 @@ class Observation(NamedTuple):
     unit: str | None = None
     """Unit that Isaac Lab 2.3.2 gives for this function."""
     inverse: str | None = None
-    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity" or "last action";
+    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity", "last action" or "clock";
     None if it cannot be computed."""
 
 
@@ -74,7 +74,7 @@ OBSERVATIONS = {
     "joint_pos": Observation("joint_pos", "joints", ("joint_pos",), "rad", "same"),
     "joint_pos_rel": Observation("joint_pos", "joints", ("joint_pos_rel",), "rad", "plus default pose"),
     "joint_vel_rel": Observation("joint_vel", "joints", ("joint_vel_rel", "joint_vel"), "rad/s", "same"),
-    "gait_phase": Observation("clock", "clock"),
+    "gait_phase": Observation("clock", "clock", inverse="clock"),
     "last_action": Observation("action", "joints", ("last_action",), None, "last action"),
     "height_scan": Observation("height_scan", None, ("height_scan",), "m", "plus offset"),
     "base_pos_z": Observation("root_pos_w", "scalar", ("base_pos_z",), "m"),

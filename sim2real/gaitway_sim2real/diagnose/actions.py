@@ -202,7 +202,7 @@ def _signals_behind(view: View, terms: list[Term], frames: np.ndarray) -> tuple[
             name = SIGNALS[row.signal].input
             assert name is not None
             signals[name] = inverse[row.inverse](frames[..., term.columns] / _scale(term))
-        elif term.kind != "last_action":
+        elif row is None or row.inverse not in ("last action", "clock"):  # the graph has these in its state
             unknown.append(term.name)
     unknown += [name for name in view.contract.estimated if name not in signals]
     return signals, unknown

@@ -1,9 +1,13 @@
 """Observation terms, ``(N, d)``. Each has a row in :mod:`gaitway_tasks.vocabulary`."""
 
+import math
+
+import torch
 from torch import Tensor
 
 from ..signals import observes
 from ..world import World
+from . import gait
 
 
 @observes
@@ -52,6 +56,13 @@ def joint_vel_rel(world: World) -> Tensor:
 def last_action(world: World) -> Tensor:
     """The last raw action, (N, A)."""
     return world.action
+
+
+@observes
+def gait_phase(world: World, period: float) -> Tensor:
+    """Sine and cosine of the phase of a gait with cycles of ``period`` [s], (N, 2)."""
+    angle = 2.0 * math.pi * gait.phase(world, period)
+    return torch.stack((angle.sin(), angle.cos()), 1)
 
 
 @observes

@@ -1,4 +1,9 @@
-"""Reward terms, ``(N,)``, unweighted. Formulas are Isaac Lab 2.3.2's; ``std`` is sigma of ``exp(-e^2 / sigma^2)``."""
+"""Reward terms, ``(N,)``, unweighted. ``std`` is sigma of ``exp(-e^2 / sigma^2)``.
+
+Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_gait`` unitree_rl_lab's.
+"""
+
+import math
 
 import torch
 from torch import Tensor
@@ -6,7 +11,7 @@ from torch import Tensor
 from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
 from ..signals import reads
 from ..world import World
-from . import indices
+from . import gait, indices
 
 
 def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
@@ -96,6 +101,49 @@ def feet_slide(world: World, feet: str) -> Tensor:
     """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
     speed = world.robot.body_lin_vel_w[:, indices.bodies(world, feet), :2].norm(dim=-1)
     return (speed * (world.contact_force_norm(feet) > 1.0)).sum(1)
+
+
+@reads("body_pos_w")
+def feet_phase(
+    world: World,
+    feet: str,
+    period: float,
+    duty: float,
+    offsets: tuple[float, ...],
+    height: float,
+    std: float,
+    command_name: str,
+    threshold: float = 0.1,
+    still: float = 0.25,
+) -> Tensor:
+    """exp(-sum((z - z_ref)^2) / std^2) over the heights z [m] of the soles, which are to follow the clock.
+
+    ``z_ref`` rises smoothly to ``height`` [m] in the middle of each swing and is 0 otherwise, or all the time while
+    the robot is to stand (:func:`.gait.is_stepping`).
+    """
+    sole = world.robot.body_pos_w[:, indices.bodies(world, feet), 2] - world.spec.foot_height
+    progress = gait.swing_progress(world, period, duty, offsets)
+    wanted = height * (0.5 - 0.5 * torch.cos(2.0 * math.pi * progress))
+    wanted = wanted * gait.is_stepping(world, command_name, threshold, still)[:, None]
+    return torch.exp(-(sole - wanted).square().sum(1) / std**2)
+
+
+def feet_gait(
+    world: World,
+    feet: str,
+    period: float,
+    duty: float,
+    offsets: tuple[float, ...],
+    command_name: str,
+    threshold: float = 0.1,
+    still: float = 0.25,
+) -> Tensor:
+    """Share of the feet whose contact (force above 1 N) is as the clock says, or on the ground while standing."""
+    contact = world.contact_force_norm(feet) > 1.0
+    progress = gait.swing_progress(world, period, duty, offsets)
+    stepping = gait.is_stepping(world, command_name, threshold, still)[:, None]
+    stance = (progress <= 0.0) | (progress >= 1.0) | ~stepping
+    return (contact == stance).float().mean(1)
 
 
 def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..mdp import gait, rewards
+from ..mdp import observations, rewards
 from ..robots import Robot
 from ..spec import ObservationTerm, Reward, Task
 from .base import COMMAND
@@ -14,31 +14,29 @@ GRAVITY = 9.81
 
 
 def period(robot: Robot, step_dt: float) -> float:
-    """Cycle of a trot [s]: 2.6 sqrt(h / g) with the base height h at a reset, in whole control steps."""
-    return round(2.6 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+    """Cycle of a trot [s]: 2.3 sqrt(h / g) with the base height h at a reset, in whole control steps."""
+    return round(2.3 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
 
 
 def trot(task: Task) -> Task:
     """``task`` with the phase of a trot in every observation, and feet that follow it."""
     robot = task.robot
-    clock = {"period": period(robot, task.timing.step_dt), **COMMAND}
+    clock = {"period": period(robot, task.timing.step_dt)}
     feet = "|".join(robot.foot_names)
-    schedule = {"feet": feet, **clock, "duty": 0.55, "offsets": (0.0, 0.5, 0.5, 0.0)}
-    height = 0.15 * robot.init_height
-    term = ObservationTerm(func=gait.gait_phase, params=clock)
+    schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.55, "offsets": (0.0, 0.5, 0.5, 0.0)}
+    height = 0.12 * robot.init_height
+    phase = ObservationTerm(func=observations.gait_phase, params=clock)
+    rises = {**schedule, "height": height, "std": height}
     return replace(
         task,
         observations={
-            name: replace(group, terms={**group.terms, "gait_phase": term}) for name, group in task.observations.items()
+            name: replace(group, terms={**group.terms, "gait_phase": phase})
+            for name, group in task.observations.items()
         },
         rewards={
             **{name: term for name, term in task.rewards.items() if name != "feet_air_time"},
-            "feet_phase": Reward(
-                func=gait.feet_phase,
-                weight=4.0,
-                params={**schedule, "height": height, "std": 0.8 * height, "free_speed": 0.25},
-            ),
-            "feet_gait": Reward(func=gait.feet_gait, weight=0.5, params=schedule),
+            "feet_phase": Reward(func=rewards.feet_phase, weight=4.0, params=rises),
+            "feet_gait": Reward(func=rewards.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
         },
     )
