@@ -50,6 +50,7 @@ class TensorWorld:
             joint_acc=torch.zeros(n, joints),
             applied_torque=torch.zeros(n, joints),
             contact_force_w=torch.zeros(n, bodies, 3),
+            body_pos_w=torch.zeros(n, bodies, 3),
             body_lin_vel_w=torch.zeros(n, bodies, 3),
             current_air_time=torch.zeros(n, feet),
             last_air_time=torch.zeros(n, feet),
@@ -84,6 +85,7 @@ class TensorWorld:
         robot.applied_torque = normal(robot.applied_torque, 30.0)
         touching = torch.rand(n, len(self.spec.body_names), 1, generator=g) < 0.5
         robot.contact_force_w = normal(robot.contact_force_w, 2.0) * touching
+        robot.body_pos_w = normal(robot.body_pos_w, 0.1)
         robot.body_lin_vel_w = normal(robot.body_lin_vel_w, 1.0)
         down = torch.rand(robot.last_air_time.shape, generator=g) < 0.5
         times = torch.rand(4, *robot.last_air_time.shape, generator=g)

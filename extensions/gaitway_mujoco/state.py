@@ -21,7 +21,7 @@ class MujocoRobotState:
     Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
     those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
     frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
-    contact forces; it and ``body_pos_w`` exist only with ``bodies``.
+    contact forces; it and ``body_pos_w``, of the same moment, exist only with ``bodies``.
     """
 
     body_pos_w: Tensor

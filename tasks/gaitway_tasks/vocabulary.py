@@ -62,8 +62,8 @@ class Observation(NamedTuple):
     unit: str | None = None
     """Unit that Isaac Lab 2.3.2 gives for this function."""
     inverse: str | None = None
-    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity", "last action" or "clock";
-    None if it cannot be computed."""
+    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity", "last action" or
+    "clock"; None if it cannot be computed."""
 
 
 OBSERVATIONS = {

@@ -25,7 +25,7 @@ class RobotState(Protocol):
     root_ang_vel_b: Tensor  # [rad/s], (N, 3)
     projected_gravity_b: Tensor  # unit vector, (N, 3)
     contact_force_w: Tensor  # [N], (N, B, 3), net contact force on each body
-    body_pos_w: Tensor  # [m], (N, B, 3), of each body frame's origin; for terms that declare that they read it
+    body_pos_w: Tensor  # [m], (N, B, 3), of each body frame's origin; for terms that declare to read it
     body_lin_vel_w: Tensor  # [m/s], (N, B, 3), of each centre of mass; for terms that declare that they read it
     current_air_time: Tensor  # [s], (N, F), time each foot has been in the air, 0 in contact
     last_air_time: Tensor  # [s], (N, F), length of the last completed swing

@@ -63,7 +63,7 @@ def test_heights_and_contacts():
 def test_declared_signals():
     measured = (
         obs.base_ang_vel, obs.projected_gravity, obs.generated_commands, obs.joint_pos_rel, obs.joint_vel_rel,
-        obs.last_action,
+        obs.last_action, obs.gait_phase,
     )  # fmt: skip
     unmeasured = (obs.base_lin_vel, obs.height_scan, obs.base_pos_z, obs.feet_contact)
     assert all(signals_of(term) <= MEASURED for term in measured)

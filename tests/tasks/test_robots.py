@@ -79,6 +79,24 @@ def test_where_bodies_are_with_all_joints_at_zero(name, body, expected, models):
     np.testing.assert_allclose(data.body(body).xpos, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", [robot.name for robot in ROBOTS.values() if len(robot.foot_names) == 4])
+def test_soles_are_as_far_below_the_foot_frames_as_declared(name, models):
+    robot, model = ROBOTS[name], models[name]
+    data = mujoco.MjData(model)
+    data.qpos[[model.joint(joint).qposadr[0] for joint in robot.joint_names]] = robot.default_joint_pos
+    mujoco.mj_kinematics(model, data)
+    for foot in robot.foot_names:
+        spheres = [
+            geom
+            for geom in range(model.ngeom)
+            if model.geom_bodyid[geom] == model.body(foot).id
+            and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE
+            and model.geom_conaffinity[geom]
+        ]
+        sole = min(data.geom_xpos[geom, 2] - model.geom_size[geom, 0] for geom in spheres)
+        assert data.body(foot).xpos[2] - sole == pytest.approx(robot.foot_height, abs=5e-4)
+
+
 @robots
 def test_nothing_visual_collides_or_weighs(robot, models):
     model = models[robot.name]

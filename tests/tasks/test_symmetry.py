@@ -10,7 +10,9 @@ import torch
 from gaitway_tasks.math import quat_from_yaw, quat_mul
 from gaitway_tasks.mdp import rewards, terminations
 from gaitway_tasks.robots import ANYMAL_C, Mirror
+from gaitway_tasks.symmetry import mirror_group
 from gaitway_tasks.velocity import velocity_flat
+from gaitway_tasks.velocity.gaits import trot
 from hypothesis import given, settings
 from tensor_world import TensorWorld, close, rotation_matrix
 
@@ -57,7 +59,7 @@ def turned(world, yaw):
     lin, ang = ((rotation @ v[..., None])[..., 0] for v in root_in_world(world))
     pos = (rotation @ world.robot.root_pos_w.double()[..., None])[..., 0]
     other.set_root(quat_mul(turn, world.robot.root_quat_wxyz), lin, ang, pos)
-    for name in ("contact_force_w", "body_lin_vel_w"):
+    for name in ("contact_force_w", "body_pos_w", "body_lin_vel_w"):
         value = getattr(world.robot, name).double()
         setattr(other.robot, name, (rotation[:, None] @ value[..., None])[..., 0].float())
     return other
@@ -85,7 +87,7 @@ def mirrored(world, mirror: Mirror):
         setattr(target, name, getattr(source, name)[:, joints] * sign)
     for name in ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time"):
         setattr(target, name, getattr(source, name)[:, feet])
-    for name in ("contact_force_w", "body_lin_vel_w"):
+    for name in ("contact_force_w", "body_pos_w", "body_lin_vel_w"):
         setattr(target, name, getattr(source, name)[:, bodies] * polar)
     lin, ang = root_in_world(world)
     # Mirroring a rotation keeps its angle and turns its axis, which is an axial vector.
@@ -136,6 +138,28 @@ def test_observations_mirror_as_their_kind_of_quantity_does(seed, name):
         value, image = term.func(world, **term.params), term.func(other, **term.params)
         expected = value * kinds[term_name] if term_name in kinds else value[:, joints] * sign
         close(image, expected, 2e-5)
+
+
+@settings(max_examples=25)
+@given(seeds, st.sampled_from(sorted(ANYMAL_C.mirrors)))
+def test_behind_the_mirror_a_trot_is_half_a_cycle_later(seed, name):
+    task = trot(TASK)
+    world = TensorWorld(ANYMAL_C, N).randomize(seed)
+    other, _ = mirrored(world, ANYMAL_C.mirrors[name])
+    schedule = task.rewards["feet_gait"].params
+    half = round(schedule["period"] / world.step_dt) // 2
+    clock = task.observations["policy"].terms["gait_phase"]
+    later = world.episode_step + half
+    here = clock.func(world, **clock.params)
+    other.episode_step = later
+    close(clock.func(other, **clock.params), -here, 1e-5)
+    for reward in ("feet_phase", "feet_gait"):
+        term = task.rewards[reward]
+        close(term.func(other, **term.params), term.func(world, **term.params), 1e-5)
+    group = mirror_group(task)
+    width = task.observations["policy"].history_length
+    perm, sign = (part[-2 * width :] for part in (group.observations["policy"][k][1] for k in (0, 1)))
+    assert (sign == -1.0).all() and perm.tolist() == list(range(int(perm[0]), int(perm[0]) + 2 * width))
 
 
 def test_a_wrong_mirror_would_be_noticed():

@@ -23,10 +23,10 @@ def trot(task: Task) -> Task:
     robot = task.robot
     clock = {"period": period(robot, task.timing.step_dt)}
     feet = "|".join(robot.foot_names)
-    schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.55, "offsets": (0.0, 0.5, 0.5, 0.0)}
-    height = 0.12 * robot.init_height
+    schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.5, "offsets": (0.0, 0.5, 0.5, 0.0)}
+    height = 0.15 * robot.init_height
     phase = ObservationTerm(func=observations.gait_phase, params=clock)
-    rises = {**schedule, "height": height, "std": height}
+    rises = {**schedule, "height": height, "std": 0.8 * height}
     return replace(
         task,
         observations={

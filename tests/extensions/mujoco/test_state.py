@@ -246,6 +246,8 @@ def test_velocities_of_bodies_are_those_of_their_centres_of_mass():
                 twist = np.zeros(6)
                 mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, model.body(name).id, twist, 0)
                 np.testing.assert_allclose(env.world.robot.body_lin_vel_w[row, i], twist[3:], atol=1e-4, err_msg=name)
+                place = data.body(name).xpos
+                np.testing.assert_allclose(env.world.robot.body_pos_w[row, i], place, atol=2e-6, err_msg=name)
     assert env.world.robot.body_lin_vel_w.norm(dim=-1).max() > 0.5
 
 
