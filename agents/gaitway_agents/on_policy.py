@@ -161,10 +161,9 @@ class OnPolicyTrainer:
         if not torch.isfinite(batch.advantages).all():
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
             raise NonFiniteError(f"the rollout holds a non-finite value: {bad}")
-        if self.symmetry is None:
-            return batch
-        augment = self.symmetry.augment if cfg.symmetry == "augment" else self.symmetry.augment_undecided
-        return augment(batch, policy.distribution)
+        if cfg.symmetry == "augment" and self.symmetry is not None:
+            return self.symmetry.augment(batch, policy.distribution)
+        return batch
 
     def _scaled(self, batch: Batch) -> Batch:
         return batch if self.advantage_scaler is None else self.advantage_scaler(batch)

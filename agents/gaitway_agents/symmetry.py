@@ -89,17 +89,6 @@ class Symmetry(nn.Module):
         element = self.canonical_element(observations["policy"])
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
-    def augment_undecided(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
-        """The canonical batch and the images of its rows without a canonical element, such as those of standing robots.
-
-        Their observations come from everywhere, so that the policy has to learn every image.
-        """
-        columns = [*self.selectors, *(() if self.tie_breaker is None else (self.tie_breaker,))]
-        undecided = (batch.observations["policy"][:, columns] == 0.0).all(1).nonzero().flatten()
-        if not len(undecided):
-            return batch
-        return concatenate([batch, *self._images(batch[undecided], distribution)])
-
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
         """The batch and its images under every element; log-probabilities, advantages and returns are shared.
 
@@ -107,10 +96,7 @@ class Symmetry(nn.Module):
         from what that policy would have done in the image, so that an adaptive learning rate sees how far the policy
         has moved and not how asymmetric it is.
         """
-        return concatenate([batch, *self._images(batch, distribution)])
-
-    def _images(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> list[Batch]:
-        images = []
+        images = [batch]
         for g in range(1, self.order):
             element = torch.full((len(batch),), g, device=batch.actions.device)
             observations = {n: self.apply_to(n, x, element) for n, x in batch.observations.items()}
@@ -121,7 +107,7 @@ class Symmetry(nn.Module):
                     distribution=distribution(observations) if batch.distribution else (),
                 )
             )
-        return images
+        return concatenate(images)
 
 
 class CanonicalActor(nn.Module):

@@ -137,13 +137,16 @@ class UniformVelocityCommand:
 
     With ``heading_command`` a target heading is drawn and the yaw rate follows
     ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
-    of commands in which each linear axis is exactly zero, a case that a uniform draw never produces.
+    of commands in which each linear axis is exactly zero, a case that a uniform draw never produces. ``acceleration``
+    [m/s^2, m/s^2, rad/s^2] is Gaitway's too: the command that terms read starts at zero and changes no faster than
+    this; an exported policy limits the operator's command in the same way. None does not limit it.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
     rel_standing_envs: float = 0.02
     rel_heading_envs: float = 1.0
     rel_zero_axis: float = 0.0
+    acceleration: tuple[float, float, float] | None = None
     heading_command: bool = True
     heading_control_stiffness: float = 0.5
     lin_vel_x: tuple[float, float] = (-1.0, 1.0)

@@ -83,7 +83,8 @@ class SignalPolicy(nn.Module):
     :attr:`input_widths` has their names and widths in order.
 
     ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), step of the gait's
-    cycle (1; absent without a clock), the actor's memory (M; absent without one)]. All zero means "just reset": the
+    cycle (1; absent without a clock), limited command (3; absent without a limit), the actor's memory (M; absent
+    without one)]. All zero means "just reset": the
     history is then filled with the first frame, as the training environment does. An actor with a memory states its
     width as ``memory_size`` and maps observation and memory to action and next memory.
     """
@@ -91,6 +92,7 @@ class SignalPolicy(nn.Module):
     offset: Tensor
     scale: Tensor
     clips: Tensor | None
+    largest_change: Tensor | None
     order: Tensor
 
     def __init__(self, task: Task, actor: nn.Module):
@@ -104,6 +106,9 @@ class SignalPolicy(nn.Module):
         clips = task.actions.clips(robot)
         self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
         self.cycle_steps = cycle_steps(task)
+        acceleration = next(iter(task.commands.values())).acceleration
+        change = None if acceleration is None else torch.tensor(acceleration) * task.timing.step_dt
+        self.register_buffer("largest_change", change)
         self.estimated = estimated_widths(task)
         zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
         self.world = MeasuredWorld(
@@ -128,7 +133,12 @@ class SignalPolicy(nn.Module):
     @property
     def state_dim(self) -> int:
         history = self.manager.dim if self.history_length > 1 else 0
-        return 1 + self.num_joints + history + (self.cycle_steps > 0) + self.memory_size
+        return 1 + self.num_joints + history + sum(self._small_widths) + self.memory_size
+
+    @property
+    def _small_widths(self) -> tuple[int, int]:
+        """Widths of clock and limited command in the state."""
+        return int(self.cycle_steps > 0), 0 if self.largest_change is None else 3
 
     @property
     def input_widths(self) -> dict[str, int]:
@@ -139,15 +149,20 @@ class SignalPolicy(nn.Module):
         return {**dict(measured), **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What the actor sees (N, D), and the history and clock to keep, (N, H * frame + 1) with a clock."""
+        """What the actor sees (N, D), and what to keep of history, clock and limited command, (N, K)."""
         signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
-        clock = int(self.cycle_steps > 0)
-        kept = self.state_dim - 1 - self.num_joints - clock - self.memory_size
-        started, last_action, past, step, _ = state.split([1, self.num_joints, kept, clock, self.memory_size], 1)
+        small = self._small_widths
+        kept = self.state_dim - 1 - self.num_joints - sum(small) - self.memory_size
+        widths = [1, self.num_joints, kept, *small, self.memory_size]
+        started, last_action, past, step, limited, _ = state.split(widths, 1)
+        command = signals["command"]
+        if self.largest_change is not None:
+            limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
+            command = limited
         world = replace(
             self.world,
             robot=_state(signals),
-            velocity_command=signals["command"],
+            velocity_command=command,
             action=last_action,
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
@@ -156,10 +171,10 @@ class SignalPolicy(nn.Module):
         frame = self.manager.frame()
         step = torch.remainder(step + 1.0, float(max(self.cycle_steps, 1)))
         if self.history_length == 1:
-            return frame, torch.cat((past, step), 1)
+            return frame, torch.cat((past, step, limited), 1)
         pushed = torch.cat((past[:, self.manager.frame_dim :], frame), 1)
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
-        return history.index_select(1, self.order), torch.cat((history, step), 1)
+        return history.index_select(1, self.order), torch.cat((history, step, limited), 1)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S) from the inputs, (N, d) each."""

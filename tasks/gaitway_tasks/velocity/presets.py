@@ -59,6 +59,7 @@ def cpu(task: Task) -> Task:
         rel_heading_envs=0.0,
         rel_zero_axis=0.3,
         rel_standing_envs=0.12,
+        acceleration=(2.5, 2.5, 4.0),
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}

@@ -57,6 +57,7 @@ def lab_env(world, joints, bodies):
         "root_lin_vel_b": robot.root_lin_vel_b,
         "root_ang_vel_b": robot.root_ang_vel_b,
         "projected_gravity_b": robot.projected_gravity_b,
+        "body_link_pos_w": robot.body_pos_w[:, to_bodies],
         "body_lin_vel_w": robot.body_lin_vel_w[:, to_bodies],
     }
     times = ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time")
@@ -102,8 +103,8 @@ def pair(request):
 
 STATE = (
     "joint_pos", "joint_vel", "joint_acc", "applied_torque", "root_pos_w", "root_quat_wxyz", "root_lin_vel_b",
-    "root_ang_vel_b", "projected_gravity_b", "body_lin_vel_w", "contact_force_w", "current_air_time", "last_air_time",
-    "current_contact_time", "last_contact_time",
+    "root_ang_vel_b", "projected_gravity_b", "body_pos_w", "body_lin_vel_w", "contact_force_w", "current_air_time",
+    "last_air_time", "current_contact_time", "last_contact_time",
 )  # fmt: skip
 
 

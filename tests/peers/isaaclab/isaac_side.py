@@ -140,6 +140,7 @@ def isaac_env(world: TensorWorld) -> Any:
             root_ang_vel_b=robot.root_ang_vel_b,
             projected_gravity_b=robot.projected_gravity_b,
             heading_w=torch.atan2(forward_w[:, 1], forward_w[:, 0]).float(),
+            body_link_pos_w=robot.body_pos_w[:, names.body_ids],
             body_lin_vel_w=robot.body_lin_vel_w[:, names.body_ids],
             default_root_state=default_root.repeat(n, 1),
         ),

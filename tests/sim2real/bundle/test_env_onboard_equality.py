@@ -13,14 +13,21 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_tasks.spec import Task
+from gaitway_tasks.velocity.gaits import trot
 from torch import nn
 
 ENVS = 2
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(20.0, marks=pytest.mark.slow), 0.5])
-def test_observations_and_actions_agree_over_whole_episodes(task: Task, tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "clocked"), [pytest.param(20.0, True, marks=pytest.mark.slow), (0.5, False), (0.7, True)]
+)
+def test_observations_and_actions_agree_over_whole_episodes(
+    task: Task, tmp_path: Path, seconds: float, clocked: bool
+) -> None:
     """One full-length life, and many short ones. An untrained policy may fall, so only time ends an episode here."""
+    if clocked:
+        task = trot(task)
     task = task.replace(
         terminations={"time_out": task.terminations["time_out"]},
         timing=dataclasses.replace(task.timing, episode_length_s=seconds),
@@ -28,7 +35,8 @@ def test_observations_and_actions_agree_over_whole_episodes(task: Task, tmp_path
     group = dataclasses.replace(task.observations["policy"], enable_corruption=False)
     task = task.replace(observations={**task.observations, "policy": group})
     torch.manual_seed(1)
-    actor = nn.Sequential(nn.Linear(135, 32), nn.ELU(), nn.Linear(32, 12))
+    width = 45 + 2 * clocked
+    actor = nn.Sequential(nn.Linear(3 * width, 32), nn.ELU(), nn.Linear(32, 12))
     actor[2].weight.data *= 0.3  # lively, without throwing the robot over
     bundle = export_bundle(task, actor, tmp_path / "bundle", checkpoint_sha256="00" * 32)
     order = np.random.default_rng(0).permutation(12)
@@ -45,7 +53,8 @@ def test_observations_and_actions_agree_over_whole_episodes(task: Task, tmp_path
             actions = actor(obs["policy"])
         for row, policy in enumerate(policies):
             targets = policy.step(signals_of(env, row, order), env.world.command("base_velocity")[row].numpy())
-            seen = term_major(policy.state[13:], group.history_length, [3, 3, 3, 12, 12, 12])
+            frames = policy.state[13 : 13 + 3 * width]
+            seen = term_major(frames, group.history_length, [3, 3, 3, 12, 12, 12, *clocked * [2]])
             action = actions[row].numpy()
             worst["observation"] = max(worst["observation"], np.abs(seen - obs["policy"][row].numpy()).max())
             worst["action"] = max(worst["action"], np.abs(policy.action - action).max())
