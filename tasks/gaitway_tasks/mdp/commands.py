@@ -20,14 +20,19 @@ class VelocityCommandGenerator:
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         self.cfg, self.world, self.generator = cfg, world, generator
         n = world.num_envs
-        self.command = self.target = torch.zeros(n, 3, device=world.device)
+        self.command = torch.zeros(n, 3, device=world.device)
+        self._drawn: Tensor | None = None
         if cfg.acceleration is not None:
-            self.target = torch.zeros_like(self.command)
-            self.largest_change = torch.tensor(cfg.acceleration, device=world.device) * world.step_dt
+            self._drawn = torch.zeros_like(self.command)
+            self._largest_change = torch.tensor(cfg.acceleration, device=world.device) * world.step_dt
         self.time_left = torch.zeros(n, device=world.device)
         self.heading_target = torch.zeros(n, device=world.device)
         self.is_heading = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
+
+    @property
+    def target(self) -> Tensor:
+        return self.command if self._drawn is None else self._drawn
 
     def resample(self, env_ids: Tensor) -> None:
         """Draw new commands and timers for ``env_ids``."""
@@ -66,8 +71,8 @@ class VelocityCommandGenerator:
 
     def follow(self) -> None:
         """Move a limited command towards its target by one control step."""
-        if self.target is not self.command:
-            self.command += torch.clamp(self.target - self.command, -self.largest_change, self.largest_change)
+        if self._drawn is not None:
+            self.command += torch.clamp(self._drawn - self.command, -self._largest_change, self._largest_change)
 
     def turn_to_heading(self) -> None:
         """Turn heading errors into yaw rates and hold standing environments at zero."""
