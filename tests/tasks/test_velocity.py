@@ -115,7 +115,7 @@ def test_humanoids_have_no_trot():
 def test_cpu_disturbs_every_robot(robot):
     events = get_task(f"velocity-flat-{robot}", "cpu").events
     assert {"push_robot", "base_com", "add_base_mass"} <= set(events)
-    assert events["reset_base"].params["velocity_range"]["x"] == (-1.0, 1.0)
+    assert events["reset_base"].params["velocity_range"]["x"] == (-0.5, 0.5)
 
 
 def test_of_names_that_are_as_near_the_first_is_suggested():

@@ -54,7 +54,7 @@ def cpu(task: Task) -> Task:
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
         task.commands["base_velocity"],
-        resampling_time_range=(2.5, 2.5),
+        resampling_time_range=(3.0, 3.0),
         heading_command=False,
         rel_heading_envs=0.0,
         rel_zero_axis=0.3,
@@ -92,15 +92,10 @@ def cpu(task: Task) -> Task:
 
 
 def _disturbances(task: Task) -> dict[str, Event]:
-    """Pushes, starts and shifts of weight: those of the quadrupeds' common task, more often and faster."""
+    """The pushes, starts and shifts of weight of the quadrupeds' common task, for a task that has none of them."""
     common = base.flat(task.robot).events
-    start, push = common["reset_base"], common["push_robot"]
-    speeds = {**start.params["velocity_range"], "x": (-1.0, 1.0), "y": (-1.0, 1.0)}
-    return {
-        **{name: common[name] for name in ("reset_robot_joints", "base_com") if "push_robot" not in task.events},
-        "reset_base": replace(start, params={**start.params, "velocity_range": speeds}),
-        "push_robot": replace(push, interval_range_s=(4.0, 8.0)),
-    }
+    wanted = ("reset_base", "reset_robot_joints", "push_robot", "base_com")
+    return {name: common[name] for name in wanted} if "push_robot" not in task.events else {}
 
 
 def sprint(task: Task) -> Task:
