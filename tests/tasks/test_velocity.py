@@ -131,3 +131,9 @@ def test_of_names_that_are_as_near_the_first_is_suggested():
 
 def test_a_robot_made_from_another_does_not_inherit_its_hardware():
     assert all(robot.hardware is None or robot.hardware.robot == robot.name for robot in ROBOTS.values())
+
+
+def test_a_trot_needs_the_height_of_the_foot_frames():
+    task = get_task("velocity-flat-go2")
+    with pytest.raises(ValueError, match="'go2': foot_height is not set.* radius of a ball"):
+        cpu(task.replace(robot=task.robot.replace(foot_height=None)))

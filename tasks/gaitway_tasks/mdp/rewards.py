@@ -121,6 +121,7 @@ def feet_phase(
     ``z_ref`` rises smoothly to ``height`` [m] in the middle of each swing and is 0 otherwise, or all the time while
     the robot is to stand (:func:`.gait.is_stepping`).
     """
+    assert world.spec.foot_height is not None
     sole = world.robot.body_pos_w[:, indices.bodies(world, feet), 2] - world.spec.foot_height
     progress = gait.swing_progress(world, period, duty, offsets)
     wanted = height * (0.5 - 0.5 * torch.cos(2.0 * math.pi * progress))

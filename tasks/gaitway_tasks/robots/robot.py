@@ -79,8 +79,8 @@ class Robot:
     soft_joint_pos_limit_factor: float
     init_height: float
     """Height of the base at a reset [m]."""
-    foot_height: float = 0.0
-    """Height of a foot frame's origin above its sole, standing in the default pose [m]."""
+    foot_height: float | None = None
+    """Height of a foot frame's origin above its sole, standing in the default pose [m]. A trot needs it."""
     actuators: Mapping[str, ActuatorLaw]
     """Groups of joints with one law, by a name of their own, as in Isaac Lab; each joint belongs to exactly one."""
     mjcf: Path

@@ -19,8 +19,16 @@ def period(robot: Robot, step_dt: float) -> float:
 
 
 def trot(task: Task) -> Task:
-    """``task`` with the phase of a trot in every observation, and feet that follow it."""
+    """``task`` with the phase of a trot in every observation, and feet that follow it.
+
+    The robot's first and last feet are one diagonal. Raises ``ValueError`` without its ``foot_height``.
+    """
     robot = task.robot
+    if robot.foot_height is None:
+        raise ValueError(
+            f"robot {robot.name!r}: foot_height is not set, and a trot by the clock needs it: set it to the height of "
+            "the foot frames' origins above the soles [m], the radius of a ball at the origin"
+        )
     clock = {"period": period(robot, task.timing.step_dt)}
     feet = "|".join(robot.foot_names)
     schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.5, "offsets": (0.0, 0.5, 0.5, 0.0)}

@@ -44,9 +44,12 @@ def cpu(task: Task) -> Task:
       15.7 in the real drive), or the policy would learn motions that the robot cannot make;
     - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
-    - a step that is shorter than half a second costs as much as ANYmal's, and every robot is pushed, starts in motion
-      and off its default pose, and carries its weight off centre: without that, small robots learn to patter, and trip
-      in any new situation;
+    - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
+      many steps, and end in a patter that lives on soft contact;
+    - commands change no faster than a robot can follow, in training and in the exported policy: sudden stops and
+      reversals at full speed are what it falls from; and every eighth command is to stand;
+    - every robot is pushed, starts in motion and off its default pose, and carries its weight off centre: without
+      that, small robots trip in any new situation;
     - episodes last 8 s, or a policy that no longer falls hardly ever practises starting from a reset;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       trained on only one simulated floor drags its feet and trips on the next.

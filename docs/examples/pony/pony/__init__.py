@@ -16,6 +16,7 @@ PONY = Robot(
     joint_limits=4 * ((-0.7, 0.7), (-2.0, 2.0), (-2.6, 2.6)),
     soft_joint_pos_limit_factor=0.9,
     init_height=0.32,
+    foot_height=0.02,
     actuators={
         "legs": DCMotor(stiffness=20.0, damping=0.5, effort_limit=15.0, saturation_effort=20.0, velocity_limit=20.0)
     },
