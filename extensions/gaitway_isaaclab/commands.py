@@ -26,8 +26,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
     ``resampling_time_range``, so one draw serves all steps of that time. After a restart of all environments
     the first such time needs no draw.
 
-    Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws. With an ``acceleration`` the command
-    that terms read follows the drawn one from zero, no faster than that.
+    Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws.
     """
 
     cfg: VelocityCommandCfg
@@ -36,21 +35,10 @@ class VelocityCommand(IsaacUniformVelocityCommand):
         super().__init__(cfg, env)
         self._ahead: dict[str, Tensor] = {}
         self._steps_left = 0
-        self._limited: Tensor | None = None
-        if cfg.acceleration is not None:
-            self._limited = torch.zeros_like(self.vel_command_b)
-            self._largest_change = torch.tensor(cfg.acceleration, device=self.device) * env.step_dt
-
-    @property
-    def command(self) -> Tensor:
-        """Command (vx, vy [m/s], yaw rate [rad/s]) in the base frame, (N, 3)."""
-        return self.vel_command_b if self._limited is None else self._limited
 
     def reset(self, env_ids: Any = None) -> dict[str, Any]:
         if env_ids is None or isinstance(env_ids, slice) or len(env_ids) == self.num_envs:
             self._ahead, self._steps_left = {}, self._steps_apart(self._env.step_dt) - 1
-        if self._limited is not None:
-            self._limited[slice(None) if env_ids is None else env_ids] = 0.0
         return dict(super().reset(env_ids))
 
     def compute(self, dt: float) -> None:
@@ -96,15 +84,12 @@ class VelocityCommand(IsaacUniformVelocityCommand):
             rate = (cfg.heading_control_stiffness * error).clamp(*cfg.ranges.ang_vel_z)
             command[:, 2] = torch.where(self.is_heading_env, rate, command[:, 2])
         command.masked_fill_(self.is_standing_env[:, None], 0.0)
-        if self._limited is not None:
-            self._limited += torch.clamp(command - self._limited, -self._largest_change, self._largest_change)
 
 
 @configclass
 class VelocityCommandCfg(UniformVelocityCommandCfg):
     class_type: type = VelocityCommand
     rel_zero_axis: float = 0.0
-    acceleration: tuple[float, float, float] | None = None
 
 
 def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> VelocityCommandCfg:
@@ -115,7 +100,6 @@ def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> VelocityCom
         rel_standing_envs=command.rel_standing_envs,
         rel_heading_envs=command.rel_heading_envs,
         rel_zero_axis=command.rel_zero_axis,
-        acceleration=command.acceleration,
         heading_command=command.heading_command,
         heading_control_stiffness=command.heading_control_stiffness,
         debug_vis=debug_vis,

@@ -86,7 +86,6 @@ class MujocoVectorEnv(VectorEnv):
             self.world.episode_step = ages
         for command in self.managers.commands.values():
             command.turn_to_heading()
-            command.follow()
         return self._observe(self._all), {}
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
@@ -138,7 +137,7 @@ class MujocoVectorEnv(VectorEnv):
         managers.events.reset(env_ids)
         world.finish_events()
         for command in managers.commands.values():
-            command.reset(env_ids)
+            command.resample(env_ids)
         world.episode_step[env_ids] = 0
 
     def _observe(self, first: Tensor) -> Observation:

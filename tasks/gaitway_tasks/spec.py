@@ -138,8 +138,8 @@ class UniformVelocityCommand:
     With ``heading_command`` a target heading is drawn and the yaw rate follows
     ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
     of commands in which each linear axis is exactly zero, a case that a uniform draw never produces. ``acceleration``
-    [m/s^2, m/s^2, rad/s^2] is Gaitway's too: the command that terms read starts at zero and changes no faster than
-    this; an exported policy limits the operator's command in the same way. None does not limit it.
+    [m/s^2, m/s^2, rad/s^2] is Gaitway's too: an exported policy follows the operator's command from zero, and changes
+    it no faster than this. Training is harder: there commands jump. None does not limit them.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)

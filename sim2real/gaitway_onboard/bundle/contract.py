@@ -146,6 +146,8 @@ class Contract:
     files: Mapping[str, str]
     height_scan: HeightScan | None = None
     """Present exactly if ``height_scan`` is an input."""
+    command_acceleration: tuple[float, float, float] | None = None
+    """How fast the graph lets the command that it follows change [m/s^2, m/s^2, rad/s^2]; None does not limit it."""
     estimators: Mapping[str, str] | None = None
     """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
 

@@ -77,7 +77,7 @@ class OnboardPolicy:
 
     @property
     def state(self) -> NDArray[np.float32]:
-        """Memory after the last step: [started, last action, history of frames, oldest first], (S,)."""
+        """Memory after the last step: [started, last action, history of frames, oldest first, ...], (S,)."""
         return self._states[self._turn].copy()
 
     @state.setter

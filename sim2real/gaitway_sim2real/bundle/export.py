@@ -323,6 +323,7 @@ def _contract(
         software=software,
         checkpoint_sha256=checkpoint_sha256,
         files=files,
+        command_acceleration=command.acceleration,
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
     )
 

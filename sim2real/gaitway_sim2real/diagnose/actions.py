@@ -46,7 +46,11 @@ def check_policy(view: View, terms: list[Term], bundle: Path) -> NoteOrFindings:
     actor = BatchedPolicy(bundle / "policy.onnx", contract, 1)
     past = np.concatenate([frames[..., :0], *_past(view, dims, layout)], -1) if history else frames[..., :0]
     last = next((frames[..., t.columns] / _scale(t) for t in terms if t.kind == "last_action"), last_action(view))
-    computed = _run(actor, signals, last, past, memory, view.first)
+    limited = None
+    if contract.command_acceleration is not None:  # the recorded command is the one that the policy saw
+        clock = int(any(term.kind == "gait_phase" for term in terms))
+        limited = slice(clock, clock + 3)
+    computed = _run(actor, signals, last, past, memory, limited, view.first)
     limit = contract.action.raw_clip
     recorded = view.action if limit is None else np.clip(view.action, -limit, limit)
     return _compare_policy(view, recorded, computed, usable)
@@ -243,9 +247,10 @@ def _run(
     last: np.ndarray,
     past: np.ndarray,
     memory: int,
+    limited: slice | None,
     first: np.ndarray,
 ) -> np.ndarray:
-    """Raw actions (T, N, J). With a memory step by step, else all at once."""
+    """Raw actions (T, N, J). With a memory step by step, else all at once. ``limited`` is where it has the command."""
     steps, n = first.shape
     started = np.ones((steps, n, 1))
     if not memory:
@@ -255,6 +260,8 @@ def _run(
     kept, actions = np.zeros((n, memory), np.float32), []
     for t in range(steps):
         kept = np.where(first[t][:, None], 0.0, kept)
+        if limited is not None:
+            kept[:, limited] = signals["command"][t]
         actor.state = np.concatenate([started[t], last[t], past[t], kept], -1).astype(np.float32)
         actions.append(actor({name: value[t] for name, value in signals.items()})[1])
         kept = actor.state[:, -memory:]

@@ -160,7 +160,6 @@ def map_command(
             rel_standing_envs=float(term.get("rel_standing_envs", float, 0.0)),
             rel_heading_envs=float(term.get("rel_heading_envs", float, 1.0)),
             rel_zero_axis=float(term.get("rel_zero_axis", float, 0.0)),
-            acceleration=term.get("acceleration", tuple, None),
             heading_command=bool(term.get("heading_command", bool, False)),
             heading_control_stiffness=float(term.get("heading_control_stiffness", float, 1.0)),
             lin_vel_x=pair("lin_vel_x"),

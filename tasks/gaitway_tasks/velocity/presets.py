@@ -42,14 +42,14 @@ def cpu(task: Task) -> Task:
       robot;
     - joints whose real drive is geared down turn no faster than it lets them (Go2's calves: 30 rad/s in Isaac Lab,
       15.7 in the real drive), or the policy would learn motions that the robot cannot make;
-    - commands change every 3 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
+    - commands change every 2.5 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
     - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
       many steps, and end in a patter that lives on soft contact;
-    - commands change no faster than a robot can follow, in training and in the exported policy: sudden stops and
-      reversals at full speed are what it falls from; and every eighth command is to stand;
-    - every robot is pushed, starts in motion and off its default pose, and carries its weight off centre: without
-      that, small robots trip in any new situation;
+    - every eighth command is to stand; the exported policy changes its command no faster than a robot can follow,
+      because sudden stops and reversals at full speed are what it falls from;
+    - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries
+      its weight off centre: with less of it, robots fall when they are pushed or told to stop;
     - episodes last 8 s, or a policy that no longer falls hardly ever practises starting from a reset;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       trained on only one simulated floor drags its feet and trips on the next.
@@ -57,7 +57,7 @@ def cpu(task: Task) -> Task:
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
         task.commands["base_velocity"],
-        resampling_time_range=(3.0, 3.0),
+        resampling_time_range=(2.5, 2.5),
         heading_command=False,
         rel_heading_envs=0.0,
         rel_zero_axis=0.3,
@@ -95,10 +95,15 @@ def cpu(task: Task) -> Task:
 
 
 def _disturbances(task: Task) -> dict[str, Event]:
-    """The pushes, starts and shifts of weight of the quadrupeds' common task, for a task that has none of them."""
+    """Pushes, starts and shifts of weight: those of the quadrupeds' common task, more often and faster."""
     common = base.flat(task.robot).events
-    wanted = ("reset_base", "reset_robot_joints", "push_robot", "base_com")
-    return {name: common[name] for name in wanted} if "push_robot" not in task.events else {}
+    start, push = common["reset_base"], common["push_robot"]
+    speeds = {**start.params["velocity_range"], "x": (-1.0, 1.0), "y": (-1.0, 1.0)}
+    return {
+        **{name: common[name] for name in ("reset_robot_joints", "base_com") if "push_robot" not in task.events},
+        "reset_base": replace(start, params={**start.params, "velocity_range": speeds}),
+        "push_robot": replace(push, interval_range_s=(4.0, 8.0)),
+    }
 
 
 def sprint(task: Task) -> Task:

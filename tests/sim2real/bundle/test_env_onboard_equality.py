@@ -27,8 +27,7 @@ def test_observations_and_actions_agree_over_whole_episodes(
 ) -> None:
     """One full-length life, and many short ones. An untrained policy may fall, so only time ends an episode here."""
     if clocked:
-        command = dataclasses.replace(task.commands["base_velocity"], acceleration=(2.5, 2.5, 4.0))
-        task = trot(task).replace(commands={"base_velocity": command})
+        task = trot(task)
     task = task.replace(
         terminations={"time_out": task.terminations["time_out"]},
         timing=dataclasses.replace(task.timing, episode_length_s=seconds),
@@ -53,9 +52,7 @@ def test_observations_and_actions_agree_over_whole_episodes(
         with torch.inference_mode():
             actions = actor(obs["policy"])
         for row, policy in enumerate(policies):
-            targets = policy.step(
-                signals_of(env, row, order), env.managers.commands["base_velocity"].target[row].numpy()
-            )
+            targets = policy.step(signals_of(env, row, order), env.world.command("base_velocity")[row].numpy())
             frames = policy.state[13 : 13 + 3 * width]
             seen = term_major(frames, group.history_length, [3, 3, 3, 12, 12, 12, *clocked * [2]])
             action = actions[row].numpy()

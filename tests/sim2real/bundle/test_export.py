@@ -13,6 +13,8 @@ import torch
 import yaml
 from gaitway_agents.symmetry import CanonicalActor, Symmetry
 from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Contract, verify_files
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.export import ExportError, export_bundle
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_tasks.mdp import observations
@@ -87,6 +89,30 @@ def test_clip_scale_and_no_history_are_in_the_graph(task: Task, tmp_path: Path) 
         ["action"], {**signals, "state": np.zeros((4, 13), np.float32)}
     )[0]
     np.testing.assert_allclose(action, 0.25 * signals["joint_vel"].clip(-1.0, 2.0), atol=1e-6)
+
+
+def test_the_graph_follows_a_command_no_faster_than_the_contract_says(
+    task: Task, actor: nn.Module, tmp_path: Path
+) -> None:
+    """The graph's answer to a jump is that of an unlimited one to a ramp of the same slope; a reset starts at zero."""
+    command = dataclasses.replace(task.commands["base_velocity"], acceleration=(2.5, 1.0, 5.0))
+    limited = export_bundle(
+        task.replace(commands={"base_velocity": command}), actor, tmp_path / "limited", checkpoint_sha256="00" * 32
+    )
+    plain = export_bundle(task, actor, tmp_path / "plain", checkpoint_sha256="00" * 32)
+    assert Contract.load(limited).command_acceleration == (2.5, 1.0, 5.0)
+    assert Contract.load(plain).command_acceleration is None
+    first, second = OnboardPolicy(limited), OnboardPolicy(plain)
+    signals = Signals(np.array(task.robot.default_joint_pos), np.zeros(12), np.array([1.0, 0, 0, 0]), np.zeros(3), 0.0)
+    wanted, change = np.array([0.3, -0.05, -1.0]), 0.02 * np.array([2.5, 1.0, 5.0])
+    for _ in range(2):
+        ramp = np.zeros(3)
+        for _ in range(12):
+            ramp = ramp + np.clip(wanted - ramp, -change, change)
+            np.testing.assert_allclose(first.step(signals, wanted), second.step(signals, ramp), atol=1e-5)
+        assert (ramp == wanted).all()
+        first.reset()
+        second.reset()
 
 
 def test_an_actor_that_canonicalises_by_mirror_symmetry_exports(task: Task, actor: nn.Module, tmp_path: Path) -> None:
