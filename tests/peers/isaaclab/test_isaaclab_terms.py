@@ -149,12 +149,17 @@ def public(module):
 
 
 def test_no_reward_or_termination_is_left_uncompared():
-    assert public(rewards) - set(REWARDS) == {"first_contacts"}  # compared through feet_air_time
+    assert public(rewards) - set(REWARDS) == {
+        "first_contacts",  # compared through feet_air_time
+        "feet_gait",  # Isaac Lab has no clock
+        "feet_phase",
+    }
     assert public(terminations) == set(TERMINATIONS)
     assert public(observations) - set(OBSERVATIONS) == {
         "generated_commands",  # compared in the whole group
         "height_scan",  # compared below
         "feet_contact",  # Isaac Lab has no such term
+        "gait_phase",  # nor a clock
     }
 
 
