@@ -266,11 +266,17 @@ def _gait_table(verdict: Verdict) -> str:
         rows = []
         for metric in (*GAIT, "lin_vel_error", "yaw_vel_error", "cost_of_transport"):
             checks = [c for r in results.values() for c in r.checks if c.metric == metric]
-            limit = f"{'≥' if checks[0].at_least else '≤'} {_short(metric, checks[0].limit)}" if checks else ""
-            rows.append([METRICS[metric].title, limit, *(_gait_cell(r, metric) for r in results.values())])
-        parts.append(f"<h3>Gait {floor}, for each kind of command</h3>" + table(["", "Limit", *results], rows))
+            sign = "≥" if checks and checks[0].at_least else "≤"
+            limit = f"<small>{sign} {_short(metric, checks[0].limit)}</small>" if checks else ""
+            rows.append([METRICS[metric].title + limit, *(_gait_cell(r, metric) for r in results.values())])
+        parts.append(f"<h3>Gait {floor}, for each kind of command</h3>" + table(["", *results], rows))
     if parts:
-        parts.append(caption("Small: the interval of the mean over the robots. A limit holds when all of it does."))
+        parts.append(
+            caption(
+                "Small: on the left the limits, in the cells the intervals of the mean over the robots. A limit holds "
+                "when the whole interval does."
+            )
+        )
     return "".join(parts)
 
 

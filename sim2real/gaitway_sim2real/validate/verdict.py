@@ -207,10 +207,17 @@ class Verdict:
         return sorted(failed, key=lambda pair: pair[1].used, reverse=True)
 
     def summary(self) -> str:
-        """A few lines for a terminal."""
+        """A few lines for a terminal; a scenario that failed has one: its worst check, and the names of others."""
         required = [result for result in self.scenarios if result.required]
         head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
-        lines = [f"  {result.title}: {check.sentence()}" for result, check in self.failures()]
+        failed: dict[str, list[LimitCheck]] = {}
+        for result, check in self.failures():
+            failed.setdefault(result.title, []).append(check)
+        lines = [
+            f"  {title}: {worst.sentence()}"
+            + (f"; also {', '.join(METRICS[check.metric].title.lower() for check in others)}" if others else "")
+            for title, (worst, *others) in failed.items()
+        ]
         lines += [f"  {line}" for line in (*self.remarks(), *side_by_side(self.scenarios))]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 

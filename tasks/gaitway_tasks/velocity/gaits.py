@@ -43,7 +43,7 @@ def trot(task: Task) -> Task:
         },
         rewards={
             **{name: term for name, term in task.rewards.items() if name != "feet_air_time"},
-            "feet_phase": Reward(func=rewards.feet_phase, weight=4.0, params=rises),
+            "feet_phase": Reward(func=rewards.feet_phase, weight=6.0, params=rises),
             "feet_gait": Reward(func=rewards.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
         },
