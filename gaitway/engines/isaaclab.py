@@ -103,12 +103,13 @@ class IsaacLabEngine:
 
     def _walk(self, folder: Path, steps: int) -> None:
         from gaitway_files.children import ending_with_us
+        from gaitway_files.writing import open_to_append
 
         from ..training.progress import Counter
 
         print(f"{self.title}: starting; the first time, compiling its kernels takes minutes", flush=True)
         reader, writer = os.pipe()
-        with open(folder / "log", "wb") as log:
+        with open_to_append(folder / "log") as log:
             child = subprocess.Popen(
                 ending_with_us(self._command("walk", str(folder), str(writer))),
                 env=_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=(writer,),
