@@ -16,7 +16,6 @@ from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
 from .core.finite import NonFiniteError
-from .core.losses import PolicyLoss
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
 from .core.scaling import PercentileScaler
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
@@ -52,9 +51,8 @@ class OnPolicyTrainer:
             raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
-        for name in ("learning_rate_final", "entropy_coefficient_final"):
-            if getattr(config, name) is not None and not total_steps:
-                raise ValueError(f"{name} needs total_steps: how long the training over which to anneal is")
+        if config.learning_rate_final is not None and not total_steps:
+            raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
         self.env, self.num_envs = env, env.num_envs
         self.config, self.total_steps = config, total_steps
@@ -176,17 +174,10 @@ class OnPolicyTrainer:
         return tuple(parameter.unflatten(0, rollout.rewards.shape) for parameter in flat)
 
     def _anneal(self) -> None:
-        if not self.total_steps:
-            return
-        done, cfg = min(1.0, self.steps / self.total_steps), self.config
-        if cfg.learning_rate_final is not None:
-            start = cfg.optimizer.learning_rate
-            self.optimizer.learning_rate = start + (cfg.learning_rate_final - start) * done
-        if cfg.entropy_coefficient_final is not None:
-            assert isinstance(cfg.optimizer, OptimizerConfig) and isinstance(self.optimizer, PolicyOptimizer)
-            assert isinstance(self.optimizer.loss, PolicyLoss)
-            start = cfg.optimizer.entropy_coefficient
-            self.optimizer.loss.entropy_coefficient = start + (cfg.entropy_coefficient_final - start) * done
+        final = self.config.learning_rate_final
+        if final is not None and self.total_steps:
+            start = self.config.optimizer.learning_rate
+            self.optimizer.learning_rate = start + (final - start) * min(1.0, self.steps / self.total_steps)
 
     def _next_values(self, rollout: EnvRollout, values: Tensor) -> Tensor:
         """Values (T, N) of what followed each step: the next observation's, or where an episode ended its last one's.

@@ -35,8 +35,6 @@ class PPOConfig(Checked):
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
     """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
-    entropy_coefficient_final: float | None = None
-    """Anneal ``optimizer.entropy_coefficient`` linearly to this over the whole training; None keeps it."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
@@ -46,8 +44,6 @@ class PPOConfig(Checked):
         super().__post_init__()
         self._check_critic()
         if isinstance(self.optimizer, TrustRegionConfig):
-            if self.entropy_coefficient_final is not None:
-                raise ValueError("entropy_coefficient_final with a trust region, which has no entropy bonus: use null")
             if self.recompute_advantages:
                 raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":

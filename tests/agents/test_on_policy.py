@@ -163,23 +163,6 @@ def test_a_truncated_episode_is_bootstrapped_from_its_final_observation():
     assert values(trainer, -1.0, 1.0) == pytest.approx([-1.0 / 1.9, 1.0 / 1.9], abs=1e-3)
 
 
-def test_an_annealed_entropy_bonus_lets_the_noise_of_the_actions_go():
-    def rule(state: Tensor, action: Tensor, age: Tensor):
-        """Nothing is worth anything, so the bonus alone moves the noise."""
-        return state, torch.zeros(len(state)), always(len(state))
-
-    optimizer = dataclasses.replace(CONFIG.optimizer, entropy_coefficient=0.01)
-    noise = []
-    for final in (None, -0.02):
-        config = dataclasses.replace(CONFIG, optimizer=optimizer, entropy_coefficient_final=final)
-        world = TinyWorld(zeros, rule)
-        trainer = OnPolicyTrainer(world, config, seed=0, total_steps=60 * config.num_steps * world.num_envs)
-        noise.append([trainer.iterate()["learn/std"] for _ in range(60)])
-    assert noise[0][-1] > noise[0][20] > 0.5 and noise[1][20] > 0.5 > noise[1][-1]
-    with pytest.raises(ValueError, match="entropy_coefficient_final needs total_steps"):
-        OnPolicyTrainer(TinyWorld(zeros, rule), config, seed=0)
-
-
 # ---- normalisation, symmetry -----------------------------------------------------------------------------------------
 
 

@@ -96,8 +96,6 @@ class PolicyLoss:
 
     def __init__(self, config: PolicyLossConfig):
         self.config = config
-        self.entropy_coefficient = config.entropy_coefficient
-        """Now, where it is annealed."""
         self.high = config.clip if config.clip_high is None else config.clip_high
         self.statistics: tuple[str, ...] = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
         if config.kl_coefficient:
@@ -111,8 +109,8 @@ class PolicyLoss:
         ratio = self._level(log_ratio, batch.mask).exp()
         policy_losses = self._surrogate(ratio, log_ratio, new, batch)
         losses = policy_losses
-        if self.entropy_coefficient:
-            losses = losses - self.entropy_coefficient * new.entropy
+        if cfg.entropy_coefficient:
+            losses = losses - cfg.entropy_coefficient * new.entropy
         reference_kl = None
         if cfg.kl_coefficient:
             reference_kl = self._reference_kl(new, batch)
