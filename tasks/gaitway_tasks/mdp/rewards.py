@@ -14,9 +14,9 @@ from ..world import World
 from . import gait, indices
 
 
-def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
-    """exp(-|cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
-    error = (world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
+def track_lin_vel_xy_exp(world: World, std: float, command_name: str, gain: float = 1.0) -> Tensor:
+    """exp(-|gain cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
+    error = (gain * world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
     return torch.exp(-error / std**2)
 
 
