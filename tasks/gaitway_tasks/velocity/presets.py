@@ -46,8 +46,8 @@ def cpu(task: Task) -> Task:
       the commands, where the mirrored halves of the command space meet;
     - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
       many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as large
-      beside it, and the linear one asks for a tenth more than the command, or the robot walks an eighth slower than it
-      is told: its feet follow the clock better in small steps, and without exploration noise it slows down;
+      beside it, and the linear one asks for a tenth more than the command, because trained without it robots walked
+      about an eighth slower than they were told;
     - every eighth command is to stand; the exported policy changes its command no faster than a robot can follow,
       because sudden stops and reversals at full speed are what it falls from;
     - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries

@@ -45,6 +45,9 @@ def test_a_policy_that_patters_fails_for_what_it_does() -> None:
     assert 0.0005 < turning["clearance"] < 0.005 and 0.13 < turning["slip"] < 0.25
     lines = [line for line in verdict.summary().splitlines() if "Gait" in line]
     assert len(lines) == 3 and all("swing time" in line and "clearance" in line for line in lines)
+    said = [f"{result.title}: {check.sentence()}" for result, check in verdict.failures()]
+    swing = [line for line in said if line.startswith("Gait: turning: swing time 0.05")]
+    assert len(swing) == 1 and "allowed at least 0.189 s" in swing[0]
 
 
 def test_standing_is_no_gait_and_no_fault_of_standing(tmp_path: Path) -> None:
