@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -33,6 +33,14 @@ class Conditions:
     noise_seed: tuple[int, ...]
     links: float = 0.0  # largest relative change of a link's mass and of its inertia
     links_seed: tuple[int, ...] = ()
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Conditions]) -> Conditions:
+        """Conditions of equal length, without noise and altered links, as those of one batch of robots."""
+        assert not any(part.noise_scale or part.links for part in parts)
+        names = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
+        joined = {n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names}
+        return replace(parts[0], **joined)
 
 
 def draw(scenario: Scenario, ranges: Sequence[Range], joints: int, control_dt: float, seed: int) -> Conditions:
@@ -101,6 +109,8 @@ def _commands(scenario: Scenario, steps: int, period: int, ranges: np.ndarray, r
     stand = np.clip(np.zeros(3), *ranges.T)
     if kind == "grid":
         return np.broadcast_to(command_grid(ranges, n, rng), (steps, n, 3))
+    if kind == "small_grid":
+        return np.broadcast_to(command_grid(ranges, n, rng, side=3), (steps, n, 3))
     if kind == MIXED:
         return np.broadcast_to(_mixed(scenario, ranges, rng), (steps, n, 3))
     if kind in CLASSES:
@@ -120,7 +130,7 @@ def _commands(scenario: Scenario, steps: int, period: int, ranges: np.ndarray, r
             reverse = np.clip(-command[k - 1], ranges[:, 0], ranges[:, 1])
             command[k, choice == 1] = reverse[choice == 1]
         return np.repeat(command, period, axis=0)[:steps]
-    choices = ", ".join(("grid", MIXED, "standing", "random", "steps", *CLASSES))
+    choices = ", ".join(("grid", "small_grid", MIXED, "standing", "random", "steps", *CLASSES))
     raise ValueError(f"commands {kind!r}: use one of {choices}")
 
 
