@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,9 @@ class Conditions:
         """Conditions of equal length, without noise and altered links, as those of one batch of robots."""
         assert not any(part.noise_scale or part.links for part in parts)
         names = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
-        joined = {n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names}
+        joined: dict[str, Any] = {
+            n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names
+        }
         return replace(parts[0], **joined)
 
 
@@ -82,6 +85,13 @@ def command_grid(ranges: np.ndarray, n: int, rng: np.random.Generator, *, side: 
     return np.vstack([fixed, _random(ranges, max(0, n - len(fixed)), rng)])[:n]
 
 
+def small_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Every third command of the two planes of :func:`command_grid`, then its corners and random draws; (n, 3)."""
+    planes = 2 * 7 * 7
+    grid = command_grid(ranges, planes + n, rng)
+    return np.vstack([grid[:planes:3], grid[planes:]])[:n]
+
+
 def walks_a_class(scenario: Scenario) -> np.ndarray:
     """Robots whose commands belong to a class, (N,) bool: their gait is measured."""
     first = round((1.0 - CLASS_ROBOTS) * scenario.envs) if scenario.commands == MIXED else 0
@@ -110,7 +120,7 @@ def _commands(scenario: Scenario, steps: int, period: int, ranges: np.ndarray, r
     if kind == "grid":
         return np.broadcast_to(command_grid(ranges, n, rng), (steps, n, 3))
     if kind == "small_grid":
-        return np.broadcast_to(command_grid(ranges, n, rng, side=3), (steps, n, 3))
+        return np.broadcast_to(small_grid(ranges, n, rng), (steps, n, 3))
     if kind == MIXED:
         return np.broadcast_to(_mixed(scenario, ranges, rng), (steps, n, 3))
     if kind in CLASSES:

@@ -47,8 +47,8 @@ def tightened(limit: Limit) -> Limit:
 
 
 EXAMINATION: tuple[Scenario, ...] = (
-    *(_short(f"gait_{name}", envs=8, seconds=6.0) for name in CLASSES),
-    _short("command_grid", envs=40, seconds=8.0, commands="small_grid"),
+    *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in CLASSES),
+    _short("command_grid", envs=41, seconds=12.0, commands="small_grid"),
     _short("standing", envs=24, seconds=8.0),
     _short("command_steps", envs=40, seconds=8.0),
 )

@@ -113,7 +113,7 @@ def simulate(
         world.qvel[:, plant.base_dof : plant.base_dof + 2] += record["push"][t]
         signals = add_noise(world.signals(), conditions.noise_scale, noise)
         target, _ = policy({**signals, "command": conditions.command[t]})
-        bad = ~np.isfinite(target).all(1)
+        bad = np.asarray(~np.isfinite(target).all(1))
         if bad.any():
             fall(bad, t, POLICY)
             target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
