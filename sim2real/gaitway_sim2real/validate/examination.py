@@ -32,7 +32,7 @@ MARGIN = 0.1
 """Share by which the suite's limits are tightened."""
 NO_FALLS = Limit(metric="falls", value=0.0)
 SHOWN = 3
-"""Missing checks that a line names."""
+"""Metrics that a line names."""
 
 
 def _short(name: str, **changes: Any) -> Scenario:
@@ -107,12 +107,14 @@ class Examination:
         return sorted(failed, key=lambda check: check.check.used, reverse=True)
 
     def words(self) -> str:
-        """What is still missing, the worst first."""
+        """What is still missing: the worst of each metric, the worst metric first."""
         missing = self.missing()
         if not missing:
             return f"all {len(self.checks)} checks hold, with {MARGIN:.0%} to spare"
-        more = f"; and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        return f"missing {'; '.join(check.words() for check in missing[:SHOWN])}{more}"
+        metrics = list(dict.fromkeys(check.check.metric for check in missing))[:SHOWN]
+        worst = [next(check for check in missing if check.check.metric == metric) for metric in metrics]
+        more = f"; and {len(missing) - len(worst)} more" if len(missing) > len(worst) else ""
+        return f"missing {'; '.join(check.words() for check in worst)}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in which NaN is None."""
