@@ -18,7 +18,7 @@ SCATTER_POINTS = 2500
 class Evidence:
     """Filled scenario by scenario; what is None was not run."""
 
-    grid_command: np.ndarray | None = None  # (N, 3)
+    grid_command: np.ndarray | None = None  # (N, 3), those of :func:`.commands.command_grid`
     grid_lin_error: np.ndarray | None = None  # (N,) [m/s]
     grid_yaw_error: np.ndarray | None = None  # (N,) [rad/s]
     grid_fell: np.ndarray | None = None  # (N,) bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +17,15 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
 from ..mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
-from .command_classes import CLASSES, has_class
-from .conditions import Conditions, draw, walks_a_class
+from .commands import missing_commands
+from .conditions import Conditions, draw
 from .engines import Engine
 from .evidence import Evidence, collect_evidence
 from .in_engines import engine_scenarios, walk
-from .intervals import Samples, pooled
-from .metrics import measure
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
 from .showcase import run_showcase
 from .simulate import Trajectory, simulate
+from .tally import Tally, measured
 from .verdict import ScenarioResult, SeedResult, Verdict
 
 MOST_REPETITIONS = 4
@@ -81,13 +79,14 @@ def validate_bundle(
     for number, scenario in enumerate(chosen):
         if progress:
             progress(number, len(chosen), scenario.title)
-        tally = Tally(scenario)
+        tally = Tally(scenario, contract)
         for repetition in range(MOST_REPETITIONS):
             for row in rows:
                 recording = run_scenario(bundle, contract, plants, scenario, row, threads, repetition)
-                samples = tally.add(recording, contract)
+                run = measured(scenario, recording, contract)
+                tally.add(run)
                 if not repetition:
-                    alone[row].append(ScenarioResult.of(scenario, samples, {}))
+                    alone[row].append(Tally(scenario, contract, run).result())
                 if report_dir is not None and (repetition, row) == (0, seed):
                     collect_evidence(evidence, scenario, recording)
                 del recording  # before the next one needs as much memory
@@ -127,49 +126,20 @@ def run_in(
     alone: dict[int, list[ScenarioResult]],
 ) -> list[ScenarioResult]:
     """Those of ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
-    tallies = [Tally(scenario) for scenario in engine_scenarios(engine, scenarios)]
+    tallies = [Tally(scenario, contract) for scenario in engine_scenarios(engine, scenarios)]
     open_ones = tallies
     for repetition in range(MOST_REPETITIONS):
         asked = [(tally, row) for tally in open_ones for row in alone]
         scenes = [(tally.scenario, conditions_of(contract, tally.scenario, row, repetition)) for tally, row in asked]
         for (tally, row), recording in zip(asked, walk(engine, bundle, contract, plant, scenes), strict=True):
-            samples = tally.add(recording, contract)
+            run = measured(tally.scenario, recording, contract)
+            tally.add(run)
             if not repetition:
-                alone[row].append(ScenarioResult.of(tally.scenario, samples, {}))
+                alone[row].append(Tally(tally.scenario, contract, run).result())
         open_ones = [tally for tally in open_ones if tally.worth_more()]
         if not open_ones:
             break
     return [tally.result() for tally in tallies]
-
-
-class Tally:
-    """A scenario's robots so far, of all seeds and repetitions."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self._parts: list[dict[str, Samples]] = []
-        self._causes: Counter[str] = Counter()
-
-    def add(self, recording: Trajectory, contract: Contract) -> dict[str, Samples]:
-        """Measure a recording, and return what it alone says."""
-        samples = measure(recording, contract, walks_a_class(self.scenario))
-        self._parts.append(samples)
-        self._causes.update(cause for cause in recording.fall_cause if cause)
-        return samples
-
-    def result(self) -> ScenarioResult:
-        samples = {name: pooled([part[name] for part in self._parts]) for name in self._parts[0]}
-        robots = self.scenario.envs * len(self._parts)
-        return ScenarioResult.of(self.scenario, samples, dict(sorted(self._causes.items())), robots)
-
-    def worth_more(self) -> bool:
-        """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""
-        checks = self.result().checks
-        return (
-            self.scenario.required
-            and all(check.passed or check.undecided for check in checks)
-            and any(check.undecided for check in checks)
-        )
 
 
 def closest(seed: int, results: Sequence[ScenarioResult]) -> SeedResult:
@@ -202,9 +172,10 @@ def usable(scenarios: Sequence[Scenario], contract: Contract, plants: Plants) ->
 def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
     """The scenarios whose commands the contract allows, and a note about the others."""
     ranges = np.array(contract.command_ranges)
-    kept = tuple(s for s in scenarios if s.commands not in CLASSES or has_class(s.commands, ranges))
-    titles = ", ".join(CLASSES[s.commands].title for s in scenarios if s not in kept and not s.physics.solref)
-    return kept, (f"Not measured, since the contract allows no such command: gait {titles}.",) if titles else ()
+    missing = {scenario.name: missing_commands(scenario.commands, ranges) for scenario in scenarios}
+    kept = tuple(scenario for scenario in scenarios if missing[scenario.name] is None)
+    titles = ", ".join(dict.fromkeys(title for title in missing.values() if title is not None))
+    return kept, (f"Not measured, since the contract allows no such command: {titles}.",) if titles else ()
 
 
 class Plants:

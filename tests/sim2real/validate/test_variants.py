@@ -11,13 +11,15 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
+from gaitway_sim2real.pages.verdict import write_verdict
 from gaitway_sim2real.validate import Verdict, suite, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES
-from gaitway_sim2real.validate.conditions import draw, walks_a_class
+from gaitway_sim2real.validate.commands import walks_a_class
+from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.intervals import Samples
 from gaitway_sim2real.validate.metrics import METRICS
 from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR
-from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.scenarios import SUITE, SUITE_VERSION, Scenario
 from gaitway_sim2real.validate.sensitivity import sensitivity, spreads
 from gaitway_sim2real.validate.simulate import link_factors, simulate
 from gaitway_sim2real.validate.variants import CONTACT, FACTORS, NOMINAL
@@ -57,15 +59,16 @@ def test_variants_differ_from_the_nominal_in_one_thing() -> None:
     assert tracking >= {"lin_vel_error", "yaw_vel_error", "falls", "swing_time", "clearance", "slip"}
 
 
-def test_mixed_commands_are_the_ends_of_the_ranges_and_all_classes() -> None:
+def test_mixed_commands_are_the_corners_draws_and_all_classes() -> None:
     scenario = VARIANTS[NOMINAL]
     conditions = draw(scenario, RANGES, 12, 0.02, 0)
     command, walks = conditions.command[0], walks_a_class(scenario)
     assert walks.sum() == 48 and 48 % len(CLASSES) == 0
-    rows = {tuple(row) for row in np.round(command[~walks], 6)}
-    assert {(1.0, 0.5, 1.0), (-1.0, -0.5, -1.0), (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)} <= rows
-    assert (command[~walks] == 0).all(1).sum() >= 6
+    corners = [(x, y, z) for x in (-1.0, 1.0) for y in (-0.5, 0.5) for z in (-1.0, 1.0)]
+    assert [tuple(row) for row in command[:16:2]] == [tuple(row) for row in command[1:16:2]] == corners
+    assert (command[16:20] == 0).all() and len(np.unique(np.abs(command[20:32]), axis=0)) == 12
     assert not (command[walks] == 0).all(1).any()
+    assert {*np.sign(command[walks][3::6, 1])} == {*np.sign(command[walks][4::6, 2])} == {-1.0, 1.0}  # both sides
     other = draw(VARIANTS["floor_soft"], RANGES, 12, 0.02, 0)
     np.testing.assert_array_equal(other.command, conditions.command)  # the same robots on another floor
     np.testing.assert_array_equal(other.yaw, conditions.yaw)
@@ -155,6 +158,18 @@ def test_verdicts_keep_intervals_seeds_and_the_table(fall, tmp_path: Path) -> No
     assert loaded.to_dict() == verdict.to_dict() and loaded.seeds == verdict.seeds
     low, high = loaded.scenarios[0].intervals["falls"]
     assert 0.0 < low < 2 / 128 < high < 0.05
+
+
+def test_a_verdict_of_suite_2_0_stays_readable_and_says_what_it_lacks(fall, tmp_path: Path) -> None:
+    verdict, _ = fall(0)
+    data = replace(verdict, suite_version="2.0").to_dict()
+    for check in data["scenarios"][0]["checks"]:
+        del check["where"]
+    path = write_verdict(tmp_path / "validation.json", data)
+    old = Verdict.load(path)
+    assert old.passed and old.scenarios[0].checks == verdict.scenarios[0].checks
+    assert "WARNING: this verdict is of suite 2.0, which did not judge how the robot stands, stops" in old.summary()
+    assert "WARNING" not in replace(verdict, suite_version=SUITE_VERSION).summary()
 
 
 def test_a_verdict_of_the_first_suite_says_so() -> None:
