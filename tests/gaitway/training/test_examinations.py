@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bit_by_bit import differences
 from gaitway_sim2real.validate import examination
-from gaitway_sim2real.validate.examination import Check, Examination, Examiner
-from gaitway_sim2real.validate.scenario import Limit
+from gaitway_sim2real.validate.examination import Examiner
+from scripted_examinations import SMALL, outcomes
 from stopping import KillAfter, final_state
 
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
-from gaitway.domains.robots import Robots
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 
 BLIND = "velocity-flat-anymal-c-blind"
-SMALL = [
-    "num_envs=16", "agent.num_steps=8", "num_threads=1", "evaluation_episodes=0", "agent.optimizer.epochs=1",
-    "total_steps=1280", "examination_interval=128", "checkpoint_interval=2",
-]  # fmt: skip
-"""Ten iterations of 128 steps, each with an examination."""
-
-
-def outcomes(monkeypatch: pytest.MonkeyPatch, good: set[int]) -> None:
-    """Examinations after ``good`` iterations hold, all others do not."""
-    standing = next(scenario for scenario in examination.EXAMINATION if scenario.name == "standing")
-
-    def examiner(self: Robots, config: object) -> Callable[[object], Examination]:
-        def examine(learner: object) -> Examination:
-            drift = 0.01 if learner.steps // 128 in good else 0.2
-            limit = Limit(metric="drift", value=0.045)
-            return Examination(seed=0, checks=(Check.of(standing, limit, drift),))
-
-        return examine
-
-    monkeypatch.setattr(Robots, "examiner", examiner)
 
 
 def train(path: Path, *more: str, until: str | None = "good") -> int:
@@ -125,7 +106,9 @@ def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
     assert main(["train", BLIND, "--preset", "cpu", "--until", "good", "--out", str(with_), "--quiet", *few]) == 0
     assert main(["train", BLIND, "--preset", "cpu", "--out", str(without), "--quiet", *few]) == 0
     rows = read_rows(with_ / "examinations.jsonl")
-    assert [row["steps"] for row in rows] == [128, 256, 384] and {len(row["checks"]) for row in rows} == {5}
+    assert [row["steps"] for row in rows] == [128, 256, 384]
+    metrics = [{check["metric"] for check in row["checks"]} for row in rows]
+    assert metrics[0] == metrics[1] == metrics[2] >= {"drift", "lin_vel_error", "falls"}
     assert not (without / "examinations.jsonl").exists()
     assert differences(final_state(RunFolder.open(with_)), final_state(RunFolder.open(without))) == []
 
@@ -172,3 +155,32 @@ def test_a_bound_below_the_steps_already_taken_is_refused(tmp_path, monkeypatch,
     assert train(run, "total_steps=256") == 2
     assert "total_steps=256: " in (said := capsys.readouterr().err) and "has done 512 steps already" in said
     assert (run / "config.yaml").read_text() == before
+
+
+ALONG = """
+import sys
+import pytest
+from scripted_examinations import outcomes
+from gaitway.cli import main
+
+outcomes(pytest.MonkeyPatch(), {1, 2})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_learn_together_stop_together(tmp_path):
+    """The first examines; the others, which keep no records, end with it."""
+    out, script = tmp_path / "run", tmp_path / "along.py"
+    script.write_text(ALONG)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", str(script)]
+    asked = ["train", BLIND, "--until", "good", "--distributed", "--out", str(out), "--quiet"]
+    few = ["num_envs=8", "agent.num_steps=8", "num_threads=1", "evaluation_episodes=0", "agent.optimizer.epochs=1"]
+    path = os.pathsep.join(["tests", *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*torchrun, *asked, *few, "total_steps=1280", "examination_interval=128"],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished: good after 256 steps") == 1, done.stdout
+    assert examined(out) == [(1, True), (2, True)]
