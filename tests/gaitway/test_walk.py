@@ -32,7 +32,6 @@ class Shell:
         self.names: list[str] = []
         self.verdicts, self.patch = list(verdicts), monkeypatch
         self.whole = validate.validate_bundle
-        monkeypatch.setattr(walking, "FILM_SECONDS", 0.2)
         monkeypatch.setattr(suite, "MOST_REPETITIONS", 1)
 
     def __call__(self, command: list[str]) -> int:
@@ -43,9 +42,15 @@ class Shell:
             known = functools.partial(self.whole, scenarios=(short,))
             self.patch.setattr(validate, "validate_bundle", known)
             command = [*command, "--no-video"]
+        if command[0] == "run":  # a film takes longer to draw than all the rest to do
+            film = Path(command[command.index("--video") + 1])
+            film.parent.mkdir(exist_ok=True)
+            film.touch()
+            return 1  # as of a robot that fell
         return main(command)
 
 
+@pytest.mark.slow
 def test_a_fail_trains_on_and_a_walk_that_is_done_is_left_alone(tmp_path, monkeypatch, capsys):
     outcomes(monkeypatch, {2, 3, 5, 6})
     shell, out = Shell(monkeypatch, BREAKS, HOLDS), tmp_path / "walk"
@@ -58,15 +63,13 @@ def test_a_fail_trains_on_and_a_walk_that_is_done_is_left_alone(tmp_path, monkey
     assert said[-1] == "PASS: 1 of 1 required scenarios passed, after 768 steps"
     assert RunFolder.open(out).record["reason"] == "good"
 
-    film = out / "videos/walk.mp4"
-    before = film.stat().st_mtime_ns if film.exists() else None
-    again = Shell(monkeypatch)
-    assert walking.walk(out, 0, SMALL, again) == 0
-    assert again.names == ["train"] + ["run"] * (before is None)  # a machine that cannot draw tries again
+    shell.names.clear()
+    assert walking.walk(out, 0, SMALL, shell) == 0
+    assert shell.names == ["train"]
     assert "is finished" in (said := capsys.readouterr().out) and said.splitlines()[-1].startswith("PASS")
-    assert before is None or film.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsys):
     outcomes(monkeypatch, {1})
     shell, out = Shell(monkeypatch, BREAKS), tmp_path / "walk"
@@ -77,20 +80,18 @@ def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsy
     assert last.endswith(f"make walk SEED=1 RUN={out}-seed1")
     assert (out / "validation/report.html").exists()
 
+    monkeypatch.setattr(
+        "gaitway_sim2real.validate.scenarios.SUITE_VERSION", "9.0"
+    )  # what it said is not asked any more
+    shell.names.clear()
+    shell.verdicts.append(HOLDS)
+    assert walking.walk(out, 0, SMALL, shell) == 0
+    assert shell.names == ["train", "validate"] and "PASS" in capsys.readouterr().out.splitlines()[-1]
+
 
 @pytest.mark.parametrize("code", [2, 130])
 def test_a_step_that_cannot_be_done_ends_the_walk(tmp_path, code):
     assert walking.walk(tmp_path / "walk", 0, SMALL, lambda command: code) == code
-
-
-def test_a_verdict_of_another_policy_or_suite_is_none(tmp_path, monkeypatch, capsys):
-    outcomes(monkeypatch, {1, 2})
-    shell, out = Shell(monkeypatch, HOLDS, HOLDS), tmp_path / "walk"
-    assert walking.walk(out, 0, SMALL, shell) == 0
-    monkeypatch.setattr("gaitway_sim2real.validate.scenarios.SUITE_VERSION", "9.0")
-    shell.names.clear()
-    assert walking.walk(out, 0, SMALL, shell) == 0
-    assert shell.names[:2] == ["train", "validate"]
 
 
 @pytest.mark.slow
