@@ -72,8 +72,8 @@ def test_a_fail_trains_on_and_a_walk_that_is_done_is_left_alone(tmp_path, monkey
 @pytest.mark.slow
 def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsys):
     outcomes(monkeypatch, {1})
-    shell, out = Shell(monkeypatch, BREAKS), tmp_path / "walk"
-    assert walking.walk(out, 0, [*SMALL, "total_steps=256"], shell) == 0
+    shell, out, settings = Shell(monkeypatch, BREAKS), tmp_path / "walk", [*SMALL, "total_steps=256"]
+    assert walking.walk(out, 0, settings, shell) == 0
     assert shell.names == ["train", "export", "validate", "run"]  # the bound is reached: no more training
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("FAIL: 0 of 1 required scenarios passed, after 256 steps. Failed: Standing still, drift ")
@@ -85,7 +85,7 @@ def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsy
     )  # what it said is not asked any more
     shell.names.clear()
     shell.verdicts.append(HOLDS)
-    assert walking.walk(out, 0, SMALL, shell) == 0
+    assert walking.walk(out, 0, settings, shell) == 0
     assert shell.names == ["train", "validate"] and "PASS" in capsys.readouterr().out.splitlines()[-1]
 
 

@@ -108,9 +108,12 @@ class Examination:
         return all(check.check.passed for check in self.checks)
 
     def missing(self) -> list[Check]:
-        """The checks that do not hold, worst first by how far beyond the limit they are, relative to it."""
+        """The checks that do not hold, worst first by how far beyond the limit they are, relative to it.
+
+        What was not measured comes last: its robots fell, which another check says.
+        """
         failed = [check for check in self.checks if not check.check.passed]
-        return sorted(failed, key=lambda check: check.check.used, reverse=True)
+        return sorted(failed, key=lambda row: 0.0 if np.isnan(row.check.value) else row.check.used, reverse=True)
 
     def words(self) -> str:
         """What is still missing: the worst of each metric, the worst metric first."""

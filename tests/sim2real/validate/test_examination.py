@@ -151,6 +151,7 @@ def test_a_fall_and_a_number_that_is_not_there_are_missing() -> None:
     assert corner.words() == "falls at (1, 1, -1) stops" and not corner.check.passed
     assert fell.words() == "3 of 12 robots fall standing" and nothing.words() == "slip turning not measured"
     assert not fell.check.passed and not nothing.check.passed
+    assert Examination(seed=0, checks=(nothing, fell)).missing() == [fell, nothing]
     held = Examination(seed=0, checks=(check("standing", "falls", 0.0, 0.0),))
     assert held.passed and held.missing() == [] and "all 1 checks hold" in held.words()
     assert Examination(seed=0, checks=(nothing,)).to_dict()["checks"][0]["value"] is None
