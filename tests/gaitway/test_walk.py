@@ -80,9 +80,7 @@ def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsy
     assert last.endswith(f"make walk SEED=1 RUN={out}-seed1")
     assert (out / "validation/report.html").exists()
 
-    monkeypatch.setattr(
-        "gaitway_sim2real.validate.scenarios.SUITE_VERSION", "9.0"
-    )  # what it said is not asked any more
+    monkeypatch.setattr("gaitway_sim2real.validate.scenarios.SUITE_VERSION", "9.0")  # which no verdict is of
     shell.names.clear()
     shell.verdicts.append(HOLDS)
     assert walking.walk(out, 0, settings, shell) == 0

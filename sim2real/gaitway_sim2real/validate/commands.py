@@ -82,8 +82,8 @@ def command_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.nda
 
 
 def small_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Every third cell of :func:`command_grid`, each corner once, then draws; (n, 3)."""
-    cells = command_grid(ranges, 2 * SIDE * SIDE, rng)[::3]
+    """Every fourth cell of :func:`command_grid`, each corner once, then draws; (n, 3)."""
+    cells = command_grid(ranges, 2 * SIDE * SIDE, rng)[::4]
     fixed = np.vstack([cells, corner_commands(ranges)])
     return np.vstack([fixed, uniform(ranges, max(0, n - len(fixed)), rng)])[:n]
 

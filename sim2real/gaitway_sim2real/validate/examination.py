@@ -49,11 +49,11 @@ def tightened(limit: Limit) -> Limit:
 
 EXAMINATION: tuple[Scenario, ...] = (
     *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in CLASSES),
-    _short("command_grid", envs=41, seconds=10.0, commands="small_grid"),
-    _short("straight", envs=8, seconds=10.0),
-    _short("standing", envs=12, seconds=7.0),
-    _short("stops", envs=32, seconds=7.0),
-    _short("command_steps", envs=16, seconds=7.0),
+    _short("command_grid", envs=33, seconds=10.0, commands="small_grid"),
+    _short("straight", envs=4, seconds=10.0),
+    _short("standing", envs=8, seconds=7.0),
+    _short("stops", envs=24, seconds=7.0),
+    _short("command_steps", envs=12, seconds=7.0),
 )
 
 

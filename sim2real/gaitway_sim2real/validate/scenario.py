@@ -55,7 +55,7 @@ class Scenario:
     envs: int = 64
     seconds: float = 10.0
     commands: str = "random"
-    """``grid``, ``small_grid`` (a third of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random`` (a
+    """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random`` (a
     fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero) or
     one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
