@@ -147,11 +147,11 @@ def all_stand(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarra
 
 HELD = {
     "grid": command_grid,
-    "small_grid": small_grid,
     MIXED: mixed,
     "standing": all_stand,
     "random": some_stand,
     "straight": straight,
+    "small_grid": small_grid,
 }
 """Kinds of commands that robots hold for the whole time."""
 
