@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,24 +14,22 @@ class Symmetry(nn.Module):
     """A finite group of reflections acting on observations and actions.
 
     Element g maps ``x`` to ``sign[g] * x[perm[g]]``. Element 0 is the identity and every element is its own inverse,
-    as combinations of commuting reflections are. ``selectors`` are coordinates of the policy observation, one for
-    each generating reflection, that reflection flips; an observation is canonical when all of them are >= 0.
-    Where a selector is exactly 0, ``tie_breaker``, a coordinate that every generator flips, takes its place.
-    Elements are numbered so that bit i of g says whether generator i is applied.
+    as combinations of commuting reflections are: elements are numbered so that bit i of g says whether generator i is
+    applied.
+
+    ``selectors`` are coordinates of the policy observation that every element keeps or flips. They choose the
+    canonical image of an observation: the one whose first selector is not negative, among these the one whose second
+    is not, and so on. Where all that would decide are zero, several elements lead to a canonical image.
     """
 
     def __init__(
         self,
         observations: dict[str, tuple[Tensor, Tensor]],
         actions: tuple[Tensor, Tensor],
-        selectors: tuple[int, ...],
-        tie_breaker: int | None = None,
+        selectors: Sequence[int],
     ):
         super().__init__()
-        self.selectors, self.tie_breaker = selectors, tie_breaker
-        self.order = len(actions[0])
-        if self.order != 2 ** len(selectors):
-            raise ValueError(f"{len(selectors)} generators make {2 ** len(selectors)} elements, not {self.order}")
+        self.selectors, self.order = tuple(selectors), len(actions[0])
         for name, (perm, sign) in {**observations, "action": actions}.items():
             self.register_buffer(f"{name}_perm", perm.long())
             self.register_buffer(f"{name}_sign", sign.float())
@@ -51,42 +49,49 @@ class Symmetry(nn.Module):
 
     def _check_selectors(self) -> None:
         perm, signs = self.get_buffer("policy_perm"), self.get_buffer("policy_sign")
-        for bit in range(len(self.selectors)):
-            for other, column in enumerate(self.selectors):
-                sign = -1.0 if other == bit else 1.0
-                if perm[1 << bit, column] != column or signs[1 << bit, column] != sign:
-                    raise ValueError(
-                        f"symmetry selector {column}: reflection {other} alone must flip this policy observation, and "
-                        f"reflection {bit} {'does not' if other == bit else 'moves it too'}"
-                    )
-
-        if self.tie_breaker is not None:
-            for bit in range(len(self.selectors)):
-                if perm[1 << bit, self.tie_breaker] != self.tie_breaker or signs[1 << bit, self.tie_breaker] != -1.0:
-                    raise ValueError(f"symmetry tie breaker {self.tie_breaker}: reflection {bit} must flip it")
+        for column in self.selectors:
+            if not (perm[:, column] == column).all():
+                raise ValueError(
+                    f"symmetry selector {column}: an element moves this coordinate, instead of flipping it"
+                )
+        columns = signs[:, list(self.selectors)]
+        if len(columns.unique(dim=0)) < self.order:
+            raise ValueError(f"symmetry selectors {self.selectors}: two elements flip the same of them")
 
     def apply_to(self, name: str, x: Tensor, element: Tensor) -> Tensor:
         """Act with ``element`` (B,) on ``x`` (B, D), an observation group's rows or, for "action", actions."""
         perm, sign = getattr(self, f"{name}_perm"), getattr(self, f"{name}_sign")
         return x.gather(1, perm.index_select(0, element)) * sign.index_select(0, element)  # quicker than perm[element]
 
-    def canonical_element(self, policy_observation: Tensor) -> Tensor:
-        """The element that takes each observation to the canonical domain, (B,)."""
-        element = torch.zeros_like(policy_observation[:, 0], dtype=torch.int64)  # len() would fix the batch
-        for bit, column in enumerate(self.selectors):
-            element = element + (policy_observation[:, column] < 0.0).long() * (1 << bit)
-        if self.tie_breaker is None:
-            return element
-        # The reflections chosen so far may have flipped the tie breaker; the first undecided one sets it right.
-        tie = policy_observation[:, self.tie_breaker] * self.get_buffer("policy_sign")[element, self.tie_breaker]
-        for bit, column in enumerate(self.selectors):
-            flip = (policy_observation[:, column] == 0.0) & (tie < 0.0)
-            element = element + flip.long() * (1 << bit)
-            tie = torch.where(flip, -tie, tie)
-        return element
+    def leads_to_canonical(self, policy_observation: Tensor) -> Tensor:
+        """Whether each element takes each observation to a canonical image, (B, G) bool; never all False in a row."""
+        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool)
+        chosen = chosen.expand(-1, self.order)
+        signs = self.get_buffer("policy_sign")
+        for column in self.selectors:
+            image = policy_observation[:, column : column + 1] * signs[:, column]  # (B, G)
+            positive = chosen & (image > 0.0)
+            chosen = torch.where(positive.any(1, keepdim=True), positive, chosen)
+        return chosen
 
-    def canonicalize(self, observations: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        element = self.canonical_element(observations["policy"])
+    def canonical_element(self, policy_observation: Tensor, turn: Tensor | int = 0) -> Tensor:
+        """An element that takes each observation to a canonical image, (B,).
+
+        Where several do, ``turn`` (B,) counts through them.
+        """
+        chosen = self.leads_to_canonical(policy_observation).long()
+        place = torch.remainder(torch.as_tensor(turn, device=chosen.device), chosen.sum(1))
+        # The first element that has more than ``place`` chosen ones up to itself.
+        return (chosen.cumsum(1) > place[:, None]).long().argmax(1)
+
+    def canonicalize(self, observations: dict[str, Tensor], step: int = 0) -> tuple[dict[str, Tensor], Tensor]:
+        """Canonical images of observations (N, D) at a time step, and the element (N,) that leads to each.
+
+        Where several elements do, each robot takes them in turn from step to step, so that it only walks well if the
+        policy does the same in all of these images.
+        """
+        policy = observations["policy"]
+        element = self.canonical_element(policy, torch.arange(step, step + len(policy), device=policy.device))
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
@@ -111,13 +116,21 @@ class Symmetry(nn.Module):
 
 
 class CanonicalActor(nn.Module):
-    """An actor that mirrors each observation into the canonical domain and its action back."""
+    """An actor that mirrors each observation into the canonical domain and its action back.
+
+    Where several elements lead there, the action is the mean over all of them. So the mirror image of an observation
+    always gives the mirror image of the action.
+    """
 
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
         self.actor, self.symmetry = actor, symmetry
 
     def forward(self, observation: Tensor) -> Tensor:
-        element = self.symmetry.canonical_element(observation)
-        action = self.actor(self.symmetry.apply_to("policy", observation, element))
-        return self.symmetry.apply_to("action", action, element)
+        symmetry = self.symmetry
+        elements = [symmetry.canonical_element(observation, turn) for turn in range(symmetry.order)]
+        # Each leading element has the same share of the turns, since their number divides the group's order.
+        images = torch.cat([symmetry.apply_to("policy", observation, element) for element in elements])
+        actions = self.actor(images).chunk(symmetry.order)
+        mirrored = [symmetry.apply_to("action", a, element) for a, element in zip(actions, elements, strict=True)]
+        return torch.stack(mirrored).mean(0)

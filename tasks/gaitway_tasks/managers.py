@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .layout import history_order
 from .mdp.commands import VelocityCommandGenerator
 from .spec import ObservationGroup, Task
 from .world import EditableWorld, World
@@ -67,12 +68,6 @@ class ObservationManager:
         if self.group.history_length == 1:
             return frame
         return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1).index_select(1, self.order)
-
-
-def history_order(dims: list[int], history_length: int) -> Tensor:
-    """Indices that turn a frame-major history (H, sum(dims)) into Isaac Lab's term-major one."""
-    index = torch.arange(history_length * sum(dims)).reshape(history_length, sum(dims))
-    return torch.cat([part.flatten() for part in index.split(dims, 1)])
 
 
 class RewardManager:

@@ -106,7 +106,8 @@ class PolicyOptimizer:
         )
 
     def _check_groups(self) -> None:
-        known = {id(parameter) for parameter in self.flat.parameters}
+        apart: Callable[[], list[nn.Parameter]] = getattr(self.policy, "learnt_apart", list)
+        known = {id(parameter) for parameter in [*self.flat.parameters, *apart()]}
         for name, parameter in self.policy.named_parameters():
             if parameter.requires_grad and id(parameter) not in known:
                 raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
