@@ -15,7 +15,7 @@ from .spec import ObservationGroup, Task
 SignedPermutation = tuple[Tensor, Tensor]
 """Permutation (D,) and signs (D,): x -> sign * x[perm]."""
 
-_SIGNS = {
+SIGNS = {
     "vector": {"x": (-1.0, 1.0, 1.0), "y": (1.0, -1.0, 1.0)},
     "axial": {"x": (1.0, -1.0, -1.0), "y": (-1.0, 1.0, -1.0)},
     "planar_twist": {"x": (-1.0, 1.0, -1.0), "y": (1.0, -1.0, -1.0)},
@@ -82,7 +82,7 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
         if kind == "joints":
             perm, sign = joint_mirror(task.robot, mirror)
         else:
-            signed = {"scalar": (1.0,), "clock": (-1.0, -1.0)} | {k: row[mirror.axis] for k, row in _SIGNS.items()}
+            signed = {"scalar": (1.0,), "clock": (-1.0, -1.0)} | {k: row[mirror.axis] for k, row in SIGNS.items()}
             perm, sign = torch.arange(size), torch.tensor(signed[kind])
         perms.append(perm + sum(dims))
         signs.append(sign)

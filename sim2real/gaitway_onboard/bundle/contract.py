@@ -148,6 +148,9 @@ class Contract:
     """Present exactly if ``height_scan`` is an input."""
     command_acceleration: tuple[float, float, float] | None = None
     """How fast the graph lets the command that it follows change [m/s^2, m/s^2, rad/s^2]; None does not limit it."""
+    command_calibration: tuple[tuple[float, ...], ...] | None = None
+    """How the graph corrects the command before the policy sees it; for each axis, factors of the features of
+    ``gaitway_sim2real.bundle.calibration``. None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
     """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
 

@@ -20,6 +20,8 @@ from gaitway_tasks.spec import Task
 from gaitway_tasks.world import World
 from torch import Tensor, nn
 
+from .calibration import CommandCalibration
+
 
 @dataclass
 class MeasuredState:
@@ -95,8 +97,9 @@ class SignalPolicy(nn.Module):
     largest_change: Tensor | None
     order: Tensor
 
-    def __init__(self, task: Task, actor: nn.Module):
+    def __init__(self, task: Task, actor: nn.Module, calibration: CommandCalibration | None = None):
         super().__init__()
+        self.calibration = calibration
         robot, group = task.robot, task.observations["policy"]
         joints = robot.num_joints
         self.actor, self.num_joints, self.raw_clip = actor, joints, task.actions.raw_clip
@@ -159,6 +162,8 @@ class SignalPolicy(nn.Module):
         if self.largest_change is not None:
             limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
             command = limited
+        if self.calibration is not None:
+            command = self.calibration(command)
         world = replace(
             self.world,
             robot=_state(signals),
