@@ -157,17 +157,18 @@ def export_run(
         from gaitway_sim2real.leapp.write import export_leapp
 
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
-    digest = _digest(checkpoint)
+    sha256 = digest(checkpoint)
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
     task = config.robot_task.replace(estimators=signals)
     if form == "leapp":
-        return export_leapp(task, actor, out, checkpoint_sha256=digest)
+        return export_leapp(task, actor, out, checkpoint_sha256=sha256)
     named = {signal: by or USUAL.get(signal, "robot") for signal, by in (estimated or {}).items()}
     ours = {signal: name for signal, name in named.items() if name != "robot"}
-    return export_bundle(task, actor, out, checkpoint_sha256=digest, estimators=ours)
+    return export_bundle(task, actor, out, checkpoint_sha256=sha256, estimators=ours)
 
 
-def _digest(checkpoint: Path) -> str:
+def digest(checkpoint: Path) -> str:
+    """Hash by which a bundle names its checkpoint."""
     import hashlib
 
     from gaitway_files.checkpoints import CHECKPOINT_BYTES
@@ -199,7 +200,7 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
 
     bundle = path / "bundle"
     checkpoints = RunFolder.open(path).checkpoints()
-    if is_bundle(bundle) and checkpoints and Contract.load(bundle).checkpoint_sha256 == _digest(checkpoints[-1]):
+    if is_bundle(bundle) and checkpoints and Contract.load(bundle).checkpoint_sha256 == digest(checkpoints[-1]):
         return bundle
     require("export", EXPORT)
     return export_run(path, bundle, estimated=None)

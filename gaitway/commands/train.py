@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 RESUMABLE = (
     "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
-    "evaluation_interval", "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
+    "evaluation_interval", "until", "least_steps", "examination_interval",
+    "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
 )  # fmt: skip
 """Settings that may change when a run is continued; any other would make it a different run."""
 
@@ -30,6 +31,9 @@ Train an agent on a task, from scratch or from where a run stopped.
 Settings come from, in rising priority: the defaults, --preset, --config FILE, key=value. Every field of the
 configuration can be set: the learner's (agent.*), the simulator's (physics.*) and the task's (task.*). Unknown keys and
 wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run folder.
+
+--until good examines the policy every half million steps: a short, deterministic version of 'gaitway validate'. A line
+says what is still missing. Training ends when all checks hold twice in a row, at total_steps at the latest.
 
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
 iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
@@ -42,6 +46,7 @@ environments and its own GPU; the first writes the run folder.
 examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
   gaitway train velocity-flat-anymal-c-blind --out runs/walk --resume
+  gaitway train velocity-flat-anymal-c-blind --preset cpu --until good
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
   gaitway train velocity-flat-anymal-c task.rewards.action_rate_l2.weight=-0.02 task.timing.decimation=2
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
@@ -90,6 +95,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=common.seed, help="random seed (default 0)")
     parser.add_argument(
         "--seeds", type=common.count, metavar="N", help="train N runs one after another, with seeds from --seed on"
+    )
+    parser.add_argument(
+        "--until",
+        metavar="end|good",
+        help="what ends the training: total_steps (end, the default), or examinations that hold twice in a row (good)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default runs/TASK/TIME-seedK)")
     parser.add_argument(
@@ -172,7 +182,7 @@ def _run_one(args: argparse.Namespace) -> int:
         agent=agent,
         preset=args.preset,
         config_file=args.config,
-        overrides=args.settings + _physics(args, world),
+        overrides=args.settings + _until(args) + _physics(args, world),
         options=_options(args),
         seed=args.seed,
         world=args.world,
@@ -202,6 +212,10 @@ def _physics(args: argparse.Namespace, world: str) -> list[str]:
     if world != "isaaclab":
         raise UserError(f"--physics {args.physics} is an engine of Isaac Lab: add --world isaaclab")
     return [f"isaaclab.physics={args.physics}"]
+
+
+def _until(args: argparse.Namespace) -> list[str]:
+    return [] if args.until is None else [f"until={args.until}"]
 
 
 def _keeps_records() -> bool:
@@ -255,15 +269,25 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     options = _options(args)
     check_options(stored.task, options)
     stored.domain.check_continued(stored, options, path)
-    config = merge(stored, args.config, args.settings + _physics(args, stored.world))
+    config = merge(stored, args.config, args.settings + _until(args) + _physics(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
             f"{changed[0]} cannot change when a run is continued (only {', '.join(RESUMABLE)} can): "
             "start a new run with another --out"
         )
-    if folder.record["status"] == "finished" and folder.record["steps"] >= config.total_steps:
-        print(f"{path} is finished: {folder.record['steps']:,} steps; raise total_steps to train on")
-        return 0
+    steps = folder.record["steps"]
+    if config.total_steps < steps and config.total_steps != stored.total_steps:
+        raise UserError(
+            f"total_steps={config.total_steps:,}: {path} has done {steps:,} steps already; give a greater number or "
+            "leave it out"
+        )
+    if folder.record["status"] == "finished":
+        if steps >= config.total_steps:
+            print(f"{path} is finished: {steps:,} steps; raise total_steps to train on")
+            return 0
+        if _stays_good(folder, stored, config):
+            print(f"{path} is finished: good after {steps:,} steps; raise least_steps or total_steps to train on")
+            return 0
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder)
@@ -271,6 +295,14 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     _print_notes(config, continued=True)
     folder.set_config(config)
     return _train(config, folder, quiet=args.quiet)
+
+
+def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:
+    """Whether a finished run, as good as it was asked to be, is asked for nothing more."""
+    from ..training.examinations import GOOD
+
+    asked = config.until == "good" and config.total_steps == stored.total_steps
+    return folder.record.get("reason") == GOOD and asked and folder.record["steps"] >= config.least_steps
 
 
 def _check_edits(folder: RunFolder) -> None:

@@ -32,10 +32,13 @@ LEAST = {
     "total_steps": 1,
     "evaluation_episodes": 0,
     "evaluation_interval": 0,
+    "least_steps": 0,
+    "examination_interval": 1,
     "checkpoint_interval": 1,
     "keep_checkpoints": 1,
 }
 """Lower bounds of numbers."""
+UNTIL = ("end", "good")
 
 
 def _ppo() -> Any:
@@ -53,6 +56,13 @@ class TrainConfig:
     num_envs: int = 4096
     total_steps: int = 29_491_200
     """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
+    until: str = "end"
+    """What ends the training: "end" is ``total_steps``; "good" is an examination, of which every check must hold twice
+    in a row, or ``total_steps``."""
+    least_steps: int = 0
+    """Steps before which no examination ends the training."""
+    examination_interval: int = 500_000
+    """Steps between examinations, with ``until`` "good"; typically 0.5 to 5 million."""
     num_threads: int = 0
     """Threads that step environments, or of a language model's operations; 0 uses every core."""
     evaluation_episodes: int = 0
@@ -95,6 +105,7 @@ class TrainConfig:
         if self.evaluation_interval and not self.evaluation_episodes:
             raise ConfigError("evaluation_interval needs evaluation_episodes: how many episodes to play")
         self.domain.check(self)
+        self._check_until()
 
     @property
     def domain(self) -> Domain:
@@ -107,6 +118,18 @@ class TrainConfig:
         if not isinstance(self.task, Task):
             raise ConfigError(f"{self.task.name} is no robot's task: it cannot be exported, validated or steered")
         return self.task
+
+    def _check_until(self) -> None:
+        if self.until not in UNTIL:
+            raise ConfigError(f"until={self.until!r}: use {' or '.join(UNTIL)}")
+        if self.until == "end":
+            return
+        if self.least_steps > self.total_steps:
+            raise ConfigError(
+                f"least_steps={self.least_steps} is more than total_steps={self.total_steps}: raise total_steps or "
+                "lower least_steps"
+            )
+        self.domain.check_examination(self)
 
     def _check_parts(self) -> None:
         """Check that each part is set if, and only if, it is used."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_sim2real.validate.examination import Examination
     from gymnasium.vector import VectorEnv
     from numpy.typing import NDArray
 
@@ -143,6 +144,17 @@ class Domain(ABC):
     @abstractmethod
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         """Learner and its evaluator."""
+
+    def check_examination(self, config: TrainConfig) -> None:
+        """Raise :class:`ConfigError` if no policy of this training can be examined."""
+        raise ConfigError(
+            f"until={config.until}: {config.task.name} is {self.kind} without an examination, which velocity tasks of "
+            "robots on flat ground have; leave --until out"
+        )
+
+    def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
+        """What examines the policy of a learner; for configurations that pass :meth:`check_examination`."""
+        raise NotImplementedError
 
     def start(self, config: TrainConfig) -> None:  # noqa: B027
         """Start a simulator that has to be the first thing that runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_sim2real.validate.examination import Examination
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -147,6 +148,34 @@ class Robots(Environments):
             {signal: tuple(found[signal]) for signal in signals},
         )
 
+    def check_examination(self, config: TrainConfig) -> None:
+        from gaitway_agents.registry import ENVIRONMENTS, load
+        from gaitway_sim2real.bundle.export import ExportError, exportable
+
+        if config.task.terrain.kind != "plane":
+            raise ConfigError(
+                f"until={config.until}: {config.task.name} walks on generated terrain, and the examination is on flat "
+                "ground; leave --until out"
+            )
+        if not hasattr(load(ENVIRONMENTS[config.algorithm].trainer), "actor"):
+            raise ConfigError(
+                f"until={config.until}: policies of agent {config.algorithm!r} are not exported, so none can be "
+                "examined; use --agent ppo or leave --until out"
+            )
+        try:
+            exportable(_estimating(config.task))
+        except ExportError as error:
+            raise ConfigError(f"until={config.until}: {error}") from None
+
+    def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
+        from gaitway_sim2real.validate.examination import Examiner
+
+        from ..training.evaluator import EVALUATION_SEED
+
+        task, seed = _estimating(config.task), config.seed + EVALUATION_SEED
+        examine = Examiner(task, seed=seed, threads=config.num_threads)
+        return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
+
     def preflight(self, config: TrainConfig) -> None:
         """As in other environments. Isaac Lab takes minutes to start, once in a process: it is looked for only."""
         if config.isaaclab is None:
@@ -199,6 +228,11 @@ class Robots(Environments):
                 "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start "
                 "anew"
             )
+        if config.until == "good":
+            yield (
+                f"training ends when all checks of an examination hold twice in a row, after {config.total_steps:,} "
+                "steps at the latest"
+            )
         if not continued and config.world == "mujoco" and config.preset is None:
             yield (
                 "these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores"
@@ -213,6 +247,13 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
 
     flat = config.task.replace(terrain=Terrain(friction=config.task.terrain.friction), curriculum={})
     return dataclasses.replace(config, world="mujoco", isaaclab=None, device="auto", task=flat)
+
+
+def _estimating(task: Task) -> Task:
+    """The task whose policy gets all inputs that a bundle can have, as ``gaitway validate RUN`` gives them."""
+    from gaitway_sim2real.bundle.export import ESTIMATES
+
+    return task.replace(estimators=tuple(ESTIMATES.values()))
 
 
 def _identified(task: Task, path: Path) -> Task:

@@ -1,7 +1,8 @@
 """A run folder: configuration, record, metrics and checkpoints of one training.
 
 ``config.yaml`` resolved, ``run.json`` the record, ``metrics.jsonl`` one row per iteration, ``episodes.jsonl`` and
-``evaluations.jsonl`` raw returns, ``tensorboard/``, ``checkpoints/``; later ``bundle/``, ``validation/``, ``videos/``.
+``evaluations.jsonl`` raw returns, ``examinations.jsonl`` what was missing, ``tensorboard/``,
+``checkpoints/``; later ``bundle/``, ``validation/``, ``videos/``.
 ``.lock`` says which process trains it.
 """
 
@@ -34,6 +35,8 @@ RECORD = "run.json"
 METRICS = "metrics.jsonl"
 EPISODES = "episodes.jsonl"
 EVALUATIONS = "evaluations.jsonl"
+EXAMINATIONS = "examinations.jsonl"
+ROWS = (METRICS, EPISODES, EVALUATIONS, EXAMINATIONS)
 CHECKPOINTS = "checkpoints"
 MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each
 
@@ -119,6 +122,10 @@ class RunFolder:
         """``steps``, ``wall_s``, ``deterministic``, ``seed``, ``returns`` and ``lengths`` of an evaluation."""
         self._append(EVALUATIONS, [row])
 
+    def append_examination(self, row: dict[str, Any]) -> None:
+        """``steps``, ``wall_s``, ``cpu_s``, and what :meth:`Examination.to_dict` has."""
+        self._append(EXAMINATIONS, [row])
+
     def _append(self, name: str, rows: list[dict[str, Any]]) -> None:
         path = self.path / name
         try:
@@ -132,7 +139,7 @@ class RunFolder:
 
         Lines that are no rows are set aside in ``<name>.damaged``, with a warning.
         """
-        for name in (METRICS, EPISODES, EVALUATIONS):
+        for name in ROWS:
             path = self.path / name
             if not path.exists():
                 continue
@@ -272,8 +279,8 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 _KINDS = {
-    "status": str, "steps": int, "total_steps": int, "iterations": int, "wall_time_s": float, "cpu_time_s": float,
-    "time_s": dict, "task": str, "algorithm": str, "world": str, "seed": int, "config": dict,
+    "status": str, "reason": str, "steps": int, "total_steps": int, "iterations": int, "wall_time_s": float,
+    "cpu_time_s": float, "time_s": dict, "task": str, "algorithm": str, "world": str, "seed": int, "config": dict,
     "isaaclab": dict,
 }  # fmt: skip
 """Fields of the record that are read, where it has them."""

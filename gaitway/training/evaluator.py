@@ -24,25 +24,33 @@ EVALUATION_SEED = 10_000
 """Evaluations play in environments seeded this much above the run's own seed."""
 
 
+class Every:
+    """Says once for each ``interval`` of steps that it has gone by; 0 never does."""
+
+    def __init__(self, interval: int, steps: int = 0):
+        self.interval, self.steps = interval, steps
+
+    def is_due(self, steps: int) -> bool:
+        if not self.interval or steps // self.interval <= self.steps // self.interval:
+            return False
+        self.steps = steps
+        return True
+
+
 class Evaluator(ABC):
     """Records what a training is like beside its metrics, and evaluates what was learnt when the configuration asks."""
 
     def __init__(self, config: TrainConfig, run: RunFolder, trainer: Any):
         self.config, self.run, self.trainer = config, run, trainer
-        self.evaluated = 0
-        """Steps at the newest evaluation."""
+        self.every = Every(config.evaluation_interval)
 
     def begin(self) -> None:
         """The trainer is where this part of the training starts."""
-        self.evaluated = self.trainer.steps
+        self.every.steps = self.trainer.steps
 
     def is_due(self) -> bool:
         """Whether an ``evaluation_interval`` has gone by; True once for each."""
-        interval, steps = self.config.evaluation_interval, self.trainer.steps
-        if not interval or steps // interval <= self.evaluated // interval:
-            return False
-        self.evaluated = steps
-        return True
+        return self.every.is_due(self.trainer.steps)
 
     @abstractmethod
     def watch(self, wall: float) -> dict[str, float]:

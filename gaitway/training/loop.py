@@ -18,6 +18,7 @@ from ..errors import RunError
 from ..runs.files import write_tensors_atomically
 from ..runs.folder import RunFolder
 from .events import EventWriter
+from .examinations import GOOD, Examinations
 from .interrupt import StopRequest, stop_requests
 from .progress import make_progress
 
@@ -59,9 +60,9 @@ class Effort:
 
 
 def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
-    """Train until ``total_steps`` or a stop request, continuing from the newest checkpoint; returns the exit code.
+    """Train until ``total_steps``, a good examination or a stop request; returns the exit code.
 
-    Raises :class:`RunError` at once where another process trains the run.
+    Continues from the newest checkpoint. Raises :class:`RunError` at once where another process trains the run.
     """
     with run.lock, tensor_cores(config):
         return _train(config.domain.as_begun(config, run.record), run, quiet=quiet)
@@ -88,20 +89,23 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
         _mark_failed(run, error)
         raise
     effort = _restore(run, learner)
-    run.record.pop("error", None)
+    for ending in ("error", "reason"):
+        run.record.pop(ending, None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
     progress = make_progress(config, learner.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if effort.iteration else None
     evaluator.begin()
+    examinations, good = Examinations(config, run, learner), False
     effort.begin()
     with stop_requests() as stop, EventWriter(run, effort.iteration) as events, progress:
         try:
-            while not _is_done(learner, config) and not _asked_to_stop(stop):
+            while not _is_done(learner, config) and not _asked_to_stop(stop, good):
                 metrics = _iterate(learner, run)
                 effort.add(metrics)
                 metrics |= evaluator.watch(effort.wall)
+                good = examinations.watch(effort.wall, progress.say)
                 row = {"iteration": effort.iteration, "steps": learner.steps, "wall_s": effort.wall, **metrics}
-                last = _is_done(learner, config) or stop.signal is not None
+                last = good or _is_done(learner, config) or stop.signal is not None
                 run.append_metrics(row)
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)
@@ -114,12 +118,16 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
             if saved is not None and not isinstance(error, TrainingFailed):
                 _print_ending(run, config, saved, "failed")
             raise
-    finished = _is_done(learner, config)
+    finished = good or _is_done(learner, config)
     if finished:
         evaluator.finish(effort.wall)
-    run.update(status="finished" if finished else "interrupted")
+        run.update(status="finished", reason=GOOD if good else "total_steps")
+    else:
+        run.update(status="interrupted")
     told = stop.signal.name if stop.signal else "another process"
     _print_ending(run, config, saved, "" if finished else f"interrupted by {told}")
+    if finished and examinations.wanted and not good:
+        print(f"not good after {learner.steps:,} steps: {examinations.missing}")
     return 0 if finished else stop.exit_code
 
 
@@ -138,9 +146,9 @@ def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     return 0 if _is_done(trainer, config) else stop.exit_code
 
 
-def _asked_to_stop(stop: StopRequest) -> bool:
-    """Whether any process was; they stop before the same iteration."""
-    return distributed.any_of(stop.signal is not None, torch.device("cpu"))
+def _asked_to_stop(stop: StopRequest, good: bool = False) -> bool:
+    """Whether any process was, or has found the policy ``good``; they stop before the same iteration."""
+    return distributed.any_of(good or stop.signal is not None, torch.device("cpu"))
 
 
 def _is_done(learner: Learner, config: TrainConfig) -> bool:
@@ -224,7 +232,8 @@ def _print_ending(run: RunFolder, config: TrainConfig, checkpoint: Path | None, 
     """``ending`` says what stopped the training early; empty if it finished."""
     steps, wall = run.record["steps"], run.record["wall_time_s"]
     if not ending:
-        print(f"finished: {steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
+        good = "good after " if run.record["reason"] == GOOD else ""
+        print(f"finished: {good}{steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
     else:
         print(
             f"{ending} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "

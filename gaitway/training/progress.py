@@ -56,6 +56,9 @@ class Progress:
 
     def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None: ...
 
+    def say(self, line: str) -> None:
+        """A line between those of :meth:`show`."""
+
 
 def make_progress(config: TrainConfig, steps: int, *, quiet: bool = False) -> Progress:
     if quiet:
@@ -158,10 +161,11 @@ class Forecast:
         self.times = None
         if left < FORECAST_FROM_S:
             return ""
+        text = f"this will take {'at most ' if self.config.until == 'good' else ''}{about(left)} on this machine"
         share = (time.process_time() - self.busy) / self.spent  # of a core; one core at least is busy when it is ours
         if share > 0.8 or os.getloadavg()[0] < (os.cpu_count() or 1):
-            return f"this will take {about(left)} on this machine"
-        return f"this will take {about(left)} on this machine as busy as it is; {about(left * share)} if it were idle"
+            return text
+        return f"{text} as busy as it is; {about(left * share)} if it were idle"
 
 
 def about(seconds: float) -> str:
@@ -194,6 +198,9 @@ class Lines(Progress):
             f"{facts}  {summary.clock(last=last)}",
             flush=True,
         )
+
+    def say(self, line: str) -> None:
+        print(line, flush=True)
 
 
 class Live(Progress):
@@ -254,6 +261,11 @@ class Live(Progress):
         columns = Table.grid(padding=(0, 4))
         columns.add_row(left, right)
         self.live.update(Group(self.bar, columns))
+
+    def say(self, line: str) -> None:
+        from rich.markup import escape
+
+        self.live.console.print(escape(line))
 
 
 class Counter:

@@ -85,8 +85,7 @@ def export_bundle(
     """
     out = Path(out)
     _check_destination(out)
-    _check_task(task)
-    task = _within_range(task)
+    task = exportable(task)
     try:
         with whole_folder(out) as partial:
             _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
@@ -102,8 +101,16 @@ def _check_destination(out: Path) -> None:
         raise ExportError(f"{out} is a file: choose another --out, a bundle is a folder")
 
 
+def exportable(task: Task) -> Task:
+    """The task as a bundle has it, with targets clipped to the joints' ranges where Gaitway drives the real robot.
+
+    Raises :class:`ExportError` for an actor that a robot's sensors cannot feed.
+    """
+    _check_task(task)
+    return _within_range(task)
+
+
 def _check_task(task: Task) -> None:
-    """Refuse an actor that a robot's sensors cannot feed."""
     if unmeasurable := task.unmeasurable_signals():
         listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
         raise ExportError(
@@ -162,7 +169,7 @@ def _write(
     )
     (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
-    contract = _contract(task, policy, files, checkpoint_sha256, versions() | dict(software))
+    contract = contract_of(task, policy, files, checkpoint_sha256, versions() | dict(software))
     named = {signal: name for signal, name in estimators.items() if signal in contract.estimated}
     dataclasses.replace(contract, estimators=named or None).save(folder)
     open_estimator(folder, task.robot.joint_names)  # one that cannot read this robot's legs says so here
@@ -275,9 +282,10 @@ def _copy_model(task: Task, path: Path) -> mujoco.MjModel:
         ) from error
 
 
-def _contract(
+def contract_of(
     task: Task, policy: SignalPolicy, files: dict[str, str], checkpoint_sha256: str, software: Mapping[str, str]
 ) -> Contract:
+    """The contract of an :func:`exportable` task's policy; ``files`` has the hash of each file beside it."""
     robot, group = task.robot, task.observations["policy"]
     joints, command = robot.num_joints, next(iter(task.commands.values()))
     clips = task.actions.clips(robot)

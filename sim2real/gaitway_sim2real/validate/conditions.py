@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,16 @@ class Conditions:
     noise_seed: tuple[int, ...]
     links: float = 0.0  # largest relative change of a link's mass and of its inertia
     links_seed: tuple[int, ...] = ()
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Conditions]) -> Conditions:
+        """Conditions of equal length, without noise and altered links, as those of one batch of robots."""
+        assert not any(part.noise_scale or part.links for part in parts)
+        names = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
+        joined: dict[str, Any] = {
+            n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names
+        }
+        return replace(parts[0], **joined)
 
 
 def draw(scenario: Scenario, ranges: Sequence[Range], joints: int, control_dt: float, seed: int) -> Conditions:
@@ -74,6 +85,13 @@ def command_grid(ranges: np.ndarray, n: int, rng: np.random.Generator, *, side: 
     return np.vstack([fixed, _random(ranges, max(0, n - len(fixed)), rng)])[:n]
 
 
+def small_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Every third command of the two planes of :func:`command_grid`, then its corners and random draws; (n, 3)."""
+    planes = 2 * 7 * 7
+    grid = command_grid(ranges, planes + n, rng)
+    return np.vstack([grid[:planes:3], grid[planes:]])[:n]
+
+
 def walks_a_class(scenario: Scenario) -> np.ndarray:
     """Robots whose commands belong to a class, (N,) bool: their gait is measured."""
     first = round((1.0 - CLASS_ROBOTS) * scenario.envs) if scenario.commands == MIXED else 0
@@ -101,6 +119,8 @@ def _commands(scenario: Scenario, steps: int, period: int, ranges: np.ndarray, r
     stand = np.clip(np.zeros(3), *ranges.T)
     if kind == "grid":
         return np.broadcast_to(command_grid(ranges, n, rng), (steps, n, 3))
+    if kind == "small_grid":
+        return np.broadcast_to(small_grid(ranges, n, rng), (steps, n, 3))
     if kind == MIXED:
         return np.broadcast_to(_mixed(scenario, ranges, rng), (steps, n, 3))
     if kind in CLASSES:
@@ -120,7 +140,7 @@ def _commands(scenario: Scenario, steps: int, period: int, ranges: np.ndarray, r
             reverse = np.clip(-command[k - 1], ranges[:, 0], ranges[:, 1])
             command[k, choice == 1] = reverse[choice == 1]
         return np.repeat(command, period, axis=0)[:steps]
-    choices = ", ".join(("grid", MIXED, "standing", "random", "steps", *CLASSES))
+    choices = ", ".join(("grid", "small_grid", MIXED, "standing", "random", "steps", *CLASSES))
     raise ValueError(f"commands {kind!r}: use one of {choices}")
 
 

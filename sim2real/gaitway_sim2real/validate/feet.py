@@ -6,7 +6,7 @@ Any simulator can fill it in. MuJoCo's comes from :meth:`gaitway_sim2real.mujoco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class FootTrace:
         """Write what was measured in one physics step, (N, F) each."""
         for name in RECORDED:
             getattr(self, name)[step] = measured[name]
+
+    def of(self, robots: slice) -> FootTrace:
+        """What the feet of some of the robots did."""
+        return replace(self, **{name: getattr(self, name)[:, robots] for name in RECORDED})
 
 
 RECORDED = ("contact", "clearance", "slip", "normal_force", "horizontal_force")

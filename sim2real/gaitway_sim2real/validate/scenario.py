@@ -55,8 +55,8 @@ class Scenario:
     envs: int = 64
     seconds: float = 10.0
     commands: str = "random"
-    """``grid``, ``mixed`` (a small grid and all classes), ``standing``, ``random`` (a fifth of the robots stand),
-    ``steps`` (a new command every 4 s) or one of :data:`.command_classes.CLASSES`."""
+    """``grid``, ``small_grid`` (a third of it), ``mixed`` (a small grid and all classes), ``standing``, ``random`` (a
+    fifth of the robots stand), ``steps`` (a new command every 4 s) or one of :data:`.command_classes.CLASSES`."""
     push: float = 0.0
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)

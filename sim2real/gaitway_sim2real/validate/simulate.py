@@ -7,13 +7,14 @@ measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
-from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.delay import DelayLine
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
@@ -22,6 +23,9 @@ from .feet import FootTrace
 from .scenarios import NOISE
 
 POLICY = "policy not finite"
+
+Policy = Callable[[dict[str, np.ndarray]], tuple[np.ndarray, np.ndarray]]
+"""Joint targets [rad] and raw actions, (N, J) each, from signals, as :class:`.BatchedPolicy` gives them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +53,23 @@ class Trajectory:
     qpos: np.ndarray | None  # (T, N, nq), if asked for
     feet: FootTrace | None = None  # if the plant was built to measure gaits
 
+    def of(self, robots: slice) -> Trajectory:
+        """What happened to some of the robots."""
+        rows = ("mass", "fall_step", "fall_cause", "start_pos")
+        parts: dict[str, Any] = {}
+        for name in (field.name for field in fields(self) if field.name != "control_dt"):
+            value = getattr(self, name)
+            if isinstance(value, FootTrace):
+                parts[name] = value.of(robots)
+            elif value is not None:
+                parts[name] = value[robots] if name in rows else value[:, robots]
+        return replace(self, **parts)
+
 
 def simulate(
     plant: Plant,
     contract: Contract,
-    policy: BatchedPolicy,
+    policy: Policy,
     conditions: Conditions,
     *,
     keep_qpos: bool = False,
@@ -97,7 +113,7 @@ def simulate(
         world.qvel[:, plant.base_dof : plant.base_dof + 2] += record["push"][t]
         signals = add_noise(world.signals(), conditions.noise_scale, noise)
         target, _ = policy({**signals, "command": conditions.command[t]})
-        bad = ~np.isfinite(target).all(1)
+        bad = np.asarray(~np.isfinite(target).all(1))
         if bad.any():
             fall(bad, t, POLICY)
             target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)

@@ -1,0 +1,49 @@
+"""Examinations of a policy in training, which may end it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..runs.folder import EXAMINATIONS, RunFolder
+from ..runs.rows import read_rows
+from .evaluator import Every
+
+if TYPE_CHECKING:
+    from gaitway_agents.trainer import Learner
+
+    from ..config.train_config import TrainConfig
+
+GOOD = "good"
+"""Why a training ended that an examination ended, in its record; others ended by ``total_steps``."""
+
+
+class Examinations:
+    """The examinations of one training; none unless its configuration says ``until`` "good"."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, learner: Learner):
+        self.config, self.run, self.learner = config, run, learner
+        self.wanted = config.until == "good"
+        self.every = Every(config.examination_interval, learner.steps)
+        self.missing = "it was never examined"
+        """What the newest examination says."""
+        if self.wanted:
+            self.examine = config.domain.examiner(config)
+            path = run.path / EXAMINATIONS
+            earlier = read_rows(path) if path.exists() else []
+            self.held = bool(earlier) and earlier[-1].get("passed") is True
+            """Whether all checks of the newest examination held."""
+
+    def watch(self, wall: float, say: Callable[[str], None]) -> bool:
+        """After an iteration, ``wall`` seconds into the training; whether the training is good and over."""
+        steps = self.learner.steps
+        if not self.wanted or not self.every.is_due(steps):
+            return False
+        began = time.process_time()
+        found = self.examine(self.learner)
+        cpu = time.process_time() - began
+        self.run.append_examination({"steps": steps, "wall_s": wall, "cpu_s": round(cpu, 3), **found.to_dict()})
+        twice, self.held, self.missing = self.held and found.passed, found.passed, found.words()
+        say(f"examination after {steps:,} steps: {self.missing}{', twice in a row' if twice else ''}")
+        return twice and steps >= self.config.least_steps

@@ -1,0 +1,44 @@
+"""A policy in training as its bundle would have it, without writing one."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_tasks.spec import Task
+from torch import nn
+
+from .export import contract_of, exportable
+from .signal_policy import SignalPolicy
+
+UNKNOWN = "0" * 64
+"""Hash of a checkpoint that is not written."""
+
+
+def in_memory(task: Task, actor: nn.Module) -> tuple[Contract, SignalPolicy]:
+    """Contract and policy of ``actor`` (observation (N, D) -> action (N, J)), a copy of it on the CPU.
+
+    Raises :class:`.export.ExportError` for a policy that cannot be exported.
+    """
+    task = exportable(task)
+    policy = SignalPolicy(task, copy.deepcopy(actor).cpu()).eval()
+    return contract_of(task, policy, {}, UNKNOWN, {}), policy
+
+
+class InMemoryPolicy:
+    """A :class:`SignalPolicy` with its recurrent state for N robots, called as :class:`.BatchedPolicy` is."""
+
+    def __init__(self, policy: SignalPolicy, num_envs: int) -> None:
+        self._policy, self._state = policy, torch.zeros(num_envs, policy.state_dim)
+
+    @torch.inference_mode()
+    def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Joint position targets [rad] and raw actions, (N, J) each, from the sensor and command signals."""
+        feed = [
+            self._state if name == "state" else torch.from_numpy(np.ascontiguousarray(signals[name], np.float32))
+            for name in self._policy.input_widths
+        ]
+        target, action, self._state = self._policy(*feed)
+        return target.numpy(), action.numpy()
