@@ -77,13 +77,13 @@ class RewardManager:
         self.world = world
         self.terms = {name: term for name, term in task.rewards.items() if term.weight != 0.0}
         self.names = list(self.terms)
+        self.weights = torch.tensor([[t.weight * world.step_dt] for t in self.terms.values()], device=world.device)
         self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
 
     def compute(self) -> Tensor:
         if not self.terms:
             return torch.zeros(self.world.num_envs, device=self.world.device)
-        dt = self.world.step_dt
-        rows = torch.stack([t.func(self.world, **t.params) * (t.weight * dt) for t in self.terms.values()])
+        rows = torch.stack([t.func(self.world, **t.params) for t in self.terms.values()]) * self.weights
         self.episode_sums += rows
         return rows.sum(0)
 
