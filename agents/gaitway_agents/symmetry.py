@@ -19,7 +19,9 @@ class Symmetry(nn.Module):
 
     ``selectors`` are coordinates of the policy observation that every element keeps or flips. They choose the
     canonical image of an observation: the one whose first selector is not negative, among these the one whose second
-    is not, and so on. Where all that would decide are zero, several elements lead to a canonical image.
+    is not, and so on. Where all that would decide are zero, several elements lead to canonical images, and the first of
+    them is taken. (To take the mean over all of them would make a policy equivariant there too; robots that stand then
+    vibrate, since no single image has learnt to be one of several.)
     """
 
     def __init__(
@@ -63,35 +65,18 @@ class Symmetry(nn.Module):
         perm, sign = getattr(self, f"{name}_perm"), getattr(self, f"{name}_sign")
         return x.gather(1, perm.index_select(0, element)) * sign.index_select(0, element)  # quicker than perm[element]
 
-    def leads_to_canonical(self, policy_observation: Tensor) -> Tensor:
-        """Whether each element takes each observation to a canonical image, (B, G) bool; never all False in a row."""
-        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool)
-        chosen = chosen.expand(-1, self.order)
+    def canonical_element(self, policy_observation: Tensor) -> Tensor:
+        """The first element that takes each observation to its canonical image, (B,)."""
+        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
         signs = self.get_buffer("policy_sign")
         for column in self.selectors:
             image = policy_observation[:, column : column + 1] * signs[:, column]  # (B, G)
             positive = chosen & (image > 0.0)
-            chosen = torch.where(positive.any(1, keepdim=True), positive, chosen)
-        return chosen
+            chosen = chosen & (positive | ~positive.any(1, keepdim=True))
+        return (chosen.long().cumsum(1) == 0).sum(1)
 
-    def canonical_element(self, policy_observation: Tensor, turn: Tensor | int = 0) -> Tensor:
-        """An element that takes each observation to a canonical image, (B,).
-
-        Where several do, ``turn`` (B,) counts through them.
-        """
-        chosen = self.leads_to_canonical(policy_observation).long()
-        place = torch.remainder(torch.as_tensor(turn, device=chosen.device), chosen.sum(1))
-        # The first element that has more than ``place`` chosen ones up to itself.
-        return (chosen.cumsum(1) > place[:, None]).long().argmax(1)
-
-    def canonicalize(self, observations: dict[str, Tensor], step: int = 0) -> tuple[dict[str, Tensor], Tensor]:
-        """Canonical images of observations (N, D) at a time step, and the element (N,) that leads to each.
-
-        Where several elements do, each robot takes them in turn from step to step, so that it only walks well if the
-        policy does the same in all of these images.
-        """
-        policy = observations["policy"]
-        element = self.canonical_element(policy, torch.arange(step, step + len(policy), device=policy.device))
+    def canonicalize(self, observations: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        element = self.canonical_element(observations["policy"])
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
@@ -116,21 +101,13 @@ class Symmetry(nn.Module):
 
 
 class CanonicalActor(nn.Module):
-    """An actor that mirrors each observation into the canonical domain and its action back.
-
-    Where several elements lead there, the action is the mean over all of them. So the mirror image of an observation
-    always gives the mirror image of the action.
-    """
+    """An actor that mirrors each observation into the canonical domain and its action back."""
 
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
         self.actor, self.symmetry = actor, symmetry
 
     def forward(self, observation: Tensor) -> Tensor:
-        symmetry = self.symmetry
-        elements = [symmetry.canonical_element(observation, turn) for turn in range(symmetry.order)]
-        # Each leading element has the same share of the turns, since their number divides the group's order.
-        images = torch.cat([symmetry.apply_to("policy", observation, element) for element in elements])
-        actions = self.actor(images).chunk(symmetry.order)
-        mirrored = [symmetry.apply_to("action", a, element) for a, element in zip(actions, elements, strict=True)]
-        return torch.stack(mirrored).mean(0)
+        element = self.symmetry.canonical_element(observation)
+        action = self.actor(self.symmetry.apply_to("policy", observation, element))
+        return self.symmetry.apply_to("action", action, element)

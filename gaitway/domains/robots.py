@@ -150,7 +150,7 @@ class Robots(Environments):
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS, load
-        from gaitway_sim2real.bundle.export import ExportError, exportable
+        from gaitway_sim2real.bundle.contracts import ExportError, exportable
 
         if config.task.terrain.kind != "plane":
             raise ConfigError(
@@ -251,7 +251,7 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
 
 def _estimating(task: Task) -> Task:
     """The task whose policy gets all inputs that a bundle can have, as ``gaitway validate RUN`` gives them."""
-    from gaitway_sim2real.bundle.export import ESTIMATES
+    from gaitway_sim2real.bundle.contracts import ESTIMATES
 
     return task.replace(estimators=tuple(ESTIMATES.values()))
 

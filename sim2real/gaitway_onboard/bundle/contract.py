@@ -95,6 +95,20 @@ class HeightScan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommandCalibration:
+    """Corrections measured in simulation, with which the robot does what it is told.
+
+    With u the command as shares of ``ends``, the policy sees u + clamp(``factors`` f(u), +-0.25), at most ``most``, where
+    f is ``gaitway_sim2real.bundle.calibration.features``. The graph does it, this is for the reader.
+    """
+
+    ends: tuple[float, float, float]
+    most: float
+    factors: tuple[tuple[float, ...], ...]
+    """(3, 51)"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signal:
     """One input or output of the graph, float32; the first dimension is the batch, ``N``."""
 
@@ -148,9 +162,8 @@ class Contract:
     """Present exactly if ``height_scan`` is an input."""
     command_acceleration: tuple[float, float, float] | None = None
     """How fast the graph lets the command that it follows change [m/s^2, m/s^2, rad/s^2]; None does not limit it."""
-    command_calibration: tuple[tuple[float, ...], ...] | None = None
-    """How the graph corrects the command before the policy sees it; for each axis, factors of the features of
-    ``gaitway_sim2real.bundle.calibration``. None leaves it as it is."""
+    command_calibration: CommandCalibration | None = None
+    """How the graph corrects that command before the policy sees it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
     """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
 
@@ -350,7 +363,7 @@ def _frozen(value: Any) -> Any:
 
 _PARTS: dict[str, Any] = {
     "actuators": Actuator, "action": Action, "height_scan": HeightScan, "inputs": Signal, "outputs": Signal,
-    "observation": TermLayout,
+    "observation": TermLayout, "command_calibration": CommandCalibration,
 }  # fmt: skip
 """Keys whose mappings, alone or in a list, become dataclasses."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from gaitway_onboard.bundle.contract import CommandCalibration as Calibration
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.robots import Mirror
 from gaitway_tasks.spec import UniformVelocityCommand
@@ -22,7 +23,7 @@ from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
 
 PAIRS = list(itertools.combinations_with_replacement(range(3), 2))
-NUM_FEATURES = 3 + 3 + len(PAIRS) + 9 + 3
+NUM_FEATURES = 51
 LARGEST = 0.25
 """Largest correction, as a share of the end of an axis's range."""
 RIDGE = 1e-3
@@ -42,11 +43,12 @@ class CommandCalibration(nn.Module):
     table: Tensor
     ends: Tensor
 
-    def __init__(self, table: Tensor, command: UniformVelocityCommand):
+    def __init__(self, table: Tensor, ends: Tensor, most: float):
+        """``ends`` (3,) of the ranges [m/s, m/s, rad/s]; commands are told up to ``most`` of them."""
         super().__init__()
-        self.most = 1.0 + command.margin
+        self.most = most
         self.register_buffer("table", table.float())
-        self.register_buffer("ends", ends_of(command))
+        self.register_buffer("ends", ends.float())
 
     def forward(self, command: Tensor) -> Tensor:
         shares = command / self.ends
@@ -54,6 +56,16 @@ class CommandCalibration(nn.Module):
         # A command beyond the ranges stays what it is.
         most = shares.abs().clamp(min=self.most)
         return torch.maximum(torch.minimum(told, most), -most) * self.ends
+
+    def described(self) -> Calibration:
+        """The same for a contract."""
+        return Calibration(
+            ends=tuple(self.ends.tolist()), most=self.most, factors=tuple(tuple(row) for row in self.table.tolist())
+        )
+
+    @classmethod
+    def of(cls, described: Calibration) -> CommandCalibration:
+        return cls(torch.tensor(described.factors), torch.tensor(described.ends), described.most)
 
     def inverse(self, told: Tensor) -> Tensor:
         """The command that the policy is told as ``told``, by fixed-point iteration."""
@@ -71,12 +83,13 @@ def ends_of(command: UniformVelocityCommand) -> Tensor:
 
 
 def features(shares: Tensor) -> Tensor:
-    """Terms of first and second order of (N, 3), odd and even ones, (N, :data:`NUM_FEATURES`)."""
+    """Terms of first to third order of (N, 3), odd and even ones, (N, :data:`NUM_FEATURES`)."""
     sizes = shares.abs()
-    first, second = (torch.tensor(column) for column in zip(*PAIRS, strict=True))
-    mixed = (shares[:, :, None] * sizes[:, None, :]).flatten(1)
-    products = shares[:, [0, 0, 1]] * shares[:, [1, 2, 2]]
-    return torch.cat((shares, sizes, sizes[:, first] * sizes[:, second], mixed, products), 1)
+    squares = torch.stack([sizes[:, a] * sizes[:, b] for a, b in PAIRS], 1)
+    products = torch.stack([shares[:, a] * shares[:, b] for a, b in PAIRS if a != b], 1)
+    grown = [torch.cat((x, x * sizes[:, :1], x * sizes[:, 1:2], x * sizes[:, 2:]), 1) for x in (shares, products)]
+    cubic = [shares * squares[:, i : i + 1] for i in range(len(PAIRS))]
+    return torch.cat((sizes, squares, *grown, *cubic), 1)
 
 
 def allowed(mirrors: Sequence[Mirror]) -> Tensor:
@@ -129,7 +142,7 @@ def fit(
     up = np.isfinite(found).all(1)
     if up.sum() < LEAST_ROBOTS:
         return None
-    ends = ends_of(command).double()
+    ends = ends_of(command)
     u, v = (torch.from_numpy(values[up]).double() / ends for values in (told, found))
     inputs, wanted, kept = features(v), u - v, allowed(mirrors)
     table = torch.zeros(3, NUM_FEATURES, dtype=torch.float64)
@@ -137,4 +150,4 @@ def fit(
         x = inputs[:, kept[axis]]
         ridge = RIDGE * len(x) * torch.eye(x.shape[1], dtype=torch.float64)
         table[axis, kept[axis]] = torch.linalg.solve(x.T @ x + ridge, x.T @ wanted[:, axis])
-    return CommandCalibration(table, command)
+    return CommandCalibration(table, ends, 1.0 + command.margin)
