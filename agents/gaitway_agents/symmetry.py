@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from .core.batch import Batch, concatenate
+from .models.estimator import EstimatingActor
 
 
 class Symmetry(nn.Module):
@@ -65,6 +67,19 @@ class Symmetry(nn.Module):
         perm, sign = getattr(self, f"{name}_perm"), getattr(self, f"{name}_sign")
         return x.gather(1, perm.index_select(0, element)) * sign.index_select(0, element)  # quicker than perm[element]
 
+    def of_columns(self, name: str, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Permutations and signs (G, K) of K ``columns`` of an observation group alone.
+
+        Raises ``ValueError`` where an element takes them to others.
+        """
+        perm, sign = getattr(self, f"{name}_perm")[:, columns], getattr(self, f"{name}_sign")[:, columns]
+        same = perm[:, :, None] == columns
+        if not same.any(-1).all():
+            raise ValueError(
+                f"symmetry of {name!r}: columns {columns.tolist()} are mirrored into others: take them all"
+            )
+        return same.long().argmax(-1), sign
+
     def canonical_element(self, policy_observation: Tensor) -> Tensor:
         """The first element that takes each observation to its canonical image, (B,)."""
         chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
@@ -106,8 +121,22 @@ class CanonicalActor(nn.Module):
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
         self.actor, self.symmetry = actor, symmetry
+        if isinstance(actor, EstimatingActor):
+            self.widths = actor.widths
+            perm, sign = symmetry.of_columns("critic", actor.estimator.targets)
+            self.register_buffer("estimate_perm", perm)
+            self.register_buffer("estimate_sign", sign)
 
     def forward(self, observation: Tensor) -> Tensor:
         element = self.symmetry.canonical_element(observation)
         action = self.actor(self.symmetry.apply_to("policy", observation, element))
         return self.symmetry.apply_to("action", action, element)
+
+    def with_estimates(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`.EstimatingActor.with_estimates`, of the robot as it is."""
+        element = self.symmetry.canonical_element(observation)
+        image = self.symmetry.apply_to("policy", observation, element)
+        action, estimates = cast(EstimatingActor, self.actor).with_estimates(image)
+        mirrored = estimates.gather(1, self.get_buffer("estimate_perm").index_select(0, element))
+        estimates = mirrored * self.get_buffer("estimate_sign").index_select(0, element)
+        return self.symmetry.apply_to("action", action, element), estimates

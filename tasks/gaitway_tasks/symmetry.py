@@ -28,8 +28,8 @@ class MirrorGroup:
 
     ``observations[name]`` and ``actions`` are stacked (G, D) permutations and signs. ``selectors`` are columns of the
     policy observation whose signs choose the canonical image, in order: the sine of the newest gait phase, if the
-    policy reads one that is never 0 while the robot walks, then the newest command. Every mirror shifts a trot by half a
-    cycle, so that with a clock each half of a stride is the mirror image of the other and straight commands give
+    policy reads one that is never 0 while the robot walks, then the newest command. Every mirror shifts a trot by half
+    a cycle, so that with a clock each half of a stride is the mirror image of the other and straight commands give
     straight walks.
     """
 

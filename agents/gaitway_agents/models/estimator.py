@@ -90,7 +90,7 @@ class Estimator(nn.Module):
 
 
 class EstimatingActor(nn.Module):
-    """Observation (N, D) to action (N, A), and by ``estimate`` to the estimates (N, E), in the units of their terms."""
+    """Observation (N, D) to action (N, A); :meth:`with_estimates` also gives the estimates."""
 
     def __init__(self, encoder: nn.Module, estimator: Estimator, actor: nn.Module, scale: Tensor, mean: Tensor):
         super().__init__()
@@ -102,8 +102,11 @@ class EstimatingActor(nn.Module):
     def forward(self, observation: Tensor) -> Tensor:
         return self.actor(self.estimator(self.encoder(observation)))
 
-    def estimate(self, observation: Tensor) -> Tensor:
-        return self.estimator.net(self.encoder(observation)) * self.get_buffer("scale") + self.get_buffer("mean")
+    def with_estimates(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Action (N, A) and estimates (N, E), signal after signal as in ``widths``, in the units of their terms."""
+        read = self.estimator(self.encoder(observation))
+        estimates = read[:, -len(self.estimator.targets) :]
+        return self.actor(read), estimates * self.get_buffer("scale") + self.get_buffer("mean")
 
 
 class SquaredError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from gaitway_onboard.bundle.contract import OUTPUTS, Action, Actuator, Contract, Signal, TermLayout
+from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -91,12 +91,14 @@ def contract_of(
 ) -> Contract:
     """The contract of an :func:`exportable` task's policy; ``files`` has the hash of each file beside it."""
     robot, group = task.robot, task.observations["policy"]
-    joints, command = robot.num_joints, next(iter(task.commands.values()))
+    command = next(iter(task.commands.values()))
     clips = task.actions.clips(robot)
-    widths = {**policy.input_widths, "joint_pos_target": joints, "action": joints, "next_state": policy.state_dim}
 
-    def signals(names: Iterable[str]) -> tuple[Signal, ...]:
-        return tuple(Signal(name=name, shape=("N", widths[name]), unit=UNITS[name]) for name in names)
+    def signals(widths: Mapping[str, int]) -> tuple[Signal, ...]:
+        return tuple(
+            Signal(name=name, shape=("N", width), unit=UNITS.get(name.removeprefix(ESTIMATE), "as trained"))
+            for name, width in widths.items()
+        )
 
     return Contract(
         task=task.name,
@@ -119,7 +121,7 @@ def contract_of(
         },
         conventions=CONVENTIONS,
         inputs=signals(policy.input_widths),
-        outputs=signals(OUTPUTS),
+        outputs=signals(policy.output_widths),
         state_dim=policy.state_dim,
         observation=tuple(
             TermLayout(

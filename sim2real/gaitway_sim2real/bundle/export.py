@@ -19,7 +19,7 @@ import torch
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import OUTPUTS, is_bundle, sha256
+from gaitway_onboard.bundle.contract import is_bundle, sha256
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.robots import mjcf
 from gaitway_tasks.spec import Task
@@ -52,8 +52,8 @@ def export_bundle(
     versions found here. ``estimators`` names what fills in an input that no sensor gives, as in
     :data:`gaitway_onboard.estimation.estimators.ESTIMATORS`. Where Gaitway drives the real robot, targets are
     clipped to the joints' ranges, as a deployment would clip them. The command of a policy that was trained on wider
-    ranges is calibrated (:mod:`.calibration`), which takes a few seconds of simulation. ``out`` appears complete or not at all; an
-    existing bundle is replaced, another folder is not.
+    ranges is calibrated (:mod:`.calibration`), which takes a few seconds of simulation. ``out`` appears complete or not
+    at all; an existing bundle is replaced, another folder is not.
     """
     out = Path(out)
     _check_destination(out)
@@ -117,7 +117,7 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
                 dynamo=True,
                 dynamic_shapes=(tuple({0: batch} for _ in example),),
                 input_names=list(policy.input_widths),
-                output_names=list(OUTPUTS),
+                output_names=list(policy.output_widths),
                 verbose=False,
             )
     except Exception as error:
@@ -180,7 +180,7 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
     for step in range(steps):
         feed = {name: value[step] for name, value in signals.items()} | {"state": state}
         try:
-            outputs = session.run(list(OUTPUTS), feed)
+            outputs = session.run(list(policy.output_widths), feed)
         except Exception as failure:  # onnxruntime's exceptions share no base class of their own
             reason = " ".join(str(failure).split())
             raise ExportError(
@@ -189,7 +189,7 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
             ) from None
         with torch.inference_mode():
             expected = policy(*(torch.from_numpy(feed[name]) for name in policy.input_widths))
-        for name, ours, torchs in zip(OUTPUTS, outputs, expected, strict=True):
+        for name, ours, torchs in zip(policy.output_widths, outputs, expected, strict=True):
             reference = torchs.numpy()
             error = float((np.abs(ours - reference) / np.maximum(1.0, np.abs(reference))).max())
             if not error <= PARITY_TOLERANCE:

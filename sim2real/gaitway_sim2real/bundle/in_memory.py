@@ -54,5 +54,5 @@ class InMemoryPolicy:
             self._state if name == "state" else torch.from_numpy(np.ascontiguousarray(signals[name], np.float32))
             for name in self._policy.input_widths
         ]
-        target, action, self._state = self._policy(*feed)
+        target, action, *_, self._state = self._policy(*feed)
         return target.numpy(), action.numpy()

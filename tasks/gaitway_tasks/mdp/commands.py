@@ -50,7 +50,7 @@ class VelocityCommandGenerator:
     def _towards_corners(self, command: Tensor) -> Tensor:
         """The commands (n, 3), of which ``rel_corners`` are replaced by ones near a corner of the ranges."""
         r = torch.rand(5, len(command), 1, generator=self.generator, device=command.device)
-        ends = torch.cat([torch.where(r[axis] < 0.5, *self.ranges[axis]) for axis in range(3)], 1)
+        ends = torch.cat([torch.where(r[axis] < 0.5, low, high) for axis, (low, high) in enumerate(self.ranges)], 1)
         return torch.where(r[4] < self.cfg.rel_corners, ends * (0.8 + 0.2 * r[3]), command)
 
     def step(self, dt: float) -> None:
