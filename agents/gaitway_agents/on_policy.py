@@ -21,6 +21,8 @@ from .core.scaling import PercentileScaler
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .decoupled import DecoupledCollector
+from .estimation import EstimatorOptimizer
+from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
 from .presets import PPOConfig
@@ -46,7 +48,9 @@ class OnPolicyTrainer:
         seed: int,
         symmetry: Symmetry | None = None,
         total_steps: int | None = None,
+        columns: EstimatorColumns | None = None,
     ):
+        """``columns`` of the environment's observations are for a policy with an estimator."""
         if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
             raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
@@ -67,7 +71,8 @@ class OnPolicyTrainer:
                     f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
                 )
             kind = POLICIES[config.model.recurrent]
-            self.policy = kind(observation_space, env.single_action_space, config.model).to(self.device)
+            known = () if columns is None else (columns,)
+            self.policy = kind(observation_space, env.single_action_space, config.model, *known).to(self.device)
         self.collector = (DecoupledCollector if config.decoupled else Collector)(
             env,
             self.policy,
@@ -77,6 +82,10 @@ class OnPolicyTrainer:
             symmetry=symmetry if config.symmetry == "canonical" else None,
         )
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
+        estimates = config.model.estimator
+        self.estimator_optimizer = (
+            None if estimates is None else EstimatorOptimizer(self.policy, estimates, config.optimizer, self.generator)
+        )
         for buffer in self.policy.buffers():
             distributed.from_first_(buffer)
         self.reward_scaler = RewardScaler(self.num_envs, config.gamma).to(self.device) if config.scale_rewards else None
@@ -103,6 +112,9 @@ class OnPolicyTrainer:
             self.advantage_scaler.update(batch)
         refresh = (lambda: self._scaled(self._prepare(rollout))) if self.config.recompute_advantages else None
         statistics = self.optimizer.update(self._scaled(batch), refresh)
+        if self.estimator_optimizer is not None:
+            errors = self.estimator_optimizer.update(batch)
+            statistics |= {f"estimate_error_{name}": error for name, error in errors.items()}
         self.policy.update_normalizers(rollout.valid_observations())
         self.steps = steps
         self._episodes += rollout.episodes
@@ -216,15 +228,17 @@ class OnPolicyTrainer:
     @torch.no_grad()
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The most likely actions, as environments take them, and the policy's memory."""
-        seen, element = self.collector.canonical(observations)
-        distribution, memory = self.policy.act(seen)
-        return self.collector.to_env(self.policy.head.mode(distribution), element), memory
+        if self.config.symmetry == "canonical":
+            return self.policy.head.to_env(self.actor()(observations["policy"])), {}
+        distribution, memory = self.policy.act(observations)
+        return self.collector.to_env(self.policy.head.mode(distribution), None), memory
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
         return {
             "policy": self.policy.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "estimator_optimizer": None if self.estimator_optimizer is None else self.estimator_optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
             "advantage_scaler": None if self.advantage_scaler is None else self.advantage_scaler.state_dict(),
@@ -237,6 +251,8 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.estimator_optimizer is not None:
+            self.estimator_optimizer.load_state_dict(state["estimator_optimizer"])
         same_kind = len(state["generator"]) == len(self.generator.get_state())
         if distributed.rank() == 0 and same_kind:
             self.generator.set_state(state["generator"])

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from .core.batch import Batch, concatenate
+from .models.estimator import EstimatingActor
 
 
 class Symmetry(nn.Module):
     """A finite group of reflections acting on observations and actions.
 
     Element g maps ``x`` to ``sign[g] * x[perm[g]]``. Element 0 is the identity and every element is its own inverse,
-    as combinations of commuting reflections are. ``selectors`` are coordinates of the policy observation, one for
-    each generating reflection, that reflection flips; an observation is canonical when all of them are >= 0.
-    Where a selector is exactly 0, ``tie_breaker``, a coordinate that every generator flips, takes its place.
-    Elements are numbered so that bit i of g says whether generator i is applied.
+    as combinations of commuting reflections are: elements are numbered so that bit i of g says whether generator i is
+    applied.
+
+    ``selectors`` are coordinates of the policy observation that every element keeps or flips. They choose the
+    canonical image of an observation: the one whose first selector is not negative, among these the one whose second
+    is not, and so on. Where all that would decide are zero, several elements lead to canonical images.
     """
 
     def __init__(
         self,
         observations: dict[str, tuple[Tensor, Tensor]],
         actions: tuple[Tensor, Tensor],
-        selectors: tuple[int, ...],
-        tie_breaker: int | None = None,
+        selectors: Sequence[int],
     ):
         super().__init__()
-        self.selectors, self.tie_breaker = selectors, tie_breaker
-        self.order = len(actions[0])
-        if self.order != 2 ** len(selectors):
-            raise ValueError(f"{len(selectors)} generators make {2 ** len(selectors)} elements, not {self.order}")
+        self.selectors, self.order = tuple(selectors), len(actions[0])
         for name, (perm, sign) in {**observations, "action": actions}.items():
             self.register_buffer(f"{name}_perm", perm.long())
             self.register_buffer(f"{name}_sign", sign.float())
@@ -51,42 +51,60 @@ class Symmetry(nn.Module):
 
     def _check_selectors(self) -> None:
         perm, signs = self.get_buffer("policy_perm"), self.get_buffer("policy_sign")
-        for bit in range(len(self.selectors)):
-            for other, column in enumerate(self.selectors):
-                sign = -1.0 if other == bit else 1.0
-                if perm[1 << bit, column] != column or signs[1 << bit, column] != sign:
-                    raise ValueError(
-                        f"symmetry selector {column}: reflection {other} alone must flip this policy observation, and "
-                        f"reflection {bit} {'does not' if other == bit else 'moves it too'}"
-                    )
-
-        if self.tie_breaker is not None:
-            for bit in range(len(self.selectors)):
-                if perm[1 << bit, self.tie_breaker] != self.tie_breaker or signs[1 << bit, self.tie_breaker] != -1.0:
-                    raise ValueError(f"symmetry tie breaker {self.tie_breaker}: reflection {bit} must flip it")
+        for column in self.selectors:
+            if not (perm[:, column] == column).all():
+                raise ValueError(
+                    f"symmetry selector {column}: an element moves this coordinate, instead of flipping it"
+                )
+        columns = signs[:, list(self.selectors)]
+        if len(columns.unique(dim=0)) < self.order:
+            raise ValueError(f"symmetry selectors {self.selectors}: two elements flip the same of them")
 
     def apply_to(self, name: str, x: Tensor, element: Tensor) -> Tensor:
         """Act with ``element`` (B,) on ``x`` (B, D), an observation group's rows or, for "action", actions."""
         perm, sign = getattr(self, f"{name}_perm"), getattr(self, f"{name}_sign")
         return x.gather(1, perm.index_select(0, element)) * sign.index_select(0, element)  # quicker than perm[element]
 
-    def canonical_element(self, policy_observation: Tensor) -> Tensor:
-        """The element that takes each observation to the canonical domain, (B,)."""
-        element = torch.zeros_like(policy_observation[:, 0], dtype=torch.int64)  # len() would fix the batch
-        for bit, column in enumerate(self.selectors):
-            element = element + (policy_observation[:, column] < 0.0).long() * (1 << bit)
-        if self.tie_breaker is None:
-            return element
-        # The reflections chosen so far may have flipped the tie breaker; the first undecided one sets it right.
-        tie = policy_observation[:, self.tie_breaker] * self.get_buffer("policy_sign")[element, self.tie_breaker]
-        for bit, column in enumerate(self.selectors):
-            flip = (policy_observation[:, column] == 0.0) & (tie < 0.0)
-            element = element + flip.long() * (1 << bit)
-            tie = torch.where(flip, -tie, tie)
-        return element
+    def of_columns(self, name: str, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Permutations and signs (G, K) of K ``columns`` of an observation group alone.
 
-    def canonicalize(self, observations: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        element = self.canonical_element(observations["policy"])
+        Raises ``ValueError`` where an element takes them to others.
+        """
+        perm, sign = getattr(self, f"{name}_perm")[:, columns], getattr(self, f"{name}_sign")[:, columns]
+        same = perm[:, :, None] == columns
+        if not same.any(-1).all():
+            raise ValueError(
+                f"symmetry of {name!r}: columns {columns.tolist()} are mirrored into others: take them all"
+            )
+        return same.long().argmax(-1), sign
+
+    def canonical_elements(self, policy_observation: Tensor, turns: Tensor) -> Tensor:
+        """Elements that take each observation to a canonical image, (B, K).
+
+        Where several do, ``turns`` (B, K) or (1, K) count through them, over and over. Where nothing decides, as for a
+        robot that is told to stand, it is the identity: to go through the images there makes robots vibrate.
+        """
+        signs = self.get_buffer("policy_sign")
+        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
+        undecided = torch.ones_like(policy_observation[:, :1], dtype=torch.bool)
+        for column in self.selectors:
+            image = policy_observation[:, column : column + 1] * signs[:, column]  # (B, G)
+            positive = chosen & (image > 0.0)
+            none = ~positive.any(1, keepdim=True)
+            chosen, undecided = chosen & (positive | none), undecided & none
+        count = chosen.long().cumsum(1)  # chosen ones up to each element
+        place = torch.remainder(turns, count[:, -1:]) * ~undecided
+        return (count[:, None, :] <= place[:, :, None]).sum(-1)
+
+    def canonicalize(self, observations: dict[str, Tensor], step: int = 0) -> tuple[dict[str, Tensor], Tensor]:
+        """Canonical images of observations (N, D) at a time step, and the element (N,) that leads to each.
+
+        Where several do, each robot takes them in turn from step to step, so that it only walks well if the policy
+        does the same in all of these images.
+        """
+        policy = observations["policy"]
+        turns = torch.arange(step, step + len(policy), device=policy.device)
+        element = self.canonical_elements(policy, turns[:, None]).flatten()
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
@@ -111,13 +129,48 @@ class Symmetry(nn.Module):
 
 
 class CanonicalActor(nn.Module):
-    """An actor that mirrors each observation into the canonical domain and its action back."""
+    """An actor that mirrors each observation into the canonical domain and its action back.
+
+    Where several elements lead there, action and estimates are the means over them. So the mirror image of an
+    observation gives the mirror image of the action, but for robots that nothing tells to move.
+    """
 
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
         self.actor, self.symmetry = actor, symmetry
+        if isinstance(actor, EstimatingActor):
+            self.widths = actor.widths
+            perm, sign = symmetry.of_columns("critic", actor.estimator.targets)
+            self.register_buffer("estimate_perm", perm)
+            self.register_buffer("estimate_sign", sign)
 
     def forward(self, observation: Tensor) -> Tensor:
-        element = self.symmetry.canonical_element(observation)
-        action = self.actor(self.symmetry.apply_to("policy", observation, element))
-        return self.symmetry.apply_to("action", action, element)
+        elements, images = self._images(observation)
+        return self._mean(self.symmetry.apply_to("action", self.actor(images), elements))
+
+    def with_estimates(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`.EstimatingActor.with_estimates`, of the robot as it is."""
+        elements, images = self._images(observation)
+        action, estimates = cast(EstimatingActor, self.actor).with_estimates(images)
+        mirrored = estimates.gather(1, self.get_buffer("estimate_perm").index_select(0, elements))
+        estimates = mirrored * self.get_buffer("estimate_sign").index_select(0, elements)
+        return self._mean(self.symmetry.apply_to("action", action, elements)), self._mean(estimates)
+
+    def _images(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Elements (N * K,) that lead each observation to canonical images, and these, (N * K, D).
+
+        Each leading element has the same share of the K turns: half of the group's order, which is the most that are
+        left once something has decided.
+        """
+        turns = torch.arange(self._turns, device=observation.device)[None]
+        elements = self.symmetry.canonical_elements(observation, turns).flatten()
+        repeated = observation[:, None].expand(-1, self._turns, -1).flatten(0, 1)
+        return elements, self.symmetry.apply_to("policy", repeated, elements)
+
+    @property
+    def _turns(self) -> int:
+        return max(1, self.symmetry.order // 2)
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """Of each robot's images, (N * K, D) to (N, D)."""
+        return values.unflatten(0, (-1, self._turns)).mean(1)

@@ -103,7 +103,7 @@ class _BodyMotion:
     """Velocities of the robot's bodies, from MuJoCo's velocities about the whole robot's centre of mass."""
 
     def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
-        self._ids = [model.body(name).id for name in robot.body_names]
+        self._ids = _as_index(np.array([model.body(name).id for name in robot.body_names]))
         self._root = model.body(robot.base_name).rootid[0]
         self._cvel, self._com = batch.bind("cvel"), batch.bind("xipos")
         self._robot_com = batch.bind("subtree_com")

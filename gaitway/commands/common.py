@@ -148,7 +148,8 @@ def export_run(
     for the usual one; without a mapping, the policy gets all its inputs and the bundle names no estimator.
     """
     from gaitway_onboard.estimation.estimators import USUAL
-    from gaitway_sim2real.bundle.export import ESTIMATES, export_bundle
+    from gaitway_sim2real.bundle.contracts import ESTIMATES
+    from gaitway_sim2real.bundle.export import export_bundle
 
     from ..runs.folder import RunFolder
     from ..training.load import load_actor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from .domain import Domain
 
 if TYPE_CHECKING:
+    from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
@@ -39,6 +40,13 @@ class Environments(Domain):
         """The mirror group that the agent uses; None if it uses none."""
         return None
 
+    def columns(self, config: TrainConfig, signals: Sequence[str]) -> EstimatorColumns:
+        """Where observations hold what an estimator of ``signals`` is about; refuses signals that are not there."""
+        raise ConfigError(
+            f"agent.model.estimator: {config.task.name} has no critic that sees more than the actor; use "
+            "agent.model.estimator=null"
+        )
+
     def agents(self) -> Mapping[str, Algorithm]:
         return ENVIRONMENTS
 
@@ -50,6 +58,8 @@ class Environments(Domain):
         agent = config.agent
         if isinstance(agent, PPOConfig):
             _check_rollout(config, agent)
+            if agent.model.estimator is not None:
+                self.columns(config, agent.model.estimator.signals)
             if agent.symmetry != "none" and not self.has_mirrors(config.task):
                 raise ConfigError(
                     f"agent.symmetry={agent.symmetry!r} needs a robot with mirrors, and {config.task.name} has none: "
@@ -103,6 +113,8 @@ class Environments(Domain):
         arguments: dict[str, Any] = {"seed": seed, "total_steps": config.total_steps}
         if (symmetry := self.symmetry(config)) is not None:
             arguments["symmetry"] = symmetry
+        if (estimator := getattr(getattr(config.agent, "model", None), "estimator", None)) is not None:
+            arguments["columns"] = self.columns(config, estimator.signals)
         trainer: Trainer = load(ENVIRONMENTS[name].trainer)(env, config.agent, **arguments)
         return trainer
 

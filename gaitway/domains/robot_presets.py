@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
+from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.presets import PPOConfig, has_bfloat16
 from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
@@ -25,7 +26,7 @@ CPU: dict[str, Any] = {
         gamma=0.98,
         symmetry="canonical",
         learning_rate_final=2e-4,
-        model=ActorCriticConfig(init_std=0.8),
+        model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
             epochs=4,
             minibatches=2,
@@ -62,6 +63,8 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
         learner = settings["agent"]
         if preset is not None and device.type == "cpu" and has_bfloat16(device):
             learner = _in_bfloat16(learner)
+    if preset is not None and not _has_hidden_velocity(task):
+        learner = _without_estimator(learner)
     if request.world == "isaaclab":
         settings = settings | {"isaaclab": IsaacLabOptions(), "tf32": True}
         learner = _in_one_go(learner)
@@ -84,6 +87,16 @@ def isaac_lab_settings(task: Task) -> dict[str, Any]:
         "agent": PPOConfig(model=model, optimizer=OptimizerConfig(entropy_coefficient=stock.entropy_coef)),
         "physics": PhysicsOptions(),
     }
+
+
+def _has_hidden_velocity(task: Task) -> bool:
+    """Whether the critic sees the base's velocity and the actor does not."""
+    groups = task.observations
+    return "critic" in groups and "base_lin_vel" in groups["critic"].terms.keys() - groups["policy"].terms.keys()
+
+
+def _without_estimator(agent: Any) -> Any:
+    return replace(agent, model=replace(agent.model, estimator=None)) if isinstance(agent, PPOConfig) else agent
 
 
 def _in_one_go(agent: Any) -> Any:

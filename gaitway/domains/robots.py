@@ -12,6 +12,7 @@ from .domain import Request
 from .environments import Environments
 
 if TYPE_CHECKING:
+    from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
     from gaitway_sim2real.validate.examination import Examination
@@ -116,11 +117,40 @@ class Robots(Environments):
 
         verify_mirrors(config.task.robot)
         group = mirror_group(config.task)
-        return Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker)
+        return Symmetry(group.observations, group.actions, group.selectors)
+
+    def columns(self, config: TrainConfig, signals: Sequence[str]) -> EstimatorColumns:
+        from gaitway_agents.models.estimator import EstimatorColumns
+        from gaitway_tasks.layout import newest_columns
+
+        groups = config.task.observations
+        if "critic" not in groups:
+            raise ConfigError(
+                f"agent.model.estimator: {config.task.name} has no observation group 'critic' with signals of its own; "
+                "train its '-blind' variant, or use agent.model.estimator=null"
+            )
+        critic, policy = groups["critic"].terms, groups["policy"].terms
+        for signal in signals:
+            hidden = [name for name in critic if name not in policy]
+            if signal not in hidden:
+                why = "the actor reads it already" if signal in policy and signal in critic else "the critic lacks it"
+                raise ConfigError(
+                    f"agent.model.estimator.signals names {signal!r}: {why}; only the critic of {config.task.name} sees "
+                    f"{', '.join(hidden) or 'nothing'}"
+                )
+        try:
+            newest = newest_columns(config.task, groups["policy"])
+            found = newest_columns(config.task, groups["critic"])
+        except ValueError as error:
+            raise ConfigError(f"agent.model.estimator: {error}") from None
+        return EstimatorColumns(
+            tuple(column for part in newest.values() for column in part),
+            {signal: tuple(found[signal]) for signal in signals},
+        )
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS, load
-        from gaitway_sim2real.bundle.export import ExportError, exportable
+        from gaitway_sim2real.bundle.contracts import ExportError, exportable
 
         if config.task.terrain.kind != "plane":
             raise ConfigError(
@@ -221,7 +251,7 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
 
 def _estimating(task: Task) -> Task:
     """The task whose policy gets all inputs that a bundle can have, as ``gaitway validate RUN`` gives them."""
-    from gaitway_sim2real.bundle.export import ESTIMATES
+    from gaitway_sim2real.bundle.contracts import ESTIMATES
 
     return task.replace(estimators=tuple(ESTIMATES.values()))
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .layout import history_order
 from .mdp.commands import VelocityCommandGenerator
 from .spec import ObservationGroup, Task
 from .world import EditableWorld, World
@@ -69,12 +70,6 @@ class ObservationManager:
         return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1).index_select(1, self.order)
 
 
-def history_order(dims: list[int], history_length: int) -> Tensor:
-    """Indices that turn a frame-major history (H, sum(dims)) into Isaac Lab's term-major one."""
-    index = torch.arange(history_length * sum(dims)).reshape(history_length, sum(dims))
-    return torch.cat([part.flatten() for part in index.split(dims, 1)])
-
-
 class RewardManager:
     """Weighted sum of the reward terms times the control period, and per-episode means for the log."""
 
@@ -82,13 +77,13 @@ class RewardManager:
         self.world = world
         self.terms = {name: term for name, term in task.rewards.items() if term.weight != 0.0}
         self.names = list(self.terms)
+        self.weights = torch.tensor([[t.weight * world.step_dt] for t in self.terms.values()], device=world.device)
         self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
 
     def compute(self) -> Tensor:
         if not self.terms:
             return torch.zeros(self.world.num_envs, device=self.world.device)
-        dt = self.world.step_dt
-        rows = torch.stack([t.func(self.world, **t.params) * (t.weight * dt) for t in self.terms.values()])
+        rows = torch.stack([t.func(self.world, **t.params) for t in self.terms.values()]) * self.weights
         self.episode_sums += rows
         return rows.sum(0)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .managers import history_order
+from .layout import history_order, newest_columns, width
 from .robots import Mirror, Robot
 from .spec import ObservationGroup, Task
 
 SignedPermutation = tuple[Tensor, Tensor]
 """Permutation (D,) and signs (D,): x -> sign * x[perm]."""
 
-_SIGNS = {
+SIGNS = {
     "vector": {"x": (-1.0, 1.0, 1.0), "y": (1.0, -1.0, 1.0)},
     "axial": {"x": (1.0, -1.0, -1.0), "y": (-1.0, 1.0, -1.0)},
     "planar_twist": {"x": (-1.0, 1.0, -1.0), "y": (1.0, -1.0, -1.0)},
@@ -26,17 +26,16 @@ _SIGNS = {
 class MirrorGroup:
     """All products of the robot's mirrors; element g applies mirror i where bit i of g is set.
 
-    ``observations[name]`` and ``actions`` are stacked (G, D) permutations and signs. ``selectors`` are, for each
-    mirror, the column of the policy observation that holds the newest commanded velocity along the axis it
-    reverses, so that the sign of the command picks the canonical element. ``tie_breaker`` is the column of the newest
-    commanded yaw rate, which every mirror reverses: it decides for commands without a velocity along the axis, so that
-    turning left on the spot is the mirror image of turning right.
+    ``observations[name]`` and ``actions`` are stacked (G, D) permutations and signs. ``selectors`` are columns of the
+    policy observation whose signs choose the canonical image, in order: the sine of the newest gait phase, if the
+    policy reads one that is never 0 while the robot walks, then the newest command. Every mirror shifts a trot by half
+    a cycle, so that with a clock each half of a stride is the mirror image of the other and straight commands give
+    straight walks.
     """
 
     observations: dict[str, SignedPermutation]
     actions: SignedPermutation
     selectors: tuple[int, ...]
-    tie_breaker: int
 
 
 def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
@@ -59,15 +58,13 @@ def mirror_group(task: Task) -> MirrorGroup:
     if not robot.mirrors:
         raise ValueError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
     mirrors = list(robot.mirrors.values())
-    twist = _newest_twist(task)
     return MirrorGroup(
         observations={
             name: _stack([_group_mirror(task, group, mirror) for mirror in mirrors])
             for name, group in task.observations.items()
         },
         actions=_stack([joint_mirror(robot, mirror) for mirror in mirrors]),
-        selectors=tuple(twist + {"x": 0, "y": 1}[mirror.axis] for mirror in mirrors),
-        tie_breaker=twist + 2,
+        selectors=_selectors(task),
     )
 
 
@@ -81,20 +78,15 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
     signs: list[Tensor] = []
     dims: list[int] = []
     for name, term in group.terms.items():
-        kind = getattr(term.func, "mirror", None)
-        if kind is None:
-            raise ValueError(f"observation term {name!r} declares no mirror kind: train with symmetry 'none'")
+        size, kind = width(task, name, term), str(getattr(term.func, "mirror", None))
         if kind == "joints":
             perm, sign = joint_mirror(task.robot, mirror)
-        elif kind == "scalar":
-            perm, sign = torch.arange(1), torch.ones(1)
-        elif kind == "clock":
-            perm, sign = torch.arange(2), -torch.ones(2)
         else:
-            perm, sign = torch.arange(3), torch.tensor(_SIGNS[kind][mirror.axis])
+            signed = {"scalar": (1.0,), "clock": (-1.0, -1.0)} | {k: row[mirror.axis] for k, row in SIGNS.items()}
+            perm, sign = torch.arange(size), torch.tensor(signed[kind])
         perms.append(perm + sum(dims))
         signs.append(sign)
-        dims.append(len(perm))
+        dims.append(size)
     frame_perm, frame_sign = torch.cat(perms), torch.cat(signs)
     length, frame = group.history_length, sum(dims)
     order = history_order(dims, length)
@@ -105,16 +97,18 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
     return place[source[order]], frame_sign.repeat(length)[order]
 
 
-def _newest_twist(task: Task) -> int:
-    """Column of the policy observation at which the newest velocity command (vx, vy, yaw rate) starts."""
-    group, start = task.observations["policy"], 0
-    for term in group.terms.values():
-        kind = getattr(term.func, "mirror", None)
-        width = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2}.get(str(kind), 3)
-        if kind == "planar_twist":
-            return start + (group.history_length - 1) * width
-        start += width * group.history_length
-    raise ValueError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical mirror image by")
+def _selectors(task: Task) -> tuple[int, ...]:
+    group = task.observations["policy"]
+    columns = newest_columns(task, group)
+
+    def of_kind(kind: str) -> list[int]:
+        return [c for name, t in group.terms.items() if getattr(t.func, "mirror", None) == kind for c in columns[name]]
+
+    twist = of_kind("planar_twist")[:3]
+    if not twist:
+        raise ValueError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical image by")
+    deciding = [t for t in group.terms.values() if getattr(t.func, "mirror", None) == "clock" and t.params.get("late")]
+    return (*of_kind("clock")[: len(deciding)], *twist)
 
 
 def _stack(generators: list[SignedPermutation]) -> SignedPermutation:

@@ -161,7 +161,7 @@ CONFIG = OptimizerConfig(epochs=2, minibatches=2, schedule="constant", workers=3
 def test_replicas_share_the_parameters_and_the_statistics_but_not_the_gradients():
     policy = make_policy()
     optimizer = PolicyOptimizer(policy, CONFIG)
-    replicas = optimizer._replicas()
+    replicas = optimizer._replicas
     assert replicas[0][0] is policy and len(replicas) == 3
     pointers = [p.data_ptr() for p in policy.parameters()]
     for replica, gradient in replicas:
@@ -173,7 +173,7 @@ def test_replicas_share_the_parameters_and_the_statistics_but_not_the_gradients(
         assert all((later == 0.0).all() for _, later in replicas[i + 1 :])
     policy.update_normalizers({"policy": torch.randn(50, 4) + 3.0})
     x = {"policy": torch.randn(3, 4)}
-    for replica, _ in optimizer._replicas():
+    for replica, _ in optimizer._replicas:
         assert torch.equal(replica.distribution(x)[0], policy.distribution(x)[0])
 
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -106,7 +107,8 @@ class PolicyOptimizer:
         )
 
     def _check_groups(self) -> None:
-        known = {id(parameter) for parameter in self.flat.parameters}
+        apart: Callable[[], list[nn.Parameter]] = getattr(self.policy, "learnt_apart", list)
+        known = {id(parameter) for parameter in [*self.flat.parameters, *apart()]}
         for name, parameter in self.policy.named_parameters():
             if parameter.requires_grad and id(parameter) not in known:
                 raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
@@ -119,7 +121,7 @@ class PolicyOptimizer:
         cfg = self.config
         if len(batch) < cfg.minibatches:
             raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
-        replicas = self._replicas()
+        replicas = self._replicas
         names = self.loss.statistics
         totals = [0.0] * len(names)
         grad_norm, steps, self.gathered = 0.0, 0, 0.0
@@ -147,7 +149,7 @@ class PolicyOptimizer:
         However decisions are split over calls, the step is that of one batch with all of them. Epochs, minibatches,
         normalisation of advantages and adaptive rates are the business of ``update`` alone.
         """
-        replicas = self._replicas()
+        replicas = self._replicas
         if not self.gathered:
             replicas[0][1].zero_()
         self._add(batch, replicas, 1.0, 1.0)
@@ -173,6 +175,7 @@ class PolicyOptimizer:
         self.gathered = 0.0
         return norm
 
+    @cached_property
     def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
         """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
         gradient = self.flat.flat.grad

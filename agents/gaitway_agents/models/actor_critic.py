@@ -14,8 +14,10 @@ from ..core.batch import Batch
 from ..core.policy import Evaluation, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
 from .encoders import Encoder
+from .estimator import EstimatingActor, Estimator, EstimatorColumns, EstimatorConfig
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
+from .normalizer import RunningNormalizer
 
 ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
 """What a prepared batch has in place of observations."""
@@ -46,6 +48,8 @@ class ActorCriticConfig(Checked):
     recurrent: Annotated[str, one_of("none", "gru")] = "none"
     """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
     memory_size: PositiveInt = 64
+    estimator: EstimatorConfig | None = None
+    """Signals of the critic that the actor gets estimates of; of its history the actor then reads the newest frame."""
     dreamer: DreamerTricks = field(default_factory=DreamerTricks)
     """Tricks of DreamerV3 against rewards of unknown scale."""
 
@@ -53,6 +57,10 @@ class ActorCriticConfig(Checked):
         super().__post_init__()
         if self.share_encoder and self.recurrent != "none":
             raise ValueError("share_encoder with a recurrent policy: use only one of them")
+        if self.estimator is not None and self.recurrent != "none":
+            raise ValueError(f"estimator with recurrent {self.recurrent!r}: a memory estimates by itself; use only one")
+        if self.estimator is not None and self.dreamer.symlog_observations:
+            raise ValueError("estimator with dreamer.symlog_observations: estimates would have no unit; use only one")
 
 
 class ActorCritic(nn.Module):
@@ -61,7 +69,14 @@ class ActorCritic(nn.Module):
     ``act`` and ``evaluate`` are all that collector and optimiser need of a policy.
     """
 
-    def __init__(self, observation_space: spaces.Dict, action_space: spaces.Space, config: ActorCriticConfig):
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Space,
+        config: ActorCriticConfig,
+        columns: EstimatorColumns | None = None,
+    ):
+        """``columns`` are needed by an estimator, and by nothing else."""
         super().__init__()
         self.config = config
         self.head = make_head(
@@ -81,7 +96,9 @@ class ActorCritic(nn.Module):
             self.actor_encoder if config.share_encoder else self._encoder(observation_space, critic_keys)
         )
         self.value_head = VALUE_HEADS[config.dreamer.critic]()
-        self._make_networks(self.actor_encoder.dim, self.critic_encoder.dim)
+        self.estimator = None if config.estimator is None else self._estimator(config.estimator, columns)
+        inputs = self.actor_encoder.dim if self.estimator is None else self.estimator.dim
+        self._make_networks(inputs, self.critic_encoder.dim)
 
     def _encoder(self, space: spaces.Dict, keys: list[str]) -> Encoder:
         config = self.config
@@ -92,6 +109,15 @@ class ActorCritic(nn.Module):
             clip=config.clip_observations,
             symlog=config.dreamer.symlog_observations,
         )
+
+    def _estimator(self, config: EstimatorConfig, columns: EstimatorColumns | None) -> Estimator:
+        actor, critic = self.actor_encoder, self.critic_encoder
+        if columns is None or (actor.keys, critic.keys) != (["policy"], ["critic"]):
+            raise ValueError(
+                f"model.estimator for {', '.join(config.signals)}: the environment has no observation 'critic' whose "
+                "signals are known; set it to null"
+            )
+        return Estimator(actor.dim, critic.dim, config, columns, self.config.activation)
 
     def _make_networks(self, actor_inputs: int, critic_inputs: int) -> None:
         config = self.config
@@ -123,7 +149,14 @@ class ActorCritic(nn.Module):
 
     def distribution(self, observations: Observations) -> Parameters:
         """Parameters of the action distribution, each (B, ...)."""
-        return self.head(self.actor(self.actor_encoder(observations)), observations)
+        return self.head(self.actor(self._actor_features(observations)), observations)
+
+    def _actor_features(self, observations: Observations) -> Tensor:
+        """What the actor's network reads."""
+        if ACTOR_FEATURES in observations:
+            return observations[ACTOR_FEATURES]
+        features = self.actor_encoder(observations)
+        return features if self.estimator is None else self.estimator(features)
 
     def value(self, observations: Observations) -> Tensor:
         """State values, (B,)."""
@@ -145,23 +178,27 @@ class ActorCritic(nn.Module):
     def prepared(self, batch: Batch) -> Batch:
         """The batch with features in place of the vectors that they are made from, for :meth:`evaluate`.
 
-        Statistics of observations do not change within an update, so features need to be computed only once. They
-        are in the type that the networks compute in.
+        Statistics of observations do not change within an update, nor does an estimator, so features need to be
+        computed only once. They are in the type that the networks compute in.
         """
         actor, critic = self.actor_encoder, self.critic_encoder
         if not (actor.only_vectors and critic.only_vectors):
             return batch
         kept = {name: value for name, value in batch.observations.items() if name not in (*actor.keys, *critic.keys)}
-        features = {ACTOR_FEATURES: in_precision(actor(batch.observations))}
+        features = {ACTOR_FEATURES: in_precision(self._actor_features(batch.observations))}
         if critic is not actor:
             features[CRITIC_FEATURES] = in_precision(critic(batch.observations))
         return batch.replace(observations=kept | features)
 
     def evaluate(self, batch: Batch) -> Evaluation:
         observations = batch.observations
-        features = _features(self.actor_encoder, observations, ACTOR_FEATURES)
-        shared = self.critic_encoder is self.actor_encoder
-        critic_features = features if shared else _features(self.critic_encoder, observations, CRITIC_FEATURES)
+        features = self._actor_features(observations)
+        if self.critic_encoder is self.actor_encoder:
+            critic_features = features
+        elif CRITIC_FEATURES in observations:
+            critic_features = observations[CRITIC_FEATURES]
+        else:
+            critic_features = self.critic_encoder(observations)
         return self._evaluation(self.head(self.actor(features), observations), critic_features, batch)
 
     def _evaluation(self, parameters: Parameters, critic_features: Tensor, batch: Batch) -> Evaluation:
@@ -211,13 +248,29 @@ class ActorCritic(nn.Module):
             return [[*actor, *self.critic.parameters()]]
         return [actor, [*self.critic.parameters(), *self.critic_encoder.parameters()]]
 
+    def learnt_apart(self) -> list[nn.Parameter]:
+        """Parameters that the policy's optimiser leaves alone."""
+        return [] if self.estimator is None else list(self.estimator.parameters())
+
     def export_actor(self) -> nn.Module:
-        """``policy`` observation (N, D) to deterministic action (N, A), with the normaliser inside."""
+        """``policy`` observation (N, D) to deterministic action (N, A), with the normaliser inside.
+
+        With an estimator its ``estimate`` gives the estimates (N, E) in the units of the observation ``critic``.
+        """
         encoder = self.actor_encoder
         if encoder.keys != ["policy"] or not isinstance(self.head, Gaussian):
             raise ValueError("only a policy from the observation 'policy' to continuous actions can be exported")
-        return nn.Sequential(encoder.parts["policy"], self.actor)
+        if self.estimator is None:
+            return nn.Sequential(encoder.parts["policy"], self.actor)
+        return EstimatingActor(encoder.parts["policy"], self.estimator, self.actor, *self.estimate_units())
 
-
-def _features(encoder: Encoder, observations: Observations, prepared: str) -> Tensor:
-    return observations[prepared] if prepared in observations else encoder(observations)
+    def estimate_units(self) -> tuple[Tensor, Tensor]:
+        """Scale and mean (E,) that lead from normalised estimates to the units of the observation ``critic``."""
+        assert self.estimator is not None
+        (part,) = self.critic_encoder.parts.values()
+        normalizer = part.normalizer
+        if not isinstance(normalizer, RunningNormalizer):
+            targets = self.estimator.targets
+            return torch.ones_like(targets, dtype=torch.float32), torch.zeros_like(targets, dtype=torch.float32)
+        scale, mean = (self.estimator.wanted(values[None])[0] for values in (normalizer.scale, normalizer.mean))
+        return scale, mean

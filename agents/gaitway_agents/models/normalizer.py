@@ -25,8 +25,13 @@ class RunningNormalizer(nn.Module):
         self.register_buffer("var", torch.ones(dim))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
+    @property
+    def scale(self) -> Tensor:
+        """Divisors of what is further from the mean than 0, (dim,)."""
+        return self.var.sqrt() + self.eps
+
     def forward(self, x: Tensor) -> Tensor:
-        y = (x - self.mean) / (self.var.sqrt() + self.eps)
+        y = (x - self.mean) / self.scale
         return y if self.clip is None else y.clamp(-self.clip, self.clip)
 
     @torch.no_grad()

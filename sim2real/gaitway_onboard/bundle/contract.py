@@ -28,6 +28,8 @@ MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
 ESTIMATED = ("base_lin_vel", "height_scan")
 """Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
 OUTPUTS = ("joint_pos_target", "action", "next_state")
+ESTIMATE = "estimated_"
+"""Begins the name of an output that the policy estimates for itself, and that nothing on the robot needs."""
 FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
@@ -95,6 +97,20 @@ class HeightScan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommandCalibration:
+    """Corrections measured in simulation, with which the robot does what it is told.
+
+    With u the command as shares of ``ends``, the policy sees u + clamp(``factors`` f(u), +-0.25), at most ``most``, with
+    f ``gaitway_sim2real.bundle.calibration.features``. The graph does it, this is for the reader.
+    """
+
+    ends: tuple[float, float, float]
+    most: float
+    factors: tuple[tuple[float, ...], ...]
+    """(3, 51)"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signal:
     """One input or output of the graph, float32; the first dimension is the batch, ``N``."""
 
@@ -148,6 +164,8 @@ class Contract:
     """Present exactly if ``height_scan`` is an input."""
     command_acceleration: tuple[float, float, float] | None = None
     """How fast the graph lets the command that it follows change [m/s^2, m/s^2, rad/s^2]; None does not limit it."""
+    command_calibration: CommandCalibration | None = None
+    """How the graph corrects that command before the policy sees it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
     """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
 
@@ -173,6 +191,15 @@ class Contract:
     def estimated(self) -> tuple[str, ...]:
         """Inputs that no sensor gives; they must be estimated where the policy runs."""
         return tuple(name for name in self.input_names if name in ESTIMATED)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(signal.name for signal in self.outputs)
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Outputs that tell what the policy estimates, ``estimated_base_lin_vel`` for example."""
+        return tuple(name for name in self.output_names if name.startswith(ESTIMATE))
 
     @property
     def decimation(self) -> int:
@@ -312,7 +339,8 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     read = (*MEASURED, *(name for name in ESTIMATED if name in inputs), "state")
     if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
         faults.append(f"estimators names {', '.join(unread)}, which the policy does not read")
-    for key, expected in (("inputs", read), ("outputs", OUTPUTS)):
+    estimates = (signal["name"] for signal in data["outputs"] if signal["name"].startswith(ESTIMATE))
+    for key, expected in (("inputs", read), ("outputs", (*OUTPUTS[:-1], *estimates, OUTPUTS[-1]))):
         if (found := tuple(signal["name"] for signal in data[key])) != expected:
             faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
         faults += [
@@ -347,7 +375,7 @@ def _frozen(value: Any) -> Any:
 
 _PARTS: dict[str, Any] = {
     "actuators": Actuator, "action": Action, "height_scan": HeightScan, "inputs": Signal, "outputs": Signal,
-    "observation": TermLayout,
+    "observation": TermLayout, "command_calibration": CommandCalibration,
 }  # fmt: skip
 """Keys whose mappings, alone or in a list, become dataclasses."""
 

@@ -15,7 +15,7 @@ from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
 from ..interface import Array, Signals
-from .contract import FILE_BYTES, OUTPUTS, WHAT_TO_DO, BundleError, Contract, verify_files
+from .contract import FILE_BYTES, WHAT_TO_DO, BundleError, Contract, verify_files
 
 GOLDEN_TOLERANCE = 1e-5  # absolute below 1, relative above
 QUATERNION_TOLERANCE = 0.1
@@ -39,7 +39,7 @@ class OnboardPolicy:
         files = verify_files(bundle)
         self.contract = Contract.load(bundle)
         self._to_canonical = match_joints(self.contract.joint_names, joint_names or self.contract.joint_names)
-        self._session = _open(files["policy.onnx"], bundle, self.contract.input_names)
+        self._session = _open(files["policy.onnx"], bundle, self.contract)
         self._allocate()
         self._replay(files["golden.npz"], bundle)
         self.reset()
@@ -54,7 +54,7 @@ class OnboardPolicy:
             name: self._measured[start : start + widths[name]] for name, start in zip(measured, starts, strict=False)
         }
         self._estimated = self.contract.estimated
-        self._outputs = {name: np.zeros(widths[name], np.float32) for name in OUTPUTS[:-1]}
+        self._outputs = {name: np.zeros(widths[name], np.float32) for name in self.contract.output_names[:-1]}
         self._states = [np.zeros(widths["state"], np.float32) for _ in range(2)]
         self._turn = 0
         self._bindings = []
@@ -74,6 +74,11 @@ class OnboardPolicy:
     def action(self) -> NDArray[np.float32]:
         """Raw output of the last step, canonical joint order, (J,)."""
         return self._outputs["action"].copy()
+
+    @property
+    def estimates(self) -> dict[str, NDArray[np.float32]]:
+        """What the policy estimated in the last step, by the name of the output."""
+        return {name: self._outputs[name].copy() for name in self.contract.estimates}
 
     @property
     def state(self) -> NDArray[np.float32]:
@@ -149,7 +154,7 @@ class OnboardPolicy:
                 self._inputs[name][:] = golden[name][step]
             self._states[0][:] = golden["state"][step]
             self._session.run_with_iobinding(self._bindings[0])
-            for name in OUTPUTS:
+            for name in self.contract.output_names:
                 found = self._states[1] if name == "next_state" else buffers[name]
                 expected = golden[name][step]
                 error = float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max())
@@ -181,14 +186,15 @@ def _share(array: NDArray[np.float32]) -> ort.OrtValue:
     return ort.OrtValue.ortvalue_from_numpy(array[None])
 
 
-def _open(content: bytes, bundle: Path, inputs: tuple[str, ...]) -> ort.InferenceSession:
+def _open(content: bytes, bundle: Path, contract: Contract) -> ort.InferenceSession:
     try:
         session = open_graph(content, bundle / "policy.onnx")
     except FileError as error:
         raise BundleError(f"{error}: {WHAT_TO_DO}") from None
     found = tuple(item.name for item in session.get_inputs()), tuple(item.name for item in session.get_outputs())
-    if found != (inputs, OUTPUTS):
-        raise BundleError(f"{bundle / 'policy.onnx'} has inputs and outputs {found}; expected {(inputs, OUTPUTS)}")
+    if found != (contract.input_names, contract.output_names):
+        expected = contract.input_names, contract.output_names
+        raise BundleError(f"{bundle / 'policy.onnx'} has inputs and outputs {found}; expected {expected}")
     return session
 
 

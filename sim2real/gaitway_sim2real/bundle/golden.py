@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnxruntime as ort
-from gaitway_onboard.bundle.contract import OUTPUTS
 from gaitway_onboard.rotation import quat_from_rpy
 from numpy.typing import NDArray
 
@@ -64,13 +63,14 @@ def record_golden(session: ort.InferenceSession, signals: Signals, state_dim: in
     steps = len(signals["joint_pos"])
     reset = np.zeros(steps, dtype=bool)
     reset[[0, steps // 2]] = True
-    rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in (*signals, "state", *OUTPUTS)}
+    names = [output.name for output in session.get_outputs()]
+    rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in (*signals, "state", *names)}
     state = np.zeros((1, state_dim), np.float32)
     for step in range(steps):
         if reset[step]:
             state = np.zeros_like(state)
         feed = {name: value[step] for name, value in signals.items()} | {"state": state}
-        outputs = dict(zip(OUTPUTS, session.run(list(OUTPUTS), feed), strict=True))
+        outputs = dict(zip(names, session.run(names, feed), strict=True))
         for name, value in (feed | outputs).items():
             rows[name].append(value[0])
         state = outputs["next_state"]

@@ -10,7 +10,9 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.spec import Task
 from torch import nn
 
-from .export import contract_of, exportable
+from ..mujoco.plant import build_plant
+from .calibration import fit, grid, mean_velocities
+from .contracts import contract_of, exportable
 from .signal_policy import SignalPolicy
 
 UNKNOWN = "0" * 64
@@ -23,8 +25,20 @@ def in_memory(task: Task, actor: nn.Module) -> tuple[Contract, SignalPolicy]:
     Raises :class:`.export.ExportError` for a policy that cannot be exported.
     """
     task = exportable(task)
-    policy = SignalPolicy(task, copy.deepcopy(actor).cpu()).eval()
+    policy = calibrated(task, copy.deepcopy(actor).cpu())
     return contract_of(task, policy, {}, UNKNOWN, {}), policy
+
+
+def calibrated(task: Task, actor: nn.Module) -> SignalPolicy:
+    """The policy of an :func:`exportable` task, whose command is calibrated if the actor knows more than its ranges."""
+    policy, (command,) = SignalPolicy(task, actor).eval(), task.commands.values()
+    if not command.margin:
+        return policy
+    contract, model, told = contract_of(task, policy, {}, UNKNOWN, {}), task.robot.mjcf, grid(command)
+    plant = build_plant(contract, model, model)
+    found = mean_velocities(plant, contract, InMemoryPolicy(policy, len(told)), told)
+    policy.calibration = fit(told, found, command, list(task.robot.mirrors.values()))
+    return policy
 
 
 class InMemoryPolicy:
@@ -40,5 +54,5 @@ class InMemoryPolicy:
             self._state if name == "state" else torch.from_numpy(np.ascontiguousarray(signals[name], np.float32))
             for name in self._policy.input_widths
         ]
-        target, action, self._state = self._policy(*feed)
+        target, action, *_, self._state = self._policy(*feed)
         return target.numpy(), action.numpy()

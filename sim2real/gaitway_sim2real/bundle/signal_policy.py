@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import torch
-from gaitway_onboard.bundle.contract import MEASURED, HeightScan
+from gaitway_onboard.bundle.contract import ESTIMATE, MEASURED, HeightScan
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import Robot
@@ -19,6 +19,8 @@ from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
 from gaitway_tasks.world import World
 from torch import Tensor, nn
+
+from .calibration import CommandCalibration
 
 
 @dataclass
@@ -95,11 +97,15 @@ class SignalPolicy(nn.Module):
     largest_change: Tensor | None
     order: Tensor
 
-    def __init__(self, task: Task, actor: nn.Module):
+    def __init__(self, task: Task, actor: nn.Module, calibration: CommandCalibration | None = None):
         super().__init__()
+        self.calibration = calibration
         robot, group = task.robot, task.observations["policy"]
         joints = robot.num_joints
-        self.actor, self.num_joints, self.raw_clip = actor, joints, task.actions.raw_clip
+        self.actor: Any = actor
+        self.num_joints, self.raw_clip = joints, task.actions.raw_clip
+        self.estimates: dict[str, int] = getattr(actor, "widths", {})
+        """Widths of the signals that the actor estimates for itself."""
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
         self.register_buffer("scale", torch.tensor(task.actions.scales(robot)))
         self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
@@ -159,6 +165,8 @@ class SignalPolicy(nn.Module):
         if self.largest_change is not None:
             limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
             command = limited
+        if self.calibration is not None:
+            command = self.calibration(command)
         world = replace(
             self.world,
             robot=_state(signals),
@@ -176,13 +184,26 @@ class SignalPolicy(nn.Module):
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
         return history.index_select(1, self.order), torch.cat((history, step, limited), 1)
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """``joint_pos_target`` (N, J), ``action`` (N, J), ``next_state`` (N, S) from the inputs, (N, d) each."""
+    @property
+    def output_widths(self) -> dict[str, int]:
+        """Names and widths of the outputs, in order."""
+        joints, estimates = self.num_joints, {ESTIMATE + name: width for name, width in self.estimates.items()}
+        return {"joint_pos_target": joints, "action": joints, **estimates, "next_state": self.state_dim}
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """``joint_pos_target`` (N, J), ``action`` (N, J), what the actor estimates (N, d) each, ``next_state`` (N, S).
+
+        The inputs are (N, d) each.
+        """
         observation, history = self.observation(*inputs)
         state = inputs[-1]
         memory = state[:, self.state_dim - self.memory_size :]
+        estimates: tuple[Tensor, ...] = ()
         if self.memory_size:
             action, memory = self.actor(observation, memory)
+        elif self.estimates:
+            action, joined = self.actor.with_estimates(observation)
+            estimates = joined.split(list(self.estimates.values()), 1)
         else:
             action = self.actor(observation)
         if self.raw_clip is not None:
@@ -190,7 +211,7 @@ class SignalPolicy(nn.Module):
         target = self.offset + self.scale * action
         if self.clips is not None:
             target = target.clamp(self.clips[0], self.clips[1])
-        return target, action, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
+        return target, action, *estimates, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
 
 
 def _state(signals: dict[str, Tensor]) -> MeasuredState:

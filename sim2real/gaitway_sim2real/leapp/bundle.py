@@ -25,7 +25,7 @@ from gaitway_onboard.bundle.contract import (
 )
 from numpy.typing import NDArray
 
-from ..bundle.export import UNITS
+from ..bundle.contracts import UNITS
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from .connect import Connections, connect
 from .graph import ActionMap, bundle_graph, last_action, same_graphs, state_dim

@@ -17,7 +17,7 @@ from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
 from gaitway_tasks.spec import JointPositionAction, Task
 from gaitway_tasks.velocity import velocity_flat
 
-from ..bundle.export import CONVENTIONS, robot_fields, versions
+from ..bundle.contracts import CONVENTIONS, robot_fields, versions
 from ..bundle.io_descriptors import io_descriptors, raw_observation
 from .connect import Connections, connect
 from .package import LeappError, LeappPackage

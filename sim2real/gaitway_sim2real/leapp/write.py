@@ -18,7 +18,8 @@ from gaitway_onboard.bundle.contract import CONTRACT_FILE, MEASURED, Contract
 from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
-from ..bundle.export import ExportError, export_bundle, quiet_exporter, strip_origin
+from ..bundle.contracts import ExportError
+from ..bundle.export import export_bundle, quiet_exporter, strip_origin
 from ..bundle.signal_policy import SignalPolicy
 from . import semantics
 from .package import SIDE_FOLDER

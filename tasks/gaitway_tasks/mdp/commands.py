@@ -16,6 +16,7 @@ class VelocityCommandGenerator:
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         self.cfg, self.world, self.generator = cfg, world, generator
         n = world.num_envs
+        self.ranges = torch.tensor([cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z], device=world.device)  # (3, 2)
         self.command = torch.zeros(n, 3, device=world.device)
         self.time_left = torch.zeros(n, device=world.device)
         self.heading_target = torch.zeros(n, device=world.device)
@@ -31,7 +32,7 @@ class VelocityCommandGenerator:
             return limits[0] + (limits[1] - limits[0]) * r[row]
 
         self.time_left[env_ids] = uniform(0, cfg.resampling_time_range)
-        self.command[env_ids] = torch.stack(
+        command = torch.stack(
             (
                 uniform(1, cfg.lin_vel_x) * (r[7] >= cfg.rel_zero_axis),
                 uniform(2, cfg.lin_vel_y) * (r[8] >= cfg.rel_zero_axis),
@@ -39,9 +40,18 @@ class VelocityCommandGenerator:
             ),
             1,
         )
+        if cfg.rel_corners:
+            command = self._towards_corners(command)
+        self.command[env_ids] = (1.0 + cfg.margin) * command
         self.heading_target[env_ids] = uniform(4, cfg.heading)
         self.is_heading[env_ids] = (r[5] <= cfg.rel_heading_envs) & cfg.heading_command
         self.is_standing[env_ids] = r[6] <= cfg.rel_standing_envs
+
+    def _towards_corners(self, command: Tensor) -> Tensor:
+        """The commands (n, 3), of which ``rel_corners`` are replaced by ones near a corner of the ranges."""
+        r = torch.rand(5, len(command), 1, generator=self.generator, device=command.device)
+        ends = torch.cat([torch.where(r[axis] < 0.5, low, high) for axis, (low, high) in enumerate(self.ranges)], 1)
+        return torch.where(r[4] < self.cfg.rel_corners, ends * (0.8 + 0.2 * r[3]), command)
 
     def step(self, dt: float) -> None:
         """Advance the timers by ``dt``, resample what is due, and follow the headings."""

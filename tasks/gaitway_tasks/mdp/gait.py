@@ -6,6 +6,7 @@ The clock counts from the start of an episode. A foot swings in the first ``1 - 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -17,22 +18,35 @@ from ..world import World
 def phase(world: World, period: float) -> Tensor:
     """Share of the current cycle of ``period`` [s] that has passed, in [0, 1), (N,)."""
     steps = round(period / world.step_dt)
-    if steps < 2 or abs(steps * world.step_dt - period) > 1e-6:
-        raise ValueError(f"gait period {period:g} s: it must be two or more whole control steps of {world.step_dt:g} s")
+    if steps < 2 or steps % 2 or abs(steps * world.step_dt - period) > 1e-6:
+        raise ValueError(
+            f"gait period {period:g} s: it must be an even number of control steps of {world.step_dt:g} s, so that a "
+            "mirror can shift it by half a cycle"
+        )
     return torch.remainder(world.episode_step, steps).float() / steps
+
+
+def is_commanded(world: World, command_name: str, threshold: float) -> Tensor:
+    """Whether the command (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``, (N,): one to move."""
+    return world.command(command_name).norm(dim=1) > threshold
 
 
 def is_stepping(world: World, command_name: str, threshold: float, still: float) -> Tensor:
     """Whether feet should follow the clock, (N,): the command is to move, or the robot still does.
 
-    ``threshold`` is the shortest command (vx, vy [m/s], yaw rate [rad/s]) that is one to move, ``still`` the largest
-    horizontal speed [m/s] of a robot that stands.
+    ``still`` is the largest horizontal speed [m/s] of a robot that stands.
     """
-    commanded = world.command(command_name).norm(dim=1) > threshold
+    commanded = is_commanded(world, command_name, threshold)
     return commanded | (world.robot.root_lin_vel_b[:, :2].norm(dim=1) > still)
 
 
 def swing_progress(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
     """Share of each foot's swing that should have passed, in [0, 1]; 0 or 1 while it should stand, (N, F)."""
-    cycle = torch.remainder(phase(world, period)[:, None] + torch.tensor(offsets, device=world.device), 1.0)
+    cycle = torch.remainder(phase(world, period)[:, None] + _row(tuple(offsets), world.device), 1.0)
     return (cycle / (1.0 - duty)).clamp(max=1.0)
+
+
+@functools.cache
+def _row(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """``values`` as a tensor, kept: a new one at every step costs as much as several terms."""
+    return torch.tensor(values, device=device)

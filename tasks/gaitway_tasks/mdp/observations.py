@@ -59,10 +59,18 @@ def last_action(world: World) -> Tensor:
 
 
 @observes
-def gait_phase(world: World, period: float) -> Tensor:
-    """Sine and cosine of the phase of a gait with cycles of ``period`` [s], (N, 2)."""
-    angle = 2.0 * math.pi * gait.phase(world, period)
-    return torch.stack((angle.sin(), angle.cos()), 1)
+def gait_phase(
+    world: World, period: float, late: float = 0.0, command_name: str | None = None, threshold: float = 0.1
+) -> Tensor:
+    """Sine and cosine of the phase of a gait with cycles of ``period`` [s], (N, 2).
+
+    The phase is that of ``late`` control steps from now: with 0.5 its sine is never 0 and can choose mirror images.
+    With ``command_name`` both are 0 while the command is no longer than ``threshold``: a robot that is told to stand
+    has no clock, though it goes on counting.
+    """
+    angle = 2.0 * math.pi * (gait.phase(world, period) + late * world.step_dt / period)
+    both = torch.stack((angle.sin(), angle.cos()), 1)
+    return both if command_name is None else both * gait.is_commanded(world, command_name, threshold)[:, None]
 
 
 @observes

@@ -14,9 +14,9 @@ from ..world import World
 from . import gait, indices
 
 
-def track_lin_vel_xy_exp(world: World, std: float, command_name: str, gain: float = 1.0) -> Tensor:
-    """exp(-|gain cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
-    error = (gain * world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
+def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
+    """exp(-|cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
+    error = (world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
     return torch.exp(-error / std**2)
 
 
@@ -177,6 +177,11 @@ def joint_deviation_l1(world: World, joints: str = ".*") -> Tensor:
 def stand_still_joint_deviation_l1(world: World, command_name: str, command_threshold: float = 0.06) -> Tensor:
     """|q - q_default| summed, only while the commanded planar velocity is below ``command_threshold`` [m/s]."""
     return joint_deviation_l1(world) * (world.command(command_name)[:, :2].norm(dim=1) < command_threshold)
+
+
+def stand_still_joint_vel_l1(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
+    """Sum of |qd| [rad/s], only while the command (vx, vy, yaw rate) is no longer than ``threshold``."""
+    return world.robot.joint_vel.abs().sum(1) * ~gait.is_commanded(world, command_name, threshold)
 
 
 def is_alive(world: World) -> Tensor:

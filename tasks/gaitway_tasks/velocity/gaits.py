@@ -14,12 +14,12 @@ GRAVITY = 9.81
 
 
 def period(robot: Robot, step_dt: float) -> float:
-    """Cycle of a trot [s]: 2.3 sqrt(h / g) with the base height h at a reset, in whole control steps."""
-    return round(2.3 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+    """Cycle of a trot [s]: 2.3 sqrt(h / g) with the base height h at a reset, an even number of control steps."""
+    return 2 * round(1.15 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
 
 
 def trot(task: Task) -> Task:
-    """``task`` with the phase of a trot in every observation, and feet that follow it.
+    """``task`` with the phase of a trot in every observation, and feet that follow it while the robot is to walk.
 
     The robot's first and last feet are one diagonal. Raises ``ValueError`` without its ``foot_height``.
     """
@@ -33,7 +33,7 @@ def trot(task: Task) -> Task:
     feet = "|".join(robot.foot_names)
     schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.5, "offsets": (0.0, 0.5, 0.5, 0.0)}
     height = 0.15 * robot.init_height
-    phase = ObservationTerm(func=observations.gait_phase, params=clock)
+    phase = ObservationTerm(func=observations.gait_phase, params={**clock, **COMMAND, "late": 0.5})
     rises = {**schedule, "height": height, "std": 0.8 * height}
     return replace(
         task,
@@ -46,5 +46,6 @@ def trot(task: Task) -> Task:
             "feet_phase": Reward(func=rewards.feet_phase, weight=6.0, params=rises),
             "feet_gait": Reward(func=rewards.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
+            "stand_still": Reward(func=rewards.stand_still_joint_vel_l1, weight=-0.1, params=COMMAND),
         },
     )

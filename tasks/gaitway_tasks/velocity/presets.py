@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..mdp import events, rewards
 from ..robots.robot import ActuatorLaw, DCMotor, Robot
-from ..spec import Event, ObservationGroup, Reward, Task, Timing
+from ..spec import Event, JointPositionAction, ObservationGroup, Reward, Task, Timing
 from . import base
 from .base import COMMAND
 from .gaits import trot
@@ -46,10 +47,12 @@ def cpu(task: Task) -> Task:
       the commands, where the mirrored halves of the command space meet;
     - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
       many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as large
-      beside it, and the linear one asks for a tenth more than the command, because trained without it robots walked
-      about an eighth slower than they were told;
-    - every eighth command is to stand; the exported policy changes its command no faster than a robot can follow,
-      because sudden stops and reversals at full speed are what it falls from;
+      beside it, and an action moves a joint target by 0.5 rad at least, or exploration lifts no foot;
+    - every eighth command is to stand, and as many are near a corner of the command ranges, from which robots fall
+      first; the exported policy changes its command no faster than a robot can follow, because sudden stops and
+      reversals at full speed are what it falls from;
+    - commands are drawn from ranges a tenth wider, since robots walk slower than they are told, and the exported
+      policy's command is calibrated;
     - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries
       its weight off centre: with less of it, robots fall when they are pushed or told to stop;
     - episodes last 8 s, or a policy that no longer falls hardly ever practises starting from a reset;
@@ -64,6 +67,8 @@ def cpu(task: Task) -> Task:
         rel_heading_envs=0.0,
         rel_zero_axis=0.3,
         rel_standing_envs=0.12,
+        rel_corners=0.12,
+        margin=0.1,
         acceleration=(2.5, 2.5, 4.0),
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
@@ -71,9 +76,8 @@ def cpu(task: Task) -> Task:
     trots = len(task.robot.foot_names) == 4
     fine = 3.0 if trots else 1.0
     narrow = {"std": 0.2, **COMMAND}
-    ahead = {"gain": 1.1} if trots else {}
     added = {
-        "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5 * fine, params=narrow | ahead),
+        "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5 * fine, params=narrow),
         "track_ang_vel_z_fine": Reward(func=rewards.track_ang_vel_z_exp, weight=0.75 * fine, params=narrow),
         "termination": Reward(func=rewards.is_terminated, weight=-3.0 / timing.step_dt),
     }
@@ -97,7 +101,14 @@ def cpu(task: Task) -> Task:
         },
         events={**task.events, **_disturbances(task), **varied},
     )
-    return trot(task) if trots else task
+    return trot(replace(task, actions=_lively(task.actions))) if trots else task
+
+
+def _lively(action: JointPositionAction) -> JointPositionAction:
+    """``action`` with a scale of 0.5 rad at least."""
+    scale = action.scale
+    least = {name: max(0.5, s) for name, s in scale.items()} if isinstance(scale, Mapping) else max(0.5, scale)
+    return replace(action, scale=least)
 
 
 def _disturbances(task: Task) -> dict[str, Event]:

@@ -15,7 +15,8 @@ from gaitway_agents.symmetry import CanonicalActor, Symmetry
 from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Contract, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
-from gaitway_sim2real.bundle.export import ExportError, export_bundle
+from gaitway_sim2real.bundle.contracts import ExportError
+from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C

@@ -11,7 +11,8 @@ import torch
 import yaml
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_sim2real.bundle.export import ExportError, open_session
+from gaitway_sim2real.bundle.contracts import ExportError
+from gaitway_sim2real.bundle.export import open_session
 from gaitway_sim2real.leapp.bundle import bundle_of_package
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage, is_leapp
 from gaitway_sim2real.leapp.write import export_leapp

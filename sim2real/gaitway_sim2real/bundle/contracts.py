@@ -1,0 +1,189 @@
+"""The contract of a task's policy: all that a bundle says beside the graph, and whether it can be said at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
+from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
+from gaitway_tasks.signals import signals_of
+from gaitway_tasks.spec import Task
+from gaitway_tasks.vocabulary import INPUTS, SIGNALS
+
+from .signal_policy import SignalPolicy, height_scan_of
+
+NO_CLIP = 1e6  # [rad]
+
+CONVENTIONS = {
+    "quaternion": "w, x, y, z; rotates base frame into world frame",
+    "gyro": "angular velocity of the base, base frame",
+    "command": "vx, vy, yaw rate; base frame",
+    "base_lin_vel": "linear velocity of the base, base frame; an estimate",
+    "height_scan": "height of the base above points of a yaw-aligned grid under it, x fastest; an estimate",
+    "base_frame": "x forward, y left, z up",
+    "joints": "in the order of joint_names; a runtime maps its own order by name",
+    "state": "all zero means just reset; otherwise the last next_state",
+    "history": "term-major, oldest first; inside the graph",
+}
+UNITS = {name: signal.unit for name, signal in INPUTS.items()} | {
+    "state": "1",
+    "joint_pos_target": "rad",
+    "action": "1",
+    "next_state": "1",
+}
+
+
+ESTIMATES = {signal.input: name for name, signal in SIGNALS.items() if signal.input and not signal.measured}
+"""Inputs of a bundle that no sensor gives, and the signals of terms that they stand for."""
+
+
+class ExportError(ValueError):
+    """A policy that cannot leave simulation, with what to change."""
+
+
+def exportable(task: Task) -> Task:
+    """The task as a bundle has it, with targets clipped to the joints' ranges where Gaitway drives the real robot.
+
+    Raises :class:`ExportError` for an actor that a robot's sensors cannot feed.
+    """
+    _check_task(task)
+    return _within_range(task)
+
+
+def _check_task(task: Task) -> None:
+    if unmeasurable := task.unmeasurable_signals():
+        listed = "; ".join(f"term {term!r} reads {', '.join(names)}" for term, names in unmeasurable.items())
+        raise ExportError(
+            f"the actor of {task.name} reads signals that no robot measures: {listed}. Train the variant without them "
+            f"({task.name.removesuffix('-blind')}-blind), or name what the robot will estimate "
+            f"({', '.join(f'--estimate {name}' for name in ESTIMATES)})"
+        )
+    read = {signal for term in task.observations["policy"].terms.values() for signal in signals_of(term.func)}
+    if unknown := sorted((read & set(task.estimators)) - set(ESTIMATES.values())):
+        raise ExportError(
+            f"the actor of {task.name} reads {', '.join(unknown)} from an estimator, which a bundle has no input for: "
+            f"it has inputs for {', '.join(ESTIMATES.values())}"
+        )
+    if len(task.commands) != 1:
+        raise ExportError(
+            f"{task.name} has {len(task.commands)} commands; a bundle carries exactly one velocity command"
+        )
+
+
+def _within_range(task: Task) -> Task:
+    """Clip targets to the joints' ranges, so that validation sees what the robot does.
+
+    As a clip of training it made a worse walker (Go2, one seed).
+    """
+    robot = task.robot
+    if robot.hardware is None or task.actions.clip is not None:
+        return task
+    ranges = dict(zip(robot.joint_names, robot.joint_limits, strict=True))
+    return task.replace(actions=dataclasses.replace(task.actions, clip=ranges))
+
+
+def contract_of(
+    task: Task, policy: SignalPolicy, files: dict[str, str], checkpoint_sha256: str, software: Mapping[str, str]
+) -> Contract:
+    """The contract of an :func:`exportable` task's policy; ``files`` has the hash of each file beside it."""
+    robot, group = task.robot, task.observations["policy"]
+    command = next(iter(task.commands.values()))
+    clips = task.actions.clips(robot)
+
+    def signals(widths: Mapping[str, int]) -> tuple[Signal, ...]:
+        return tuple(
+            Signal(name=name, shape=("N", width), unit=UNITS.get(name.removeprefix(ESTIMATE), "as trained"))
+            for name, width in widths.items()
+        )
+
+    return Contract(
+        task=task.name,
+        **robot_fields(robot),
+        action=Action(
+            kind="joint_position",
+            scale=task.actions.scales(robot),
+            offset=task.actions.offsets(robot),
+            clip=None if clips is None else tuple((max(low, -NO_CLIP), min(high, NO_CLIP)) for low, high in clips),
+            raw_clip=task.actions.raw_clip,
+        ),
+        control_dt=task.timing.step_dt,
+        physics_dt=task.timing.physics_dt,
+        commands={
+            "base_velocity": {
+                "lin_vel_x": command.lin_vel_x,
+                "lin_vel_y": command.lin_vel_y,
+                "ang_vel_z": command.ang_vel_z,
+            }
+        },
+        conventions=CONVENTIONS,
+        inputs=signals(policy.input_widths),
+        outputs=signals(policy.output_widths),
+        state_dim=policy.state_dim,
+        observation=tuple(
+            TermLayout(
+                term=name,
+                dim=policy.manager.dims[name],
+                history=group.history_length,
+                scale=term.scale,
+                clip=term.clip,
+                signals=tuple(sorted(signals_of(term.func))),
+            )
+            for name, term in group.terms.items()
+        ),
+        software=software,
+        checkpoint_sha256=checkpoint_sha256,
+        files=files,
+        command_acceleration=command.acceleration,
+        command_calibration=None if policy.calibration is None else policy.calibration.described(),
+        height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
+    )
+
+
+def robot_fields(robot: Robot) -> dict[str, Any]:
+    """The fields of a contract about the robot alone."""
+    return {
+        "robot": robot.name,
+        "joint_names": robot.joint_names,
+        "default_joint_pos": robot.default_joint_pos,
+        "joint_pos_limits": robot.joint_limits,
+        "soft_joint_pos_limit_factor": robot.soft_joint_pos_limit_factor,
+        "actuators": actuators_of(robot),
+        "base_body": robot.base_name,
+        "foot_bodies": robot.foot_names,
+        "init_height": robot.init_height,
+    }
+
+
+def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
+    """The drives of ``robot`` as groups of joints that are alike."""
+    groups: dict[ActuatorLaw, list[str]] = {}
+    for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
+        groups.setdefault(law, []).append(name)
+    return tuple(
+        Actuator(
+            joints=tuple(names),
+            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
+            stiffness=law.stiffness,
+            damping=law.damping,
+            effort_limit=law.effort_limit,
+            saturation_effort=law.saturation_effort if isinstance(law, DCMotor) else None,
+            velocity_limit=law.velocity_limit if isinstance(law, DCMotor) else None,
+            armature=law.armature,
+        )
+        for law, names in groups.items()
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that a bundle is made with."""
+    found = {"python": platform.python_version()}
+    for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found
