@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from gaitway_sim2real.validate.examination import EXAMINATION, Check, Examination
+from gaitway_sim2real.validate.examiner import EXAMINATION, Check, Examination
 from gaitway_sim2real.validate.scenario import Limit
 
 from gaitway.domains.robots import Robots

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from bit_by_bit import differences
-from gaitway_sim2real.validate import examination
-from gaitway_sim2real.validate.examination import Examiner
+from gaitway_sim2real.validate import examiner
+from gaitway_sim2real.validate.examiner import Examiner
 from scripted_examinations import SMALL, outcomes
 from stopping import KillAfter, final_state
 
@@ -99,7 +99,7 @@ def test_an_examination_that_no_checkpoint_contains_does_not_count(tmp_path, mon
 
 def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
     """With the real examiner, of a few robots for a moment: bit by bit the run without."""
-    short = [replace(s, envs=2, seconds=0.1) for s in examination.EXAMINATION if s.name in ("standing", "command_grid")]
+    short = [replace(s, envs=2, seconds=0.1) for s in examiner.EXAMINATION if s.name in ("standing", "command_grid")]
     monkeypatch.setattr(Examiner.__init__, "__kwdefaults__", {"seed": 0, "threads": 1, "scenarios": short})
     few = [*SMALL, "total_steps=384"]
     with_, without = tmp_path / "with", tmp_path / "without"

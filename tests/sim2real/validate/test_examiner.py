@@ -17,7 +17,7 @@ from gaitway_sim2real.bundle.export import ExportError, exportable
 from gaitway_sim2real.bundle.golden import plausible_signals
 from gaitway_sim2real.bundle.in_memory import UNKNOWN, InMemoryPolicy, in_memory
 from gaitway_sim2real.validate.conditions import draw
-from gaitway_sim2real.validate.examination import EXAMINATION, MARGIN, Check, Examination, Examiner
+from gaitway_sim2real.validate.examiner import EXAMINATION, MARGIN, Check, Examination, Examiner
 from gaitway_sim2real.validate.scenario import CORNERS, Limit, Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_tasks.registry import get_task
