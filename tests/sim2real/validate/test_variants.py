@@ -12,7 +12,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
 from gaitway_sim2real.pages.verdict import write_verdict
-from gaitway_sim2real.validate import Verdict, suite, validate_bundle
+from gaitway_sim2real.validate import Verdict, examination, suite, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES
 from gaitway_sim2real.validate.commands import walks_a_class
 from gaitway_sim2real.validate.conditions import draw
@@ -125,7 +125,7 @@ def fall(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[V
         simulation = Falls(*falls)
         monkeypatch.setattr(suite, "run_scenario", simulation)
         scenario = Scenario(name="s", title="S", about="", limits=(FALLS_5, LINEAR), envs=64, required=required)
-        return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds), simulation.runs
+        return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds, processes=1), simulation.runs
 
     return run
 
@@ -139,7 +139,7 @@ def test_what_is_undecided_is_repeated_with_fresh_robots(fall) -> None:
     verdict, runs = fall(1, required=False)
     assert runs == [(5, 0)]
     verdict, runs = fall(2, 2, 3, 3)
-    assert not verdict.passed and len(runs) == suite.MOST_REPETITIONS
+    assert not verdict.passed and len(runs) == examination.MOST_REPETITIONS
     assert "undecided, 95 % certain is at most" in verdict.summary() and "robots would decide it" in verdict.summary()
 
 
