@@ -1,8 +1,9 @@
 """The corners of the command box: full speed in every direction at once, where a policy falls first.
 
-A corner at which at least half of the robots fall is a fact about a command, and is said as one: "falls at (1, 1, 1)".
-More robots would not make it rarer, so that it decides a scenario at once, and its robots and those of its mirror
-images are not counted in the share of falls. Other falls at corners count there like everybody's.
+A corner at which at least half of the robots fall, and at least two, is a fact about a command, and is said as one:
+"falls at (1, 1, 1)". More robots would not make it rarer, so that it decides a scenario at once, and its robots and
+those of its mirror images are not counted in the share of falls. Other falls at corners count there like everybody's:
+one fall may be chance, and of eight corners some would have one too often.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 
 STARTS = 2
 """Robots at each corner, in each run of a scenario."""
+FEWEST = 2
+"""Falls at a corner that are no chance."""
 MIRRORS = np.array([[1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
 """Left-right, front-back, and both: what they make of vx, vy and yaw rate."""
 
@@ -37,7 +40,7 @@ def fallen_corners(corner: np.ndarray, fell: np.ndarray, ranges: np.ndarray) -> 
     corners = corner_commands(ranges)
     robots = corner[:, None] == np.arange(len(corners))
     falls = (robots & fell.astype(bool)[:, None]).sum(0)
-    fallen = {k for k in range(len(corners)) if falls[k] and 2 * falls[k] >= robots[:, k].sum()}
+    fallen = {k for k, count in enumerate(robots.sum(0)) if falls[k] >= max(FEWEST, count / 2)}
     names, aside = [], np.zeros(len(corner), bool)
     for images in mirror_images(corners):
         if found := sorted(fallen & set(images), key=lambda k: tuple(corners[k]), reverse=True):

@@ -72,6 +72,8 @@ def _slope(degrees: float) -> Scenario:
         title=f"Slope {degrees:.0f}°",
         about=f"Ground inclined by {degrees:.0f} degrees; up, down and across.",
         slope=degrees,
+        envs=ROBOTS_5,
+        seconds=8.0,
         limits=(FALLS_5,),
         required=False,
     )
@@ -105,7 +107,7 @@ SUITE: tuple[Scenario, ...] = (
         "all corners, and random draws.",
         commands="grid",
         envs=ROBOTS_1 + CORNER_ROBOTS,
-        seconds=20.0,
+        seconds=12.0,
         limits=(LINEAR, YAW, *BIAS, FALLS_1, CORNERS),
     ),
     Scenario(
@@ -113,9 +115,9 @@ SUITE: tuple[Scenario, ...] = (
         title="Standing still",
         about="Zero command; drift is the distance between first and last position over the time between.",
         commands="standing",
-        envs=ROBOTS_1,
+        envs=ROBOTS_5,
         seconds=30.0,
-        limits=(Limit(metric="drift", value=0.05), STEPS_1, *REST, FALLS_1),
+        limits=(Limit(metric="drift", value=0.05), STEPS_5, *REST, FALLS_5),
     ),
     Scenario(
         name="standing_pushed",
@@ -153,7 +155,7 @@ SUITE: tuple[Scenario, ...] = (
         about="Full speed in all directions for 3 s, corners included, then zero.",
         commands="stops",
         envs=ROBOTS_1 + CORNER_ROBOTS,
-        seconds=7.0,
+        seconds=8.0,
         limits=(
             Limit(metric="stop_time", value=1.5),
             Limit(metric="stop_way", value=0.6),
@@ -168,6 +170,7 @@ SUITE: tuple[Scenario, ...] = (
         title="Command steps",
         about="A new random command every 4 s, stops and reversals included; errors count the transitions.",
         commands="steps",
+        envs=ROBOTS_5,
         seconds=20.0,
         limits=(Limit(metric="lin_vel_error", value=0.25), Limit(metric="yaw_vel_error", value=0.25), FALLS_5),
     ),
@@ -188,6 +191,8 @@ SUITE: tuple[Scenario, ...] = (
         about=f"Uniform noise: gyro {NOISE['gyro']} rad/s, orientation {NOISE['orientation']} rad, joint positions "
         f"{NOISE['joint_pos']} rad, joint velocities {NOISE['joint_vel']} rad/s.",
         noise=1.0,
+        envs=ROBOTS_5,
+        seconds=8.0,
         limits=(Limit(metric="lin_vel_error", value=0.2), FALLS_5),
         required=False,
     ),

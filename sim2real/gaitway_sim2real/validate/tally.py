@@ -39,25 +39,34 @@ def measured(scenario: Scenario, recording: Trajectory, contract: Contract) -> R
 class Tally:
     """The runs of a scenario so far."""
 
-    def __init__(self, scenario: Scenario, contract: Contract, *runs: Run) -> None:
+    def __init__(self, scenario: Scenario, contract: Contract) -> None:
         self.scenario, self._contract = scenario, contract
-        self._runs = list(runs)
+        self._runs: dict[tuple[int, int], Run] = {}
 
-    def add(self, run: Run) -> None:
-        self._runs.append(run)
+    def add(self, run: Run, repetition: int, seed: int) -> None:
+        """Runs may come in any order."""
+        self._runs[repetition, seed] = run
 
     def result(self) -> ScenarioResult:
-        samples = {name: pooled([run.samples[name] for run in self._runs]) for name in self._runs[0].samples}
+        """What all runs say."""
+        return self._judge([self._runs[key] for key in sorted(self._runs)])
+
+    def first(self, seed: int) -> ScenarioResult:
+        """What the first run of one seed says."""
+        return self._judge([self._runs[0, seed]])
+
+    def _judge(self, runs: list[Run]) -> ScenarioResult:
+        samples = {name: pooled([run.samples[name] for run in runs]) for name in runs[0].samples}
         where: tuple[str, ...] = ()
         if CORNERS in self.scenario.limits:
             falls = samples["falls"]
-            corner = np.concatenate([run.corner for run in self._runs])
+            corner = np.concatenate([run.corner for run in runs])
             names, aside = fallen_corners(corner, falls.values, np.array(self._contract.command_ranges))
             samples["falls"] = Samples(values=falls.values[~aside], kind="share")
             samples["corner_falls"] = Samples(values=np.array([float(len(names))]), kind="level")
             where = tuple(names)
-        causes = dict(sorted(sum((run.causes for run in self._runs), Counter[str]()).items()))
-        return ScenarioResult.of(self.scenario, samples, causes, self.scenario.envs * len(self._runs), where)
+        causes = dict(sorted(sum((run.causes for run in runs), Counter[str]()).items()))
+        return ScenarioResult.of(self.scenario, samples, causes, self.scenario.envs * len(runs), where)
 
     def worth_more(self) -> bool:
         """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""

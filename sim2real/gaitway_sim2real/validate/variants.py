@@ -42,7 +42,7 @@ def _variant(factor: str, level: str, number: float | None = None, **changes: An
     given: dict[str, Any] = {
         "commands": MIXED,
         "draws": MIXED,
-        "envs": 80,
+        "envs": 60,
         "seconds": 8.0,
         "gait": True,
         "limits": (*GAIT, *TRACKING),

@@ -80,7 +80,8 @@ def test_a_fallen_corner_is_named_once_and_set_aside_with_its_images() -> None:
     assert sorted(names) == ["(-1, -0.5, -1)", "(1, 0.5, 1) and 1 mirror image"] and aside.sum() == 16
 
 
-def test_one_fall_of_three_at_a_corner_is_no_fact() -> None:
-    corner = np.array([0, 0, 0, -1])
-    names, aside = fallen_corners(corner, np.array([1.0, 0.0, 0.0, 0.0]), BOX)
-    assert names == [] and not aside.any()
+@pytest.mark.parametrize(("fell", "fact"), [((1, 0), False), ((1, 1), True), ((1, 1, 0, 0), True), ((1, 0, 0), False)])
+def test_half_of_the_robots_and_two_make_a_fact(fell: tuple[int, ...], fact: bool) -> None:
+    corner = np.array([*[0] * len(fell), -1])
+    names, aside = fallen_corners(corner, np.array([*fell, 1.0]), BOX)
+    assert bool(names) == fact and aside.sum() == fact * len(fell)

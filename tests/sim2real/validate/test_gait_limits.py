@@ -22,7 +22,7 @@ RANGES = np.array([[-1.0, 1.0], [-0.5, 0.5], [-1.5, 1.5]])
 def verdict_of(bundle: Path, *names: str) -> Verdict:
     chosen = tuple(replace(s, envs=272 if s.name == "standing" else 2, seconds=4.0) for s in SUITE if s.name in names)
     assert len(chosen) == len(names)
-    return validate_bundle(bundle, scenarios=chosen, threads=1)
+    return validate_bundle(bundle, scenarios=chosen, processes=1)
 
 
 def faults(verdict: Verdict) -> dict[str, set[str]]:

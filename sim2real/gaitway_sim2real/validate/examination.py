@@ -1,0 +1,102 @@
+"""The order in which scenarios are run, and how long that will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gaitway_onboard.bundle.contract import Contract
+
+from ..mujoco.physics import PHYSICS_DT
+from .evidence import Evidence
+from .scenario import Scenario
+from .tally import Run, Tally
+from .workers import Workers
+
+MOST_REPETITIONS = 4
+"""A required scenario is repeated, with as many fresh robots, while that may make it pass, at most until these runs."""
+GAIT_COST = 1.25
+"""What a robot whose feet are recorded takes, in robots whose feet are not."""
+
+Progress = Callable[[int, int, str, float | None], None]
+"""Called with scenarios done, scenarios in all, the title of the one that was done last, and the time left [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One run of a scenario."""
+
+    scenario: Scenario
+    seed: int
+    repetition: int = 0
+    plots: bool = False
+    """Whether the report's plots need something of it."""
+
+
+def examine(
+    scenarios: Sequence[Scenario],
+    contract: Contract,
+    seeds: Sequence[int],
+    workers: Workers[Task, tuple[Run, Evidence | None]],
+    *,
+    plots: bool,
+    progress: Progress | None = None,
+) -> tuple[list[Tally], Evidence]:
+    """All runs of all ``scenarios``, in their order, and what ``plots`` need.
+
+    The longest are run first, so that no process waits for another at the end; repetitions come last.
+    """
+    tallies = {scenario.name: Tally(scenario, contract) for scenario in scenarios}
+    missing = dict.fromkeys(tallies, len(seeds))
+    evidence, clock = Evidence(), Clock()
+    first = [Task(scenario=s, seed=seed, plots=plots and seed == seeds[0]) for s in scenarios for seed in seeds]
+    first.sort(key=lambda task: -cost(task.scenario))
+    clock.more(sum(cost(task.scenario) for task in first))
+    workers.submit(first)
+    done = 0
+    if progress:
+        progress(0, len(scenarios), first[0].scenario.title, None)
+    for task, (run, seen) in workers.results():
+        name, tally = task.scenario.name, tallies[task.scenario.name]
+        tally.add(run, task.repetition, task.seed)
+        evidence = seen or evidence
+        clock.done(cost(task.scenario))
+        missing[name] -= 1
+        if missing[name]:
+            continue
+        repetition = task.repetition + 1
+        if repetition < MOST_REPETITIONS and tally.worth_more():
+            missing[name] = len(seeds)
+            clock.more(cost(task.scenario) * len(seeds))
+            workers.submit([Task(scenario=task.scenario, seed=seed, repetition=repetition) for seed in seeds])
+            continue
+        done += 1
+        if progress:
+            progress(done, len(scenarios), task.scenario.title, clock.left())
+    return list(tallies.values()), evidence
+
+
+def cost(scenario: Scenario) -> float:
+    """What a run takes, in seconds of a robot on the nominal floor whose feet are not recorded."""
+    steps = max(1.0, PHYSICS_DT / scenario.physics.timestep)
+    return scenario.envs * scenario.seconds * steps * (GAIT_COST if scenario.gait else 1.0)
+
+
+class Clock:
+    """Time left, if what is to be done goes as fast as what was done."""
+
+    def __init__(self) -> None:
+        self._start, self._all, self._done = time.monotonic(), 0.0, 0.0
+
+    def more(self, work: float) -> None:
+        self._all += work
+
+    def done(self, work: float) -> None:
+        self._done += work
+
+    def left(self) -> float | None:
+        """[s]; None before anything was done."""
+        if not self._done:
+            return None
+        return (time.monotonic() - self._start) * (self._all - self._done) / self._done
