@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from gaitway_sim2real import validate
-from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.scenario import Limit
 from gaitway_sim2real.validate.scenarios import SUITE
 from scripted_examinations import SMALL, outcomes
@@ -32,7 +31,6 @@ class Shell:
         self.names: list[str] = []
         self.verdicts, self.patch = list(verdicts), monkeypatch
         self.whole = validate.validate_bundle
-        monkeypatch.setattr(suite, "MOST_REPETITIONS", 1)
 
     def __call__(self, command: list[str]) -> int:
         self.names.append(command[0])

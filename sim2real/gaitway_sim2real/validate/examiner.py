@@ -17,7 +17,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.spec import Task
 from torch import nn
 
-from ..bundle.in_memory import InMemoryPolicy, in_memory
+from ..bundle.in_memory import InMemoryPolicy, contract_before_training, in_memory
 from ..pages.verdict import plain, rounded
 from .command_classes import CLASSES
 from .conditions import Conditions
@@ -147,7 +147,7 @@ class Examiner:
         Raises a ``ValueError`` subclass for a task whose policy cannot be exported or whose robot cannot be measured.
         """
         self.task, self.seed, self.threads = task, seed, threads
-        contract, _ = in_memory(task, nn.Identity())  # of an actor it says no more than the memory's width
+        contract = contract_before_training(task)
         model = task.robot.mjcf
         self.plants = Plants(contract, model, model)
         self.scenarios, _ = usable(scenarios, contract, self.plants)
@@ -178,5 +178,7 @@ class Examiner:
 
 
 def _check(scenario: Scenario, recording: Trajectory, contract: Contract) -> list[Check]:
-    found = Tally(scenario, contract, measured(scenario, recording, contract)).result().checks
-    return [Check.of(scenario, limit, c.value, c.where) for limit, c in zip(scenario.limits, found, strict=True)]
+    tally = Tally(scenario, contract)
+    tally.add(measured(scenario, recording, contract), 0, 0)
+    pairs = zip(scenario.limits, tally.result().checks, strict=True)
+    return [Check.of(scenario, limit, found.value, found.where) for limit, found in pairs]
