@@ -56,8 +56,8 @@ class Scenario:
     seconds: float = 10.0
     commands: str = "random"
     """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random``
-    (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero) or
-    one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
+    (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero)
+    or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     push_once: bool = False
