@@ -36,19 +36,19 @@ class Workers(Generic[Task, Result]):
     """
 
     def __init__(self, count: int, start: Callable[..., Callable[[Task], Result]], *given: Any) -> None:
-        self._count, self._start, self._given = count, start, given
+        self.count, self._start, self._given = count, start, given
 
     def __enter__(self) -> Workers[Task, Result]:
         self._tasks: dict[Future[Result], Task] = {}
         self._here: list[Task] = []
         self._work: Callable[[Task], Result] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
-        if self._count == 1:
+        if self.count == 1:
             self._work = self._start(*self._given)
             return self
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        self._threads = ThreadPoolExecutor(self._count)
-        for _ in range(self._count):
+        self._threads = ThreadPoolExecutor(self.count)
+        for _ in range(self.count):
             process = _spawn()
             self._processes.append(process)
             assert process.stdin is not None
