@@ -12,6 +12,7 @@ import queue
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -133,12 +134,12 @@ def serve() -> None:
 
 
 def _tried(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What ``call`` returned, or raised, as something that can be sent."""
+    """What ``call`` returned or raised. An error that nobody foresaw takes its traceback along, as text."""
     try:
         return call(), None
     except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            return None, WorkerError(f"{type(error).__name__}: {error}")
-        return None, error
+        foreseen = type(error).__module__.startswith("gaitway") or isinstance(error, OSError | MemoryError)
+        if foreseen:
+            with suppress(Exception):
+                return None, pickle.loads(pickle.dumps(error))
+        return None, RuntimeError(f"in a process of the validation:\n{traceback.format_exc()}")
