@@ -14,10 +14,11 @@ from . import common
 DESCRIPTION = """\
 Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and give a verdict.
 
-Scenarios: command grid, standing, command steps, pushes, gaits, floors, friction, feet, links, payload, motor strength,
-sensor noise, delay, slope. Each reports falls, tracking errors, gait, cost of transport, torque and joint-limit use
-against limits. A limit holds when the interval of what was measured does; a scenario that leaves it open is repeated.
-Writes report.html (with plots and a video), validation.json, and a copy of validation.json in the bundle.
+Scenarios: command grid, standing, straight, stops, command steps, pushes, gaits, floors, friction, feet, links,
+payload, motor strength, sensor noise, delay, slope. They run side by side on all cores. Each reports falls, tracking
+errors, gait, cost of transport, torque and joint-limit use against limits. A limit passes if its whole interval does;
+a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json, and a copy
+of validation.json in the bundle.
 
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
 is the bundle's.

@@ -135,8 +135,8 @@ class Robots(Environments):
             if signal not in hidden:
                 why = "the actor reads it already" if signal in policy and signal in critic else "the critic lacks it"
                 raise ConfigError(
-                    f"agent.model.estimator.signals names {signal!r}: {why}; only the critic of {config.task.name} sees "
-                    f"{', '.join(hidden) or 'nothing'}"
+                    f"agent.model.estimator.signals names {signal!r}: {why}; only the critic of {config.task.name} "
+                    f"sees {', '.join(hidden) or 'nothing'}"
                 )
         try:
             newest = newest_columns(config.task, groups["policy"])

@@ -49,10 +49,10 @@ def examine(
     """
     tallies = {scenario.name: Tally(scenario, contract) for scenario in scenarios}
     missing = dict.fromkeys(tallies, len(seeds))
-    evidence, clock = Evidence(), Clock()
+    evidence, clock = Evidence(), Clock(workers.count)
     first = [Task(scenario=s, seed=seed, plots=plots and seed == seeds[0]) for s in scenarios for seed in seeds]
     first.sort(key=lambda task: -cost(task.scenario))
-    clock.more(sum(cost(task.scenario) for task in first))
+    clock.more(first)
     workers.submit(first)
     done = 0
     if progress:
@@ -61,19 +61,20 @@ def examine(
         name, tally = task.scenario.name, tallies[task.scenario.name]
         tally.add(run, task.repetition, task.seed)
         evidence = seen or evidence
-        clock.done(cost(task.scenario))
+        clock.done(task)
         missing[name] -= 1
         if missing[name]:
             continue
         repetition = task.repetition + 1
         if repetition < MOST_REPETITIONS and tally.worth_more():
             missing[name] = len(seeds)
-            clock.more(cost(task.scenario) * len(seeds))
-            workers.submit([Task(scenario=task.scenario, seed=seed, repetition=repetition) for seed in seeds])
+            more = [Task(scenario=task.scenario, seed=seed, repetition=repetition) for seed in seeds]
+            clock.more(more)
+            workers.submit(more)
             continue
         done += 1
         if progress:
-            progress(done, len(scenarios), task.scenario.title, clock.left())
+            progress(done, len(scenarios), task.scenario.title, clock.left(time.monotonic()))
     return list(tallies.values()), evidence
 
 
@@ -84,19 +85,21 @@ def cost(scenario: Scenario) -> float:
 
 
 class Clock:
-    """Time left, if what is to be done goes as fast as what was done."""
+    """Time left, if what is to be done goes as fast as what was done; of what is being done, half is."""
 
-    def __init__(self) -> None:
-        self._start, self._all, self._done = time.monotonic(), 0.0, 0.0
+    def __init__(self, workers: int) -> None:
+        self._start, self._done, self._open = time.monotonic(), 0.0, list[Task]()
+        self._at_once = workers if workers > 1 else 0
 
-    def more(self, work: float) -> None:
-        self._all += work
+    def more(self, tasks: Sequence[Task]) -> None:
+        self._open += tasks
 
-    def done(self, work: float) -> None:
-        self._done += work
+    def done(self, task: Task) -> None:
+        self._open.remove(task)
+        self._done += cost(task.scenario)
 
-    def left(self) -> float | None:
-        """[s]; None before anything was done."""
-        if not self._done:
-            return None
-        return (time.monotonic() - self._start) * (self._all - self._done) / self._done
+    def left(self, now: float) -> float:
+        """[s]; ``now`` is the time of ``time.monotonic``."""
+        costs = [cost(task.scenario) for task in self._open]
+        half = sum(costs[: self._at_once]) / 2
+        return (now - self._start) * (sum(costs) - half) / (self._done + half)

@@ -12,6 +12,7 @@ import queue
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -36,19 +37,19 @@ class Workers(Generic[Task, Result]):
     """
 
     def __init__(self, count: int, start: Callable[..., Callable[[Task], Result]], *given: Any) -> None:
-        self._count, self._start, self._given = count, start, given
+        self.count, self._start, self._given = count, start, given
 
     def __enter__(self) -> Workers[Task, Result]:
         self._tasks: dict[Future[Result], Task] = {}
         self._here: list[Task] = []
         self._work: Callable[[Task], Result] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
-        if self._count == 1:
+        if self.count == 1:
             self._work = self._start(*self._given)
             return self
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        self._threads = ThreadPoolExecutor(self._count)
-        for _ in range(self._count):
+        self._threads = ThreadPoolExecutor(self.count)
+        for _ in range(self.count):
             process = _spawn()
             self._processes.append(process)
             assert process.stdin is not None
@@ -133,12 +134,12 @@ def serve() -> None:
 
 
 def _tried(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What ``call`` returned, or raised, as something that can be sent."""
+    """What ``call`` returned or raised. An error that nobody foresaw takes its traceback along, as text."""
     try:
         return call(), None
     except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            return None, WorkerError(f"{type(error).__name__}: {error}")
-        return None, error
+        foreseen = type(error).__module__.startswith("gaitway") or isinstance(error, OSError | MemoryError)
+        if foreseen:
+            with suppress(Exception):
+                return None, pickle.loads(pickle.dumps(error))
+        return None, RuntimeError(f"in a process of the validation:\n{traceback.format_exc()}")
