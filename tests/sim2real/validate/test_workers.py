@@ -19,7 +19,6 @@ def adder(first: int) -> Callable[[int], tuple[int, int]]:
             raise ValueError(f"task {task}: give a positive one")
         if task == 99:
             os.kill(os.getpid(), signal.SIGKILL)
-        print("this is no result")
         return first + task, os.getpid()
 
     return add
