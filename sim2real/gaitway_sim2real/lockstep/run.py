@@ -38,10 +38,9 @@ class Tracking:
     def add(self, command: tuple[float, float, float]) -> None:
         own = self.policy.estimates.get(OWN_VELOCITY)
         if not self.command:
-            self.echo(
-                "   t [s] |    command vx    vy   yaw |   measured vx    vy   yaw |"
-                f"{'' if own is None else '  estimated vx    vy    vz |'} height [m] | peak torque [N m]"
-            )
+            estimated = [] if own is None else ["estimated vx    vy    vz"]
+            heads = ["   t [s]", "  command vx    vy   yaw", " measured vx    vy   yaw", *estimated]
+            self.echo(" | ".join([*heads, "height [m]", "peak torque [N m]"]))
         self.command.append(command)
         self.velocity.append(self.robot.base_velocity())
         if own is not None:
@@ -49,12 +48,10 @@ class Tracking:
             self.true.append(self.robot.lin_vel())
         self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))
         if len(self.command) % self.rate == 0:
-            wanted, found = (np.mean(rows[-self.rate :], axis=0) for rows in (self.command, self.velocity))
-            estimate = f"{_triple(np.mean(self.own[-self.rate :], axis=0))}       | " if self.own else ""
-            self.echo(
-                f"{len(self.command) / self.rate:8.0f} | {_triple(wanted)}       | {_triple(found)}       | {estimate}"
-                f"{self.robot.base_height():10.3f} | {max(self.torque[-self.rate :]):17.1f}"
-            )
+            shown = (self.command, self.velocity, *([self.own] if self.own else []))
+            means = [_triple(np.mean(rows[-self.rate :], axis=0)) for rows in shown]
+            height, peak = f"{self.robot.base_height():10.3f}", f"{max(self.torque[-self.rate :]):17.1f}"
+            self.echo(" | ".join([f"{len(self.command) / self.rate:8.0f}", *means, height, peak]))
 
     def errors(self) -> tuple[float, float]:
         """Mean linear [m/s] and yaw rate [rad/s] error."""
@@ -162,7 +159,7 @@ def run_bundle(
 
 
 def _triple(values: Array) -> str:
-    return " ".join(f"{value:5.2f}" for value in values).rjust(20)
+    return " ".join(f"{value:5.2f}" for value in values).rjust(24)
 
 
 def _summary(result: RunReport) -> str:
