@@ -141,7 +141,11 @@ class Panel:
 
     def show(self) -> None:
         """Bring the page up to date."""
-        columns = {"command": self._wanted(), "measured": self.walker.velocity(), "policy's estimate": self.walker.own()}
+        columns = {
+            "command": self._wanted(),
+            "measured": self.walker.velocity(),
+            "policy's estimate": self.walker.own(),
+        }
         self.measured.content = "\n".join(velocity_table(columns))
 
     def _wanted(self) -> tuple[float, ...]:
