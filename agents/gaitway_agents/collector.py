@@ -62,7 +62,7 @@ class Collector:
         recorder = Recorder()
         for t in range(self.num_steps):
             start = time.perf_counter()
-            action = self._act(recorder, self.observations)
+            action = self._act(recorder, self.observations, t)
             acted = time.perf_counter()
             observation, *outcome = self.env.step(action)
             recorder.add_outcome(*outcome, steps=steps + (t + 1) * self._steps_at_once)
@@ -76,17 +76,17 @@ class Collector:
         read = list(self.policy.critic_encoder.keys)
         return read if self.symmetry is None or "policy" in read else ["policy", *read]
 
-    def _act(self, recorder: Recorder, observation: Observation) -> Tensor:
+    def _act(self, recorder: Recorder, observation: Observation, step: int) -> Tensor:
         """Choose and record actions; returns them as the environment takes them."""
-        observation, element = self.canonical(observation)
+        observation, element = self.canonical(observation, step)
         distribution, recorder.memory = self.policy.act(observation)
         action = self.policy.head.sample(distribution, self.generator)
         recorder.decisions.append((observation, action, distribution))
         return self.to_env(action, element)
 
-    def canonical(self, observation: Observation) -> tuple[Observation, Tensor | None]:
-        """The observation as the policy sees it, and the mirror element that took it there."""
-        return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation)
+    def canonical(self, observation: Observation, step: int = 0) -> tuple[Observation, Tensor | None]:
+        """The observation as the policy sees it at a step of a rollout, and the mirror element that took it there."""
+        return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation, step)
 
     def to_env(self, action: Tensor, element: Tensor | None) -> Tensor:
         """The policy's action as environments take it."""

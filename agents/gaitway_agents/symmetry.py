@@ -21,9 +21,7 @@ class Symmetry(nn.Module):
 
     ``selectors`` are coordinates of the policy observation that every element keeps or flips. They choose the
     canonical image of an observation: the one whose first selector is not negative, among these the one whose second
-    is not, and so on. Where all that would decide are zero, several elements lead to canonical images, and the first of
-    them is taken. (To take the mean over all of them would make a policy equivariant there too; robots that stand then
-    vibrate, since no single image has learnt to be one of several.)
+    is not, and so on. Where all that would decide are zero, several elements lead to canonical images.
     """
 
     def __init__(
@@ -80,18 +78,33 @@ class Symmetry(nn.Module):
             )
         return same.long().argmax(-1), sign
 
-    def canonical_element(self, policy_observation: Tensor) -> Tensor:
-        """The first element that takes each observation to its canonical image, (B,)."""
-        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
+    def canonical_elements(self, policy_observation: Tensor, turns: Tensor) -> Tensor:
+        """Elements that take each observation to a canonical image, (B, K).
+
+        Where several do, ``turns`` (B, K) or (1, K) count through them, over and over. Where nothing decides, as for a
+        robot that is told to stand, it is the identity: to go through the images there makes robots vibrate.
+        """
         signs = self.get_buffer("policy_sign")
+        chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
+        undecided = torch.ones_like(policy_observation[:, :1], dtype=torch.bool)
         for column in self.selectors:
             image = policy_observation[:, column : column + 1] * signs[:, column]  # (B, G)
             positive = chosen & (image > 0.0)
-            chosen = chosen & (positive | ~positive.any(1, keepdim=True))
-        return (chosen.long().cumsum(1) == 0).sum(1)
+            none = ~positive.any(1, keepdim=True)
+            chosen, undecided = chosen & (positive | none), undecided & none
+        count = chosen.long().cumsum(1)  # chosen ones up to each element
+        place = torch.remainder(turns, count[:, -1:]) * ~undecided
+        return (count[:, None, :] <= place[:, :, None]).sum(-1)
 
-    def canonicalize(self, observations: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        element = self.canonical_element(observations["policy"])
+    def canonicalize(self, observations: dict[str, Tensor], step: int = 0) -> tuple[dict[str, Tensor], Tensor]:
+        """Canonical images of observations (N, D) at a time step, and the element (N,) that leads to each.
+
+        Where several do, each robot takes them in turn from step to step, so that it only walks well if the policy
+        does the same in all of these images.
+        """
+        policy = observations["policy"]
+        turns = torch.arange(step, step + len(policy), device=policy.device)
+        element = self.canonical_elements(policy, turns[:, None]).flatten()
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:
@@ -116,7 +129,11 @@ class Symmetry(nn.Module):
 
 
 class CanonicalActor(nn.Module):
-    """An actor that mirrors each observation into the canonical domain and its action back."""
+    """An actor that mirrors each observation into the canonical domain and its action back.
+
+    Where several elements lead there, action and estimates are the means over them. So the mirror image of an
+    observation gives the mirror image of the action, but for robots that nothing tells to move.
+    """
 
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
@@ -128,15 +145,32 @@ class CanonicalActor(nn.Module):
             self.register_buffer("estimate_sign", sign)
 
     def forward(self, observation: Tensor) -> Tensor:
-        element = self.symmetry.canonical_element(observation)
-        action = self.actor(self.symmetry.apply_to("policy", observation, element))
-        return self.symmetry.apply_to("action", action, element)
+        elements, images = self._images(observation)
+        return self._mean(self.symmetry.apply_to("action", self.actor(images), elements))
 
     def with_estimates(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`.EstimatingActor.with_estimates`, of the robot as it is."""
-        element = self.symmetry.canonical_element(observation)
-        image = self.symmetry.apply_to("policy", observation, element)
-        action, estimates = cast(EstimatingActor, self.actor).with_estimates(image)
-        mirrored = estimates.gather(1, self.get_buffer("estimate_perm").index_select(0, element))
-        estimates = mirrored * self.get_buffer("estimate_sign").index_select(0, element)
-        return self.symmetry.apply_to("action", action, element), estimates
+        elements, images = self._images(observation)
+        action, estimates = cast(EstimatingActor, self.actor).with_estimates(images)
+        mirrored = estimates.gather(1, self.get_buffer("estimate_perm").index_select(0, elements))
+        estimates = mirrored * self.get_buffer("estimate_sign").index_select(0, elements)
+        return self._mean(self.symmetry.apply_to("action", action, elements)), self._mean(estimates)
+
+    def _images(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Elements (N * K,) that lead each observation to canonical images, and these, (N * K, D).
+
+        Each leading element has the same share of the K turns: half of the group's order, which is the most that are
+        left once something has decided.
+        """
+        turns = torch.arange(self._turns, device=observation.device)[None]
+        elements = self.symmetry.canonical_elements(observation, turns).flatten()
+        repeated = observation[:, None].expand(-1, self._turns, -1).flatten(0, 1)
+        return elements, self.symmetry.apply_to("policy", repeated, elements)
+
+    @property
+    def _turns(self) -> int:
+        return max(1, self.symmetry.order // 2)
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """Of each robot's images, (N * K, D) to (N, D)."""
+        return values.unflatten(0, (-1, self._turns)).mean(1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
-    from gaitway_sim2real.validate.examination import Examination
+    from gaitway_sim2real.validate.examiner import Examination
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -135,8 +135,8 @@ class Robots(Environments):
             if signal not in hidden:
                 why = "the actor reads it already" if signal in policy and signal in critic else "the critic lacks it"
                 raise ConfigError(
-                    f"agent.model.estimator.signals names {signal!r}: {why}; only the critic of {config.task.name} sees "
-                    f"{', '.join(hidden) or 'nothing'}"
+                    f"agent.model.estimator.signals names {signal!r}: {why}; only the critic of {config.task.name} "
+                    f"sees {', '.join(hidden) or 'nothing'}"
                 )
         try:
             newest = newest_columns(config.task, groups["policy"])
@@ -168,7 +168,7 @@ class Robots(Environments):
             raise ConfigError(f"until={config.until}: {error}") from None
 
     def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
-        from gaitway_sim2real.validate.examination import Examiner
+        from gaitway_sim2real.validate.examiner import Examiner
 
         from ..training.evaluator import EVALUATION_SEED
 

@@ -121,7 +121,8 @@ class WorldWalker:
         from ..training.load import load_actor
 
         torch.set_num_threads(1)
-        config, self.actor, checkpoint = load_actor(RunFolder.open(run))
+        config, actor, checkpoint = load_actor(RunFolder.open(run))
+        self.actor: Any = actor
         config = in_mujoco(config)
         self.env, self.command = _quiet_env(config)
         task = config.robot_task

@@ -101,8 +101,8 @@ class HeightScan:
 class CommandCalibration:
     """Corrections measured in simulation, with which the robot does what it is told.
 
-    With u the command as shares of ``ends``, the policy sees u + clamp(``factors`` f(u), +-0.25), at most ``most``, with
-    f ``gaitway_sim2real.bundle.calibration.features``. The graph does it, this is for the reader.
+    With u the command as shares of ``ends``, the policy sees u + clamp(``factors`` f(u), +-0.25), at most ``most``. The
+    features f are ``gaitway_sim2real.bundle.calibration.features``. The graph does it, this is for the reader.
     """
 
     ends: tuple[float, float, float]

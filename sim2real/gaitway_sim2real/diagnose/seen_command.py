@@ -1,7 +1,7 @@
 """The command that a policy sees, and the one that its bundle's graph must be told for that.
 
-On the way from one to the other the graph limits how fast the command changes, then corrects it. A world that the policy
-learns in does the first and not the second: what it records is what the policy saw.
+On the way to the policy the graph limits how fast the command changes, then corrects it. A world that the policy learns
+in does the first and not the second: what it records is what the policy saw.
 """
 
 from __future__ import annotations

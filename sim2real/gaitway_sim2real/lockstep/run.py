@@ -48,8 +48,9 @@ class Tracking:
             self.true.append(self.robot.lin_vel())
         self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))
         if len(self.command) % self.rate == 0:
-            shown = (self.command, self.velocity, *([self.own] if self.own else []))
-            means = [_triple(np.mean(rows[-self.rate :], axis=0)) for rows in shown]
+            means = [_triple(np.mean(rows[-self.rate :], axis=0)) for rows in (self.command, self.velocity)]
+            if self.own:
+                means.append(_triple(np.mean(self.own[-self.rate :], axis=0)))
             height, peak = f"{self.robot.base_height():10.3f}", f"{max(self.torque[-self.rate :]):17.1f}"
             self.echo(" | ".join([f"{len(self.command) / self.rate:8.0f}", *means, height, peak]))
 

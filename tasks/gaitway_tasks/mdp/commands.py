@@ -8,6 +8,17 @@ from ..spec import UniformVelocityCommand
 from ..world import World
 
 
+def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
+    """``command`` (n, 3), of which a share is replaced by ones at the ends of ``ranges`` (3, 2).
+
+    Each of their speeds is as often 0 as towards either end, and there all are 80 to 100 % of it. ``random`` (5, n) is
+    uniform in [0, 1).
+    """
+    side = random[:3].T
+    ends = torch.where(side < 1 / 3, ranges[:, 0], torch.where(side < 2 / 3, 0.0, ranges[:, 1]))
+    return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
+
+
 class VelocityCommandGenerator:
     """State of one velocity command: the command (N, 3), its timers, headings and standing flags."""
 
@@ -16,7 +27,6 @@ class VelocityCommandGenerator:
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         self.cfg, self.world, self.generator = cfg, world, generator
         n = world.num_envs
-        self.ranges = torch.tensor([cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z], device=world.device)  # (3, 2)
         self.command = torch.zeros(n, 3, device=world.device)
         self.time_left = torch.zeros(n, device=world.device)
         self.heading_target = torch.zeros(n, device=world.device)
@@ -40,18 +50,14 @@ class VelocityCommandGenerator:
             ),
             1,
         )
-        if cfg.rel_corners:
-            command = self._towards_corners(command)
+        if cfg.rel_ends:
+            random = torch.rand(5, n, generator=self.generator, device=self.command.device)
+            ranges = torch.tensor([cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z], device=command.device)
+            command = towards_ends(command, ranges, cfg.rel_ends, random)
         self.command[env_ids] = (1.0 + cfg.margin) * command
         self.heading_target[env_ids] = uniform(4, cfg.heading)
         self.is_heading[env_ids] = (r[5] <= cfg.rel_heading_envs) & cfg.heading_command
         self.is_standing[env_ids] = r[6] <= cfg.rel_standing_envs
-
-    def _towards_corners(self, command: Tensor) -> Tensor:
-        """The commands (n, 3), of which ``rel_corners`` are replaced by ones near a corner of the ranges."""
-        r = torch.rand(5, len(command), 1, generator=self.generator, device=command.device)
-        ends = torch.cat([torch.where(r[axis] < 0.5, low, high) for axis, (low, high) in enumerate(self.ranges)], 1)
-        return torch.where(r[4] < self.cfg.rel_corners, ends * (0.8 + 0.2 * r[3]), command)
 
     def step(self, dt: float) -> None:
         """Advance the timers by ``dt``, resample what is due, and follow the headings."""
