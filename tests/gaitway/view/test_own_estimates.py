@@ -14,10 +14,8 @@ from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.replay.compare import motion_of
 
-from gaitway.config.train_config import resolve
+from gaitway.cli import main
 from gaitway.demo import bundle_of
-from gaitway.runs.folder import RunFolder
-from gaitway.training.loop import train
 from gaitway.view.flight import Player
 from gaitway.view.scene import Scene, page, velocity_table
 from gaitway.view.steering import Panel, panel_of
@@ -78,10 +76,10 @@ def test_a_flight_in_the_viewer(bundle: Path, server: Any, tmp_path: Path) -> No
 
 
 def test_a_run_in_the_world_it_learns_in(tmp_path: Path) -> None:
-    overrides = ["agent.num_envs=8", "agent.num_steps=4"]
-    config = resolve("velocity-flat-anymal-c-blind", preset="cpu", seed=0, overrides=overrides, total_steps=64)
-    train(config, tmp_path / "run")
-    walker = WorldWalker(RunFolder.open(tmp_path / "run").path)
+    sizes = ["num_envs=4", "agent.num_steps=4", "total_steps=32", "num_threads=1", "evaluation_episodes=0"]
+    task = ("velocity-flat-anymal-c-blind", "--preset", "cpu")
+    assert main(["train", *task, "--out", str(tmp_path / "run"), "--quiet", *sizes]) == 0
+    walker = WorldWalker(tmp_path / "run")
     walker.step(np.array([0.3, 0.0, 0.0]))
     first = walker.own()
     walker.step(np.array([0.3, 0.0, 0.0]))
