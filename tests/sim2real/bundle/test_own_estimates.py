@@ -46,9 +46,7 @@ def test_the_contract_names_it(bundle: Path) -> None:
     assert (output.shape, output.unit) == (("N", 3), "m/s")
 
 
-def test_all_runtimes_give_the_same(
-    bundle: Path, made: tuple[Task, nn.Module], signals: dict[str, np.ndarray]
-) -> None:
+def test_all_runtimes_give_the_same(bundle: Path, made: tuple[Task, nn.Module], signals: dict[str, np.ndarray]) -> None:
     contract, policy = Contract.load(bundle), SignalPolicy(*made).eval()
     batched = BatchedPolicy(bundle / "policy.onnx", contract, BATCH)
     memory, onboard = InMemoryPolicy(policy, BATCH), OnboardPolicy(bundle)
