@@ -58,7 +58,7 @@ def test_what_the_policy_estimates_for_itself_is_compared_with_the_twin(nominal_
             made.append(self)
 
     def half_off(player):
-        return {"estimated_base_lin_vel": made[0].twin.truth().base_lin_vel + [0.3, 0.0, -0.4]}
+        return {"estimated_base_lin_vel": made[0].twin.truth().base_lin_vel + np.array([0.3, 0.0, -0.4])}
 
     monkeypatch.setattr(nominal, "Stage", Kept)
     monkeypatch.setattr(Player, "estimates", property(half_off))
