@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scene import FRAME_S, Scene, check_port, serve
+from .scene import FRAME_S, Scene, check_port, serve, velocity_table
 
 if TYPE_CHECKING:
     from gaitway_onboard.flight.reading import Flight
@@ -43,11 +43,13 @@ class Player:
 
     def __init__(self, flight: Flight, motion: Motion, server: Any):
         from gaitway_sim2real.replay.film import labels
-        from gaitway_sim2real.replay.summary import command_of_states
+        from gaitway_sim2real.replay.summary import command_of_states, own_velocity
 
         self.flight, self.motion = flight, motion
         self.time = motion.time - flight.start
         self.modes, self.command = labels(flight, motion), command_of_states(flight)[motion.index]
+        own = own_velocity(flight)
+        self.true, self.own = not flight.hardware, None if own is None else own[motion.index]
         gui = server.gui
         self.told = gui.add_markdown("")
         low, high = float(self.time[0]), max(float(self.time[-1]), float(self.time[0]) + FRAME_S)
@@ -77,7 +79,11 @@ class Player:
 
     def _tell(self, row: int) -> None:
         velocity = (*self.motion.lin_vel_b[row, :2], self.flight.state.gyro[self.motion.index[row], 2])
-        lines = [f"**{self.modes[row]}** at {self.time[row]:.2f} s", "", "| | command | estimate |", "|---|---|---|"]
-        for name, want, have in zip(("forward", "left", "turn"), self.command[row], velocity, strict=True):
-            lines.append(f"| {name} | {'-' if np.isnan(want) else f'{want:+.2f}'} | {have:+.2f} |")
-        self.told.content = "\n".join(lines)
+        table = velocity_table(
+            {
+                "command": self.command[row],
+                "truth" if self.true else "estimate": velocity,
+                "policy's estimate": None if self.own is None else self.own[row],
+            }
+        )
+        self.told.content = "\n".join([f"**{self.modes[row]}** at {self.time[row]:.2f} s", "", *table])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from typing import Any
@@ -65,6 +65,19 @@ def serve(name: str, host: str, port: int, loop: Callable[[Any], None], *, brows
             loop(server)
         except KeyboardInterrupt:
             print()
+
+
+def velocity_table(columns: Mapping[str, Sequence[float] | Array | None]) -> list[str]:
+    """Lines of Markdown with forward, left [m/s] and turn [rad/s] of each column, "-" where it is NaN.
+
+    A column that is None is left out.
+    """
+    shown = {title: values for title, values in columns.items() if values is not None}
+    lines = [f"| | {' | '.join(shown)} | |", "|---" * (len(shown) + 2) + "|"]
+    for k, (name, unit) in enumerate((("forward", "m/s"), ("left", "m/s"), ("turn", "rad/s"))):
+        numbers = ("-" if np.isnan(values[k]) else f"{values[k]:+.2f}" for values in shown.values())
+        lines.append(f"| {name} | {' | '.join(numbers)} | {unit} |")
+    return lines
 
 
 class Scene:

@@ -12,7 +12,7 @@ import numpy as np
 from gaitway_onboard.control.commands import scripted, tour
 
 from .gait_diagram import GaitDiagram
-from .scene import FRAME_S, Arrows, Scene, serve
+from .scene import FRAME_S, Arrows, Scene, serve, velocity_table
 from .walkers import Array, BundleWalker, Walker
 
 if TYPE_CHECKING:
@@ -141,11 +141,12 @@ class Panel:
 
     def show(self) -> None:
         """Bring the page up to date."""
-        rows = zip(
-            ("forward", "left", "turn"), self._wanted(), self.walker.velocity(), ("m/s", "m/s", "rad/s"), strict=True
-        )
-        lines = [f"| {name} | {want:+.2f} | {have:+.2f} {unit} |" for name, want, have, unit in rows]
-        self.measured.content = "\n".join(["| | command | measured |", "|---|---|---|", *lines])
+        columns = {
+            "command": self._wanted(),
+            "measured": self.walker.velocity(),
+            "policy's estimate": self.walker.own(),
+        }
+        self.measured.content = "\n".join(velocity_table(columns))
 
     def _wanted(self) -> tuple[float, ...]:
         return tuple(slider.value for slider in self.sliders)

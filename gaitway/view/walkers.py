@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mujoco
 import numpy as np
+from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.rotation import quat_apply, tilt_of
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ class Walker(Protocol):
     """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
 
     ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
+    ``own`` is the velocity as the policy estimated it in the last step, NaN for what it does not estimate, or None.
     ``heading`` is the direction of the base's x axis in the world's plane [rad].
     """
 
@@ -38,6 +40,7 @@ class Walker(Protocol):
     @property
     def qpos(self) -> Array: ...
     def velocity(self) -> Array: ...
+    def own(self) -> Array | None: ...
     def step(self, command: Array) -> None: ...
     def reset(self) -> None: ...
     def heading(self) -> float: ...
@@ -71,6 +74,10 @@ class BundleWalker:
 
     def velocity(self) -> Array:
         return self.robot.base_velocity()
+
+    def own(self) -> Array | None:
+        own = self.policy.estimates.get(OWN_VELOCITY)
+        return None if own is None else planar(own)
 
     def step(self, command: Array) -> None:
         targets = self.policy.step(self.robot.read(), command)
@@ -106,6 +113,7 @@ class WorldWalker:
 
     def __init__(self, run: Path):
         import torch
+        from gaitway_sim2real.bundle.signal_policy import estimate_scale
         from gaitway_sim2real.mujoco.model import RobotModel, addresses
 
         from ..domains.robots import in_mujoco
@@ -113,7 +121,8 @@ class WorldWalker:
         from ..training.load import load_actor
 
         torch.set_num_threads(1)
-        config, self.actor, checkpoint = load_actor(RunFolder.open(run))
+        config, actor, checkpoint = load_actor(RunFolder.open(run))
+        self.actor: Any = actor
         config = in_mujoco(config)
         self.env, self.command = _quiet_env(config)
         task = config.robot_task
@@ -128,6 +137,9 @@ class WorldWalker:
             foot_names=task.robot.foot_names,
         )
         self._qpos = self.env.world.batch.bind("qpos")
+        self._widths: dict[str, int] = getattr(self.actor, "widths", {})
+        self._scale = estimate_scale(task, self._widths)
+        self._own: Array | None = None
         self.observation: Any = None
         self.reset()
 
@@ -139,13 +151,28 @@ class WorldWalker:
         robot = self.env.world.robot
         return np.array([*robot.root_lin_vel_b[0, :2].tolist(), float(robot.root_ang_vel_b[0, 2])])
 
+    def own(self) -> Array | None:
+        return self._own
+
     def step(self, command: Array) -> None:
         import torch
 
         self.command.command[0] = torch.as_tensor(command, dtype=torch.float32)
-        action = self.policy.act(self.observation["policy"])
+        observation = self.observation["policy"]
+        action = self.policy.act(observation)
+        self._own = self._estimate(observation)
         self.observation, _, terminated, truncated, _ = self.env.step(action)
         self.policy.forget(terminated | truncated)
+
+    def _estimate(self, observation: Any) -> Array | None:
+        if "base_lin_vel" not in self._widths:
+            return None
+        import torch
+
+        with torch.inference_mode():
+            _, joined = self.actor.with_estimates(observation)
+        parts = (joined / self._scale).split(list(self._widths.values()), 1)
+        return planar(parts[list(self._widths).index("base_lin_vel")][0].numpy())
 
     def reset(self) -> None:
         from ..training.load import Acting
@@ -162,6 +189,11 @@ class WorldWalker:
         planar = torch.tensor([[*velocity, 0.0]], dtype=torch.float32)
         self.env.world.add_root_velocity(torch.tensor([0]), planar, torch.zeros(1, 3))
         self.env.world.finish_events()
+
+
+def planar(velocity: Array) -> Array:
+    """vx and vy of an estimate (3,), and NaN for the yaw rate, which sensors measure."""
+    return np.array([*velocity[:2], np.nan])
 
 
 def _heading(quat: Array) -> float:

@@ -10,6 +10,7 @@ import torch
 from box_spaces import box, boxes
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.critics import DreamerTricks
+from gaitway_agents.models.estimator import EstimatorColumns, EstimatorConfig
 from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
 from gaitway_agents.rsl_rl.config import RslRlActorConfig, RslRlModelConfig
 from gaitway_agents.rsl_rl.trainer import RslRlTrainer
@@ -91,7 +92,8 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path):
 
 def policy_of(**model):
     settings = {"actor_hidden": (16, 8), "critic_hidden": (12,), "init_std": 0.7} | model
-    policy = ActorCritic(boxes(policy=1, critic=1), box(1), ActorCriticConfig(**settings))
+    columns = EstimatorColumns((0,), {"base_lin_vel": (0,)})
+    policy = ActorCritic(boxes(policy=1, critic=1), box(1), ActorCriticConfig(**settings), columns)
     policy.update_normalizers({"policy": 3.0 + 2.0 * torch.randn(500, 1), "critic": torch.randn(500, 1) - 4.0})
     return policy
 
@@ -127,6 +129,7 @@ def test_rsl_rl_loads_a_policy_of_ours_and_learns_on(log_std, normalized, tmp_pa
     ("model", "message"),
     [
         ({"recurrent": "gru"}, "model.recurrent 'gru': only feed-forward"),
+        ({"estimator": EstimatorConfig()}, "model.estimator: rsl_rl has no actor that reads estimates"),
         ({"clip_observations": 5.0}, "model.clip_observations 5.0: rsl_rl's normaliser does not clip"),
         ({"dreamer": DreamerTricks(critic="two_hot")}, "a critic that says one number"),
         (
@@ -134,7 +137,7 @@ def test_rsl_rl_loads_a_policy_of_ours_and_learns_on(log_std, normalized, tmp_pa
             "policy reads policy: rsl_rl needs one plain vector",
         ),
     ],
-    ids=["memory", "clip", "critic", "symlog"],
+    ids=["memory", "estimator", "clip", "critic", "symlog"],
 )
 def test_policies_that_rsl_rl_has_no_model_of_are_refused(model, message):
     with pytest.raises(ValueError, match=message):

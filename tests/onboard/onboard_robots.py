@@ -73,6 +73,7 @@ class WavePolicy:
         self.threads: set[str] = set()
         self.commands: list[tuple[float, float, float]] = []
         self.action, self.state = np.zeros(12, np.float32), np.zeros(1, np.float32)
+        self.estimates: dict[str, Any] = {}
 
     def reset(self) -> None:
         self.steps = 0

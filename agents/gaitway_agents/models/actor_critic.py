@@ -255,7 +255,7 @@ class ActorCritic(nn.Module):
     def export_actor(self) -> nn.Module:
         """``policy`` observation (N, D) to deterministic action (N, A), with the normaliser inside.
 
-        With an estimator its ``estimate`` gives the estimates (N, E) in the units of the observation ``critic``.
+        With an estimator its ``with_estimates`` also gives the estimates (N, E), in the units of ``critic``.
         """
         encoder = self.actor_encoder
         if encoder.keys != ["policy"] or not isinstance(self.head, Gaussian):

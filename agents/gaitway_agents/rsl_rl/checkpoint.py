@@ -32,6 +32,10 @@ def networks_of(policy: nn.Module) -> Networks:
     head, config = policy.head, policy.config
     if config.recurrent != "none":
         raise ValueError(f"model.recurrent {config.recurrent!r}: only feed-forward policies can be written for rsl_rl")
+    if config.estimator is not None:
+        raise ValueError(
+            "model.estimator: rsl_rl has no actor that reads estimates; train with agent.model.estimator=null"
+        )
     if not isinstance(head, Gaussian) or config.dreamer.critic != "squared":
         raise ValueError("rsl_rl needs continuous actions and a critic that says one number")
     std = head.std.detach()

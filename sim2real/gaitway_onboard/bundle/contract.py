@@ -30,6 +30,7 @@ ESTIMATED = ("base_lin_vel", "height_scan")
 OUTPUTS = ("joint_pos_target", "action", "next_state")
 ESTIMATE = "estimated_"
 """Begins the name of an output that the policy estimates for itself, and that nothing on the robot needs."""
+OWN_VELOCITY = f"{ESTIMATE}base_lin_vel"
 FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000

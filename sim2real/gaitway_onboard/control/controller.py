@@ -353,7 +353,9 @@ class Controller:
             return
         late, self._late = self._late > 0, 0
         fault = self._refuse(decision)
-        self.log.policy(decision.time, decision.command, decision.state, decision.action, decision.targets, late)
+        self.log.policy(
+            decision.time, decision.command, decision.state, decision.action, decision.targets, late, decision.estimates
+        )
         if self.mode is Mode.POLICY:
             self.compute_us.append(decision.compute_us)
         if fault is not None:

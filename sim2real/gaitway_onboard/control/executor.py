@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,9 @@ class Policy(Protocol):
     @property
     def state(self) -> NDArray[np.float32]: ...
 
+    @property
+    def estimates(self) -> Mapping[str, NDArray[np.float32]]: ...
+
     def step(self, signals: Signals, command: tuple[float, float, float]) -> NDArray[np.float32]: ...
 
 
@@ -39,6 +43,8 @@ class Decision:
     state: Array
     """The policy's memory before the step."""
     action: Array
+    estimates: Mapping[str, Array]
+    """What the policy estimated for itself, by the name of the output."""
     targets: Array
     """[rad], robot's order, (J,); empty if ``refused``."""
     compute_us: float
@@ -96,4 +102,4 @@ def decide(
     except SignalError as error:
         targets, refused = np.zeros(0, np.float32), str(error)
     compute = 1e6 * (time.perf_counter() - started)
-    return Decision(now, command, state, policy.action, targets, compute, refused)
+    return Decision(now, command, state, policy.action, policy.estimates, targets, compute, refused)

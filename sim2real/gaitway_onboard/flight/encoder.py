@@ -7,12 +7,13 @@ import math
 import struct
 import threading
 import time as wall
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..interface import Array, Signals, button_bits
+from .log import NOTHING
 from .messages import (
     CDR_HEADER,
     EVENT_SCHEMA,
@@ -83,10 +84,10 @@ class Encoder:
         self._losing = False
         self.dropped = 0
         """Records that did not find room, or could not be recorded."""
-        joints = {"joint_names": json.dumps(list(joint_names))}
+        self._joints = joints = {"joint_names": json.dumps(list(joint_names))}
         self._state = _Stream(STATE, "gaitway/msg/State", _STATE_SCALARS, _STATE_ARRAYS, _STATE_OPTIONAL, joints)
         self._frame = _Stream(FRAME, "gaitway/msg/Frame", _FRAME_SCALARS, _FRAME_ARRAYS, (), joints, text="mode")
-        self._policy = _Stream(POLICY, "gaitway/msg/Policy", _POLICY_SCALARS, _POLICY_ARRAYS, (), joints)
+        self._policy = self._policy_stream()
         self._modes: dict[str, bytes] = {}
         self._masks: dict[frozenset[str], int] = {frozenset(): 0}
 
@@ -142,9 +143,23 @@ class Encoder:
         self._put(self._frame, time, (time,), (targets, stiffness, damping, asked), suffix)
 
     def policy(
-        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+        self,
+        time: float,
+        command: tuple[float, float, float],
+        state: Array,
+        action: Array,
+        targets: Array,
+        late: bool,
+        estimates: Mapping[str, Array] = NOTHING,
     ) -> None:
-        self._put(self._policy, time, (time, *command, bool(late)), (state, action, targets))
+        if not self._policy.sequence:
+            self._policy = self._policy_stream(estimates)
+        self._put(self._policy, time, (time, *command, bool(late)), (state, action, targets, *estimates.values()))
+
+    def _policy_stream(self, estimates: Iterable[str] = ()) -> _Stream:
+        """Which the first step of a policy decides, since ``estimates`` are its own."""
+        arrays = (*_POLICY_ARRAYS, *((name, "by the policy itself") for name in estimates))
+        return _Stream(POLICY, "gaitway/msg/Policy", _POLICY_SCALARS, arrays, (), self._joints)
 
     def event(self, time: float, kind: str, text: str) -> None:
         with self._lock:
@@ -319,7 +334,7 @@ _STATE_ARRAYS = (
     ("joint_vel", "[rad/s]"),
     ("imu_quat_wxyz", ""),
     ("gyro", "base frame [rad/s]"),
-    ("base_lin_vel", "estimate, base frame [m/s]"),
+    ("base_lin_vel", "estimate, in a simulation the truth, base frame [m/s]"),
     ("height_scan", "estimate [m]"),
     ("accelerometer", "base frame [m/s^2]"),
     ("joint_torque", "as the drives believe [N m]"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from ..interface import Array, Signals
+
+NOTHING: Mapping[str, Array] = MappingProxyType({})
 
 
 class FlightLog(Protocol):
@@ -19,9 +23,19 @@ class FlightLog(Protocol):
         ...
 
     def policy(
-        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+        self,
+        time: float,
+        command: tuple[float, float, float],
+        state: Array,
+        action: Array,
+        targets: Array,
+        late: bool,
+        estimates: Mapping[str, Array] = NOTHING,
     ) -> None:
-        """One step of the policy: its memory before the step, which holds the observation's history, and its output."""
+        """One step of the policy: its memory before the step, which holds the observation's history, and its output.
+
+        ``estimates`` has what it estimated for itself, by the name of the output: the same names at every step.
+        """
         ...
 
     def event(self, time: float, kind: str, text: str) -> None:
@@ -50,7 +64,14 @@ class NoLog:
     def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None: ...
 
     def policy(
-        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+        self,
+        time: float,
+        command: tuple[float, float, float],
+        state: Array,
+        action: Array,
+        targets: Array,
+        late: bool,
+        estimates: Mapping[str, Array] = NOTHING,
     ) -> None: ...
 
     def event(self, time: float, kind: str, text: str) -> None: ...

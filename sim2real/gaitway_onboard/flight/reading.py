@@ -22,7 +22,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 
-from ..bundle.contract import CONTRACT_FILE, Contract
+from ..bundle.contract import CONTRACT_FILE, ESTIMATE, Contract
 from ..interface import Health, Remote, Signals, pressed
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
@@ -89,7 +89,8 @@ class Flight:
     frame: Columns
     """``time`` (M,), ``mode`` (M,) of str, ``targets stiffness damping asked`` (M, J)."""
     policy: Columns
-    """``time`` (P,), ``command`` (P, 3), ``memory`` (P, S), ``action`` and ``targets`` (P, J), ``late`` (P,)."""
+    """``time`` (P,), ``command`` (P, 3), ``memory`` (P, S), ``action`` and ``targets`` (P, J), ``late`` (P,), and what
+    the policy estimated for itself: ``estimated_base_lin_vel`` (P, 3) for example."""
     events: tuple[Event, ...]
     truncated: bool
     """The file was not finished, since its recorder was killed, or it was cut off or damaged later."""
@@ -137,6 +138,11 @@ class Flight:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / CONTRACT_FILE).write_bytes(self.contract_yaml)
             return Contract.load(folder)
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Fields of :attr:`policy` that it estimated for itself."""
+        return tuple(name for name in self.policy.values if name.startswith(ESTIMATE))
 
     def has(self, name: str) -> NDArray[np.bool_]:
         """States that have the optional field ``name``, (N,)."""

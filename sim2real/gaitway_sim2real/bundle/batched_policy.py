@@ -27,10 +27,13 @@ class BatchedPolicy:
                 raise BundleError(f"{path} has {kind}s {sorted(found)}, but the contract says {sorted(wanted)}")
         self.state = np.zeros((num_envs, contract.state_dim), np.float32)
         """What the next step continues from, (N, S)."""
+        self.estimates: dict[str, np.ndarray] = {}
+        """What the policy estimated for itself in the last step, by the name of the output, (N, d) each."""
+        self._estimates = contract.estimates
 
     def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Joint position targets [rad] and raw actions, (N, J) each, from the five sensor and command signals."""
         feed = {name: np.ascontiguousarray(value, np.float32) for name, value in signals.items()}
         values = dict(zip(self._outputs, self._session.run(self._outputs, {**feed, "state": self.state}), strict=True))
-        self.state = values["next_state"]
+        self.state, self.estimates = values["next_state"], {name: values[name] for name in self._estimates}
         return values["joint_pos_target"], values["action"]

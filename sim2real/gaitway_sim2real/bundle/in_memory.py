@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import torch
-from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.contract import ESTIMATE, Contract
 from gaitway_tasks.spec import Task
 from torch import nn
 
@@ -52,6 +52,8 @@ class InMemoryPolicy:
 
     def __init__(self, policy: SignalPolicy, num_envs: int) -> None:
         self._policy, self._state = policy, torch.zeros(num_envs, policy.state_dim)
+        self.estimates: dict[str, np.ndarray] = {}
+        """As :attr:`.BatchedPolicy.estimates`."""
 
     @torch.inference_mode()
     def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -60,5 +62,8 @@ class InMemoryPolicy:
             self._state if name == "state" else torch.from_numpy(np.ascontiguousarray(signals[name], np.float32))
             for name in self._policy.input_widths
         ]
-        target, action, *_, self._state = self._policy(*feed)
-        return target.numpy(), action.numpy()
+        values = dict(zip(self._policy.output_widths, self._policy(*feed), strict=True))
+        self._state = values.pop("next_state")
+        found = {name: value.numpy() for name, value in values.items()}
+        self.estimates = {name: value for name, value in found.items() if name.startswith(ESTIMATE)}
+        return found["joint_pos_target"], found["action"]

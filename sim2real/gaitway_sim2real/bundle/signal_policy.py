@@ -7,6 +7,7 @@ over a world that knows the measured signals and nothing else.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -96,6 +97,7 @@ class SignalPolicy(nn.Module):
     clips: Tensor | None
     largest_change: Tensor | None
     order: Tensor
+    estimate_scale: Tensor
 
     def __init__(self, task: Task, actor: nn.Module, calibration: CommandCalibration | None = None):
         super().__init__()
@@ -106,6 +108,7 @@ class SignalPolicy(nn.Module):
         self.num_joints, self.raw_clip = joints, task.actions.raw_clip
         self.estimates: dict[str, int] = getattr(actor, "widths", {})
         """Widths of the signals that the actor estimates for itself."""
+        self.register_buffer("estimate_scale", estimate_scale(task, self.estimates))
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
         self.register_buffer("scale", torch.tensor(task.actions.scales(robot)))
         self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
@@ -203,7 +206,7 @@ class SignalPolicy(nn.Module):
             action, memory = self.actor(observation, memory)
         elif self.estimates:
             action, joined = self.actor.with_estimates(observation)
-            estimates = joined.split(list(self.estimates.values()), 1)
+            estimates = (joined / self.estimate_scale).split(list(self.estimates.values()), 1)
         else:
             action = self.actor(observation)
         if self.raw_clip is not None:
@@ -219,6 +222,14 @@ def _state(signals: dict[str, Tensor]) -> MeasuredState:
     if "base_lin_vel" not in signals:
         return MeasuredState(joint_pos, joint_vel, quat, gyro)
     return EstimatedState(joint_pos, joint_vel, quat, gyro, signals["base_lin_vel"])
+
+
+def estimate_scale(task: Task, widths: Mapping[str, int]) -> Tensor:
+    """What the critic's terms multiply signals of ``widths`` by, (E,)."""
+    if not widths:
+        return torch.ones(0)
+    terms = task.observations["critic"].terms
+    return torch.cat([torch.as_tensor(terms[name].scale).expand(width) for name, width in widths.items()])
 
 
 def cycle_steps(task: Task) -> int:

@@ -16,6 +16,7 @@ from .findings import Finding
 from .fit import EXACT, affine, is_equal, rms, saturation
 from .history import HistoryLayout, contract_layout
 from .observation import Compared, NoteOrFindings, compare
+from .seen_command import limited_columns, told
 from .terms import SCAN_OFFSET, Term, last_action
 from .view import View
 
@@ -37,6 +38,8 @@ def check_policy(view: View, terms: list[Term], bundle: Path) -> NoteOrFindings:
         return f"policy: not checked, nothing leads back from {', '.join(unknown)} to the graph's inputs", []
     usable = _reachable(terms, frames)
     contract = view.contract
+    signals["command"], known = told(contract, signals["command"])
+    usable = usable & known
     history = sum(dims) * layout.length if layout.length > 1 else 0
     memory = contract.state_dim - 1 - contract.num_joints - history
     if memory:
@@ -46,11 +49,7 @@ def check_policy(view: View, terms: list[Term], bundle: Path) -> NoteOrFindings:
     actor = BatchedPolicy(bundle / "policy.onnx", contract, 1)
     past = np.concatenate([frames[..., :0], *_past(view, dims, layout)], -1) if history else frames[..., :0]
     last = next((frames[..., t.columns] / _scale(t) for t in terms if t.kind == "last_action"), last_action(view))
-    limited = None
-    if contract.command_acceleration is not None:  # the recorded command is the one that the policy saw
-        clock = int(any(term.kind == "gait_phase" for term in terms))
-        limited = slice(clock, clock + 3)
-    computed = _run(actor, signals, last, past, memory, limited, view.first)
+    computed = _run(actor, signals, last, past, memory, limited_columns(contract), view.first)
     limit = contract.action.raw_clip
     recorded = view.action if limit is None else np.clip(view.action, -limit, limit)
     return _compare_policy(view, recorded, computed, usable)
@@ -250,7 +249,10 @@ def _run(
     limited: slice | None,
     first: np.ndarray,
 ) -> np.ndarray:
-    """Raw actions (T, N, J). With a memory step by step, else all at once. ``limited`` is where it has the command."""
+    """Raw actions (T, N, J). With a memory step by step, else all at once.
+
+    ``limited`` is where the state has the command, so that nothing limits how fast that changes.
+    """
     steps, n = first.shape
     started = np.ones((steps, n, 1))
     if not memory:
@@ -260,9 +262,9 @@ def _run(
     kept, actions = np.zeros((n, memory), np.float32), []
     for t in range(steps):
         kept = np.where(first[t][:, None], 0.0, kept)
-        if limited is not None:
-            kept[:, limited] = signals["command"][t]
         actor.state = np.concatenate([started[t], last[t], past[t], kept], -1).astype(np.float32)
+        if limited is not None:
+            actor.state[:, limited] = signals["command"][t]
         actions.append(actor({name: value[t] for name, value in signals.items()})[1])
         kept = actor.state[:, -memory:]
     return np.array(actions)

@@ -16,6 +16,7 @@ from ..mujoco.robots import RobotBatch
 from ..validate.conditions import draw
 from ..validate.scenarios import Scenario
 from .history import contract_layout
+from .seen_command import limited_columns, seen
 from .terms import build_frames, expected_terms
 from .view import view_of
 
@@ -23,7 +24,8 @@ from .view import view_of
 def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 0) -> Recording:
     """``envs`` robots that start in the default pose and get a new random command every 4 s.
 
-    The graph keeps its observation to itself: the recorded one is built by the contract.
+    The graph keeps its observation to itself: the recorded one is built by the contract. The recorded command is the
+    one that the policy saw, limited and corrected, as a world that it learns in records it.
     """
     bundle = Path(bundle)
     verify_files(bundle)
@@ -48,10 +50,12 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
         observation_noise=False,
         flat_ground=True,
     )
+    limited = limited_columns(contract)
     torque = np.zeros((envs, contract.num_joints))
     for command in conditions.command:
         signals = robots.signals()
         target, action = policy({**signals, "command": command})
+        followed = command if limited is None else policy.state[:, limited]
         buffer.add(
             {
                 "observation": np.zeros((envs, 1)),
@@ -62,7 +66,7 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
                 "root_quat": signals["imu_quat_wxyz"],
                 "root_lin_vel": robots.lin_vel(),
                 "root_ang_vel": signals["gyro"],
-                "command": command,
+                "command": seen(contract, np.ascontiguousarray(followed, np.float32)),
                 "joint_pos_target": target,
                 "applied_torque": torque,
                 "done": np.zeros(envs, bool),

@@ -80,6 +80,11 @@ class Excitation:
         """Steps done, (1,)."""
         return np.array([self._index], np.float32)
 
+    @property
+    def estimates(self) -> dict[str, NDArray[np.float32]]:
+        """Nothing."""
+        return {}
+
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[np.float32]:
         """Joint position targets [rad], the robot's joint order, (J,); the default pose after the end."""
         self._index += 1

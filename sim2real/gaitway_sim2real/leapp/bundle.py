@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,9 @@ def _is_of(bundle: Path, package: LeappPackage, robot: str | None) -> bool:
 def _write_ours(package: LeappPackage, side: Path, folder: Path) -> None:
     """The bundle from whose policy the package was made, with the package's graph in place of its own."""
     contract = Contract.load(side)
+    contract = dataclasses.replace(
+        contract, outputs=tuple(signal for signal in contract.outputs if signal.name in OUTPUTS)
+    )
     connections = connect(package, contract.joint_names)
     content = {}
     for name in ("robot.xml", "io_descriptors.yaml", "golden.npz"):
@@ -218,8 +222,6 @@ def _fit(golden: Signals) -> ActionMap | None:
 
 def _save(contract: Contract, package: LeappPackage, folder: Path) -> None:
     """The contract, with the state of the package's graph and the hashes of the files in ``folder``."""
-    import dataclasses
-
     state = state_dim(package)
 
     def resized(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:

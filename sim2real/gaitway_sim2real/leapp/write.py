@@ -18,7 +18,8 @@ from gaitway_onboard.bundle.contract import CONTRACT_FILE, MEASURED, Contract
 from gaitway_tasks.spec import Task
 from torch import Tensor, nn
 
-from ..bundle.contracts import ExportError
+from ..bundle.calibration import CommandCalibration
+from ..bundle.contracts import ExportError, exportable
 from ..bundle.export import export_bundle, quiet_exporter, strip_origin
 from ..bundle.signal_policy import SignalPolicy
 from . import semantics
@@ -39,7 +40,8 @@ def export_leapp(
 ) -> Path:
     """Write ``actor`` (observation (N, D) -> action (N, J)) as a LEAPP package to the folder ``out``; returns its path.
 
-    The package has the graph's YAML, the ONNX file, the initial values of the feedback tensors, and in ``gaitway/``
+    What the policy estimates for itself stays inside: a package's outputs are what is written to a robot. The package
+    has the graph's YAML, the ONNX file, the initial values of the feedback tensors, and in ``gaitway/``
     the bundle's contract, recording, descriptors and robot model, from which it can be validated and run on its own.
     Raises :class:`gaitway_sim2real.bundle.export.ExportError` for what a bundle refuses too.
     """
@@ -54,7 +56,10 @@ def export_leapp(
             bundle = export_bundle(
                 task, actor, Path(folder, "bundle"), checkpoint_sha256=checkpoint_sha256, software=software, seed=seed
             )
-            package = _trace(SignalPolicy(task, actor).eval(), Contract.load(bundle), Path(folder))
+            contract = Contract.load(bundle)
+            described = contract.command_calibration
+            calibration = None if described is None else CommandCalibration.of(described)
+            package = _trace(SignalPolicy(exportable(task), actor, calibration).eval(), contract, Path(folder))
             (package / SIDE_FOLDER).mkdir()
             for name in SIDE_FILES:
                 shutil.copyfile(bundle / name, package / SIDE_FOLDER / name)
@@ -120,7 +125,7 @@ def _step(policy: SignalPolicy, contract: Contract, node: str, step: int) -> Non
     traced = dict(zip((row.name for row in rows), annotate.input_tensors(node, rows), strict=True))
     parts = _state_parts(policy)
     state = annotate.state_tensors(node, {name: torch.zeros(1, width) for name, width in parts.items()})
-    target, _, following = policy(*_signals(policy, traced), torch.cat(tuple(state), 1))
+    target, _, *_, following = policy(*_signals(policy, traced), torch.cat(tuple(state), 1))
     annotate.update_state(node, dict(zip(parts, following.split(list(parts.values()), 1), strict=True)))
     gains = [
         described(

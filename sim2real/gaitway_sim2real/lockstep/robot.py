@@ -78,14 +78,14 @@ class LockstepRobot:
             imu_quat_wxyz=quat.copy(),
             gyro=self._gyro().copy(),
             stamp=float(self.data.time),
-            **self._estimates(quat),
+            **self._truth(quat),
         )
 
-    def _estimates(self, quat: Array) -> dict[str, Any]:
-        """The simulation's own values in place of the estimates that the policy asks for."""
-        position = self.plant.frame.position(self._pos, self._quat)[None]
-        found = true_estimates(self._contract, position, quat[None], lambda: self._lin_vel()[None], self.plant.slope)
-        return {name: value[0] for name, value in found.items()}
+    def _truth(self, quat: Array) -> dict[str, Any]:
+        """The simulation's own values in place of estimates: the velocity, and what else the policy asks for."""
+        position, velocity = self.plant.frame.position(self._pos, self._quat)[None], self.lin_vel()[None]
+        found = true_estimates(self._contract, position, quat[None], lambda: velocity, self.plant.slope)
+        return {name: value[0] for name, value in ({"base_lin_vel": velocity} | found).items()}
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._damping = False
@@ -107,12 +107,12 @@ class LockstepRobot:
 
     def base_velocity(self) -> Array:
         """What no robot measures: vx, vy [m/s] and yaw rate [rad/s] of the contract's base frame, (3,)."""
-        return np.array([*self._lin_vel()[:2], self._gyro()[2]])
+        return np.array([*self.lin_vel()[:2], self._gyro()[2]])
 
     def _gyro(self) -> Array:
         return self.plant.frame.ang_vel(self._vel[3:])
 
-    def _lin_vel(self) -> Array:
+    def lin_vel(self) -> Array:
         """Velocity of the contract's base in its own frame [m/s], (3,)."""
         return self.plant.frame.lin_vel(self._quat, self._vel[:3], self._vel[3:])
 

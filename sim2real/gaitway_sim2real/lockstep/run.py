@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.bundle.contract import BundleError, verify_files
+from gaitway_onboard.bundle.contract import OWN_VELOCITY, BundleError, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour
 from gaitway_onboard.control.controller import Mode
@@ -25,26 +25,34 @@ class Tracking:
     """Commands and what became of them, one row per policy period."""
 
     robot: LockstepRobot
+    policy: OnboardPolicy
     echo: Callable[[str], None]
     rate: int
     command: list[tuple[float, float, float]] = field(default_factory=list)
     velocity: list[Array] = field(default_factory=list)
     torque: list[float] = field(default_factory=list)
+    own: list[Array] = field(default_factory=list)
+    """Velocity of the base as the policy estimates it [m/s], (3,) each, if it does."""
+    true: list[Array] = field(default_factory=list)
 
     def add(self, command: tuple[float, float, float]) -> None:
+        own = self.policy.estimates.get(OWN_VELOCITY)
         if not self.command:
-            self.echo(
-                "   t [s] |    command vx    vy   yaw |   measured vx    vy   yaw | height [m] | peak torque [N m]"
-            )
+            estimated = [] if own is None else ["estimated vx    vy    vz"]
+            heads = ["   t [s]", "  command vx    vy   yaw", " measured vx    vy   yaw", *estimated]
+            self.echo(" | ".join([*heads, "height [m]", "peak torque [N m]"]))
         self.command.append(command)
         self.velocity.append(self.robot.base_velocity())
+        if own is not None:
+            self.own.append(own)
+            self.true.append(self.robot.lin_vel())
         self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))
         if len(self.command) % self.rate == 0:
-            wanted, found = (np.mean(rows[-self.rate :], axis=0) for rows in (self.command, self.velocity))
-            self.echo(
-                f"{len(self.command) / self.rate:8.0f} | {_triple(wanted)}       | {_triple(found)}        | "
-                f"{self.robot.base_height():10.3f} | {max(self.torque[-self.rate :]):17.1f}"
-            )
+            means = [_triple(np.mean(rows[-self.rate :], axis=0)) for rows in (self.command, self.velocity)]
+            if self.own:
+                means.append(_triple(np.mean(self.own[-self.rate :], axis=0)))
+            height, peak = f"{self.robot.base_height():10.3f}", f"{max(self.torque[-self.rate :]):17.1f}"
+            self.echo(" | ".join([f"{len(self.command) / self.rate:8.0f}", *means, height, peak]))
 
     def errors(self) -> tuple[float, float]:
         """Mean linear [m/s] and yaw rate [rad/s] error."""
@@ -52,6 +60,12 @@ class Tracking:
             return float("nan"), float("nan")
         error = np.array(self.command) - np.array(self.velocity)
         return float(np.linalg.norm(error[:, :2], axis=1).mean()), float(np.abs(error[:, 2]).mean())
+
+    def own_error(self) -> float | None:
+        """Root mean square distance of the policy's own estimate of the base's velocity from the true one [m/s]."""
+        if not self.own:
+            return None
+        return float(np.sqrt(((np.array(self.own) - np.array(self.true)) ** 2).sum(1).mean()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +77,8 @@ class RunReport:
     """[rad/s]"""
     distance: float
     """Between start and end [m]."""
+    own_error: float | None = None
+    """Root mean square error of the velocity of the base that the policy estimates for itself [m/s], if it does."""
 
     @property
     def exit_code(self) -> int:
@@ -98,7 +114,7 @@ def run_bundle(
     script = command or tour(contract.command_ranges, seconds)
     check_range(script, contract)
     source: CommandSource = scripted(script)
-    tracking = Tracking(robot, echo, max(1, round(1.0 / contract.control_dt)))
+    tracking = Tracking(robot, policy, echo, max(1, round(1.0 / contract.control_dt)))
     filmed: list[tuple[Array, tuple[float, float, float], Array, str]] = []
 
     def on_period(period: Period) -> None:
@@ -125,7 +141,13 @@ def run_bundle(
         report = run_loop(robot, policy, source, seconds, flight=flight, on_period=on_period)
         end = robot.data.qpos[robot.plant.base_qpos :][:2]
     linear, yaw = tracking.errors()
-    result = RunReport(loop=report, linear_error=linear, yaw_error=yaw, distance=float(np.linalg.norm(end - start)))
+    result = RunReport(
+        loop=report,
+        linear_error=linear,
+        yaw_error=yaw,
+        distance=float(np.linalg.norm(end - start)),
+        own_error=tracking.own_error(),
+    )
     echo(_summary(result))
     if video is not None:
         poses, commands, velocities, labels = zip(*filmed, strict=True)
@@ -138,16 +160,17 @@ def run_bundle(
 
 
 def _triple(values: Array) -> str:
-    return " ".join(f"{value:5.2f}" for value in values).rjust(20)
+    return " ".join(f"{value:5.2f}" for value in values).rjust(24)
 
 
 def _summary(result: RunReport) -> str:
     loop = result.loop
     if not loop.policy_periods:
         return f"STOPPED before the policy started: {loop.reason}"
+    own = "" if result.own_error is None else f"the policy's estimate of its velocity {result.own_error:.3f} m/s off; "
     p50, p99 = np.percentile(loop.compute_us, [50, 99])
     return (
         f"{'OK' if loop.ok else 'TRIPPED'}: {loop.reason} after {loop.policy_periods} policy periods; mean error "
-        f"{result.linear_error:.3f} m/s, {result.yaw_error:.3f} rad/s; {result.distance:.1f} m from the start; "
+        f"{result.linear_error:.3f} m/s, {result.yaw_error:.3f} rad/s; {own}{result.distance:.1f} m from the start; "
         f"signals to targets {p50:.0f} us median, {p99:.0f} us p99; {loop.overruns} late, {loop.clamped} clamped"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 from gaitway_onboard.control.commands import Script, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
@@ -20,6 +20,7 @@ from .verdict import NOMINAL, Trial, TrialCheck
 
 LAP = 27.0
 """Length of one tour of the trained commands [s]."""
+OWN_ERROR = "velocity as the policy estimates it, off by [m/s rms]"
 SETTLE = 1.0
 """After a change of command, the velocity is not judged for this long [s]."""
 
@@ -84,6 +85,7 @@ def rehearse_nominal(
             "fastest [m/s]": float(np.linalg.norm(trace.velocity[:, :2], axis=1).max()) if len(trace.time) else 0.0,
             "largest tilt [rad]": float(trace.tilt.max()) if len(trace.time) else np.nan,
             "lowest height [m]": float(trace.height.min()) if len(trace.time) else np.nan,
+            **film.own_error(),
             "late policy periods": float(witness.late),
             "frames of all modes with a target moved by more than 1 mrad": float(witness.moved),
         },
@@ -112,11 +114,14 @@ class _Film:
         self._rows: list[tuple[float, ...]] = []
         self._steps = self._first_frame = 0
         self._last: np.ndarray | None = None
+        self._own = np.full(3, np.nan)
+        self._own_errors: list[np.ndarray] = []
         self._every = round(stage.policy.contract.control_dt / stage.robot.period)
 
     def take(self, period: Period) -> None:
         if period.mode is not Mode.POLICY:
             return
+        self._compare_own()
         self._steps += 1
         if self._steps % self._every:
             return
@@ -129,6 +134,19 @@ class _Film:
         self._last = truth.base_pos[:2].copy()
         velocity = (*truth.base_lin_vel[:2], truth.base_ang_vel[2])
         self._rows.append((period.time, *period.command, *velocity, truth.base_pos[2], truth.tilt, share))
+
+    def _compare_own(self) -> None:
+        """Of a new estimate of the policy's, how far it is from the truth of now, which the policy just sensed."""
+        own = self.stage.policy.estimates.get(OWN_VELOCITY)
+        if own is not None and (own != self._own).any():
+            self._own = own
+            self._own_errors.append(own - self.stage.twin.truth().base_lin_vel)
+
+    def own_error(self) -> dict[str, float]:
+        """Root mean square error of the velocity of the base that the policy estimates for itself, if it does."""
+        if not self._own_errors:
+            return {}
+        return {OWN_ERROR: float(np.sqrt((np.array(self._own_errors) ** 2).sum(1).mean()))}
 
     def trace(self, lap: float) -> Trace:
         rows = np.array(self._rows).reshape(-1, 10)

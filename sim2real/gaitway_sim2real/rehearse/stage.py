@@ -70,6 +70,10 @@ class Player:
     def state(self) -> Array:
         return self._policy.state
 
+    @property
+    def estimates(self) -> dict[str, Array]:
+        return dict(self._policy.estimates)
+
     def reset(self) -> None:
         self._policy.reset()
 

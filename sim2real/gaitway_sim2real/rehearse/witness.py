@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_onboard.flight.log import NOTHING
 from gaitway_onboard.interface import Array, Signals
 
 MOVED = 1e-3
@@ -37,7 +39,14 @@ class Witness:
         self.moved += not np.abs(targets - asked).max() <= MOVED
 
     def policy(
-        self, time: float, command: tuple[float, float, float], state: Array, action: Array, targets: Array, late: bool
+        self,
+        time: float,
+        command: tuple[float, float, float],
+        state: Array,
+        action: Array,
+        targets: Array,
+        late: bool,
+        estimates: Mapping[str, Array] = NOTHING,
     ) -> None:
         self.late += late
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from gaitway_onboard.bundle.contract import ESTIMATE, OWN_VELOCITY
 from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.rotation import tilt_of
 
 from ..pages.panels import Line, Mark, stacked, velocity_rows
 from ..pages.svg import Axes
 from .closed_loop import ClosedLoop
+from .motion import Motion
 from .open_loop import OpenLoop
 from .summary import Span
 
 MODE_CSS = {"policy": "mode policy", "settle": "mode policy", "damp": "mode damp"}
+MOST_PANELS = 12
+"""Numbers of one estimate that are drawn."""
 MARKED = ("trip", "stop", "killed", "drop", "clamp")
 
 
@@ -41,6 +45,21 @@ def velocity(flight: Flight, command: np.ndarray, modes: Sequence[Span], time: n
     states = flight.state.time - flight.start
     measured, commanded = velocity_rows(time, measured=found), velocity_rows(states, command=command)
     rows = [(label, [*lines, *more]) for (label, lines), (_, more) in zip(measured, commanded, strict=True)]
+    return _panels(flight, rows, modes)
+
+
+def estimates(flight: Flight, motion: Motion | None, modes: Sequence[Span]) -> str:
+    """What the policy estimates for itself, and beside it what else is known of the base's velocity."""
+    units = {} if flight.contract is None else {signal.name: signal.unit for signal in flight.contract.outputs}
+    rows = []
+    for name in flight.estimates:
+        values = flight.policy.values[name]
+        for k in range(min(values.shape[1], MOST_PANELS)):
+            axis = "xyz"[k] if values.shape[1] == 3 else str(k)
+            lines = [(flight.policy.time - flight.start, values[:, k], "command")]
+            if name == OWN_VELOCITY and motion is not None:
+                lines.insert(0, (motion.time - flight.start, motion.lin_vel_b[:, k], "measured"))
+            rows.append((f"{name.removeprefix(ESTIMATE)} {axis} [{units.get(name, '')}]", lines))
     return _panels(flight, rows, modes)
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 from gaitway_files.json_files import parse_json
+from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.flight.reading import Flight
 
 from ..pages.document import document
@@ -15,7 +16,7 @@ from . import plots
 from .compare import Comparison
 from .motion import Motion
 from .policy_check import TOLERANCE
-from .summary import Summary, command_of_states, ending, incomplete
+from .summary import Summary, command_of_states, ending, incomplete, own_words
 
 DETAIL = 4.0
 """Length of the plots of single joints [s]."""
@@ -30,6 +31,7 @@ def render_page(flight: Flight, summary: Summary, motion: Motion | None, against
         f'<section><video src="{escape(film)}" controls muted loop></video></section>' if film else "",
         _against(flight, against) if against else "",
         _velocity(flight, summary, motion),
+        _estimates(flight, summary, motion),
         _joints(flight, summary, span),
         _health(flight, summary),
         _events(flight),
@@ -75,7 +77,7 @@ def _head(flight: Flight, summary: Summary) -> str:
     }
     if summary.tracking is not None:
         rows["tracking"] = (
-            f"{summary.tracking[0]:.3f} m/s and {summary.tracking[1]:.3f} rad/s mean error, by the estimate"
+            f"{summary.tracking[0]:.3f} m/s and {summary.tracking[1]:.3f} rad/s mean error, by {summary.by}"
         )
     for key, peak, unit in (("highest torque", summary.torque, "N m"), ("hottest motor", summary.hottest, "°C")):
         if peak is not None:
@@ -101,6 +103,19 @@ def _velocity(flight: Flight, summary: Summary, motion: Motion | None) -> str:
         legend(("command", "command"), ("measured", motion.source)),
         figure(body),
         caption("The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses."),
+    )
+
+
+def _estimates(flight: Flight, summary: Summary, motion: Motion | None) -> str:
+    """What the policy estimates for itself, of signals that no sensor gives."""
+    if not flight.estimates:
+        return ""
+    beside = [("measured", motion.source)] if motion is not None and OWN_VELOCITY in flight.policy else []
+    return section(
+        "What the policy estimates",
+        legend(("command", "the policy's own estimate"), *beside),
+        figure(plots.estimates(flight, motion, summary.modes)),
+        caption(f"{own_words(summary).capitalize()}.") if summary.own_error is not None else "",
     )
 
 

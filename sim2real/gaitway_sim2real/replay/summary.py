@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import FileError
+from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.flight.reading import Event, Flight
 
 CLAMPED = 1e-9
@@ -73,7 +74,11 @@ class Summary:
     recorded: float
     """Until when there is more than events."""
     tracking: tuple[float, float] | None
-    """Mean error of linear velocity [m/s] and of yaw rate [rad/s] while the policy was in charge, by the estimate."""
+    """Mean error of linear velocity [m/s] and of yaw rate [rad/s] while the policy was in charge, by ``by``."""
+    by: str
+    """Where the recorded velocity comes from: "the simulation" or "the estimate"."""
+    own_error: tuple[float, float, float] | None
+    """Root mean square of the velocity that the policy estimated for itself less the recorded one [m/s]: x, y, z."""
     torque: Peak | None
     """Largest that the drives reported [N m]."""
     hottest: Peak | None
@@ -126,6 +131,8 @@ def summarise(flight: Flight) -> Summary:
         trouble=flight.trouble,
         recorded=flight.recorded,
         tracking=tracking(flight),
+        by="the estimate" if flight.hardware else "the simulation",
+        own_error=own_error(flight),
         torque=_peak(flight, "joint_torque"),
         hottest=_peak(flight, "motor_temperature"),
         battery=(float(battery[0]), float(battery[-1])) if len(battery) else None,
@@ -153,6 +160,31 @@ def tracking(flight: Flight) -> tuple[float, float] | None:
     linear = np.linalg.norm(flight.state.base_lin_vel[chosen, :2] - command[chosen, :2], axis=1)
     yaw = np.abs(flight.state.gyro[chosen, 2] - command[chosen, 2])
     return float(linear.mean()), float(yaw.mean())
+
+
+def own_velocity(flight: Flight) -> np.ndarray | None:
+    """Velocity as the policy estimated it at the newest step before each state: vx, vy [m/s], and NaN, (N, 3).
+
+    NaN too before the first step; None for a policy that does not estimate it.
+    """
+    if OWN_VELOCITY not in flight.policy:
+        return None
+    step = np.searchsorted(flight.policy.time, flight.state.time, side="right") - 1
+    found = np.where((step >= 0)[:, None], flight.policy.values[OWN_VELOCITY][np.maximum(step, 0)], np.nan)
+    found[:, 2] = np.nan
+    return found
+
+
+def own_error(flight: Flight) -> tuple[float, float, float] | None:
+    if OWN_VELOCITY not in flight.policy or "base_lin_vel" not in flight.state:
+        return None
+    state = np.searchsorted(flight.state.time, flight.policy.time, side="right") - 1
+    known = (state >= 0) & flight.has("base_lin_vel")[np.maximum(state, 0)]
+    if not known.any():
+        return None
+    error = flight.policy.values[OWN_VELOCITY][known] - flight.state.base_lin_vel[state[known]]
+    x, y, z = np.sqrt((error.astype(float) ** 2).mean(0)).tolist()
+    return x, y, z
 
 
 def _peak(flight: Flight, name: str) -> Peak | None:
@@ -187,8 +219,10 @@ def text(summary: Summary, flight: Flight) -> str:
     ]
     if summary.tracking is not None:
         lines.append(
-            f"  command against estimate: {summary.tracking[0]:.3f} m/s, {summary.tracking[1]:.3f} rad/s mean error"
+            f"  command against {summary.by}: {summary.tracking[0]:.3f} m/s, {summary.tracking[1]:.3f} rad/s mean error"
         )
+    if summary.own_error is not None:
+        lines.append(f"  {own_words(summary)}")
     for what, peak, unit in (("torque", summary.torque, "N m"), ("temperature", summary.hottest, "C")):
         if peak is not None:
             lines.append(f"  highest {what}: {peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s")
@@ -197,6 +231,13 @@ def text(summary: Summary, flight: Flight) -> str:
     if missing := incomplete(summary):
         lines.append(f"  INCOMPLETE: {missing}")
     return "\n".join(lines)
+
+
+def own_words(summary: Summary) -> str:
+    """How far the velocity that the policy estimated for itself is from the recorded one."""
+    assert summary.own_error is not None
+    x, y, z = summary.own_error
+    return f"velocity as the policy estimates it, against {summary.by}: {x:.3f}, {y:.3f}, {z:.3f} m/s rms (x, y, z)"
 
 
 def incomplete(summary: Summary) -> str:

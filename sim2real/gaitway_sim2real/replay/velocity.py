@@ -1,8 +1,12 @@
-"""How fast the base moved: the flight's own estimate or, without one, that of the leg-inertial filter, made now."""
+"""How fast the base moved: as recorded, which in a simulation is the truth, else by an estimate.
+
+That is the leg-inertial filter's, made now; for a robot without an accelerometer, what its policy estimated for itself.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
 from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots import Robot
@@ -20,9 +24,14 @@ def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarr
         return np.zeros((len(state), 3)), "the robot hangs on its stand"
     recorded = flight.has("base_lin_vel")
     if recorded.mean() >= RECORDED:
-        return _filled(state.base_lin_vel.astype(float), recorded), "the robot's own estimate"
+        source = "the robot's own estimate" if flight.hardware else "the simulation's own"
+        return _filled(state.base_lin_vel.astype(float), recorded), source
     if not flight.has("accelerometer").all():
-        return np.zeros((len(state), 3)), "unknown, taken to be zero: neither an estimate nor an accelerometer"
+        if OWN_VELOCITY not in flight.policy:
+            return np.zeros((len(state), 3)), "unknown, taken to be zero: neither an estimate nor an accelerometer"
+        step = np.searchsorted(flight.policy.time, state.time, side="right") - 1
+        found = np.where((step >= 0)[:, None], flight.policy.values[OWN_VELOCITY][np.maximum(step, 0)], 0.0)
+        return found, "the policy's own estimate"
     stride = -(-len(state) // STATES)
     period = stride * float(np.median(np.diff(state.time))) if len(state) > 1 else 0.002
     estimator = LegInertialEstimator.of_model(robot.mjcf, robot.base_name, robot.foot_names, flight.joint_names, period)

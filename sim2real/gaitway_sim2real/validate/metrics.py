@@ -112,6 +112,11 @@ METRICS: dict[str, Metric] = {
     "air_time": Metric(
         title="Air time", unit="s", about="Mean time between lift-off and touch-down, at control steps."
     ),
+    "own_velocity_error": Metric(
+        title="Own velocity estimate error",
+        unit="m/s",
+        about="Root mean square distance of the base's velocity as the policy estimates it from the true one.",
+    ),
     "swing_time": Metric(
         title="Swing time",
         unit="s",
@@ -194,6 +199,7 @@ def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = No
         "pushes_survived": Samples(values=survivals(rec.push, rec.fall_step), kind="share"),
         "steps_at_rest": Samples(values=lifts, kind="share"),
         **{name: Samples(values=values, kind="mean") for name, values in means.items()},
+        "own_velocity_error": Samples(values=own_velocity_errors(rec), kind="mean"),
         **{
             name: Samples(values=np.array([value]), kind="peak" if name in PEAKS else "level")
             for name, value in levels.items()
@@ -221,6 +227,15 @@ def lin_vel_errors(rec: Trajectory) -> np.ndarray:
 def yaw_vel_errors(rec: Trajectory) -> np.ndarray:
     """Mean yaw rate tracking error of each robot [rad/s], (N,)."""
     return per_robot(np.abs(rec.command[..., 2] - rec.ang_vel[..., 2]), rec.alive)
+
+
+def own_velocity_errors(rec: Trajectory) -> np.ndarray:
+    """Root mean square error of each robot's own estimate of its base's velocity [m/s], (N,)."""
+    if rec.own_velocity_error is None:
+        return np.full(rec.command.shape[1], np.nan)
+    square = (rec.own_velocity_error.astype(float) ** 2).sum(-1)
+    found: np.ndarray = np.sqrt(per_robot(square, rec.alive))
+    return found
 
 
 def lin_vel_error(rec: Trajectory) -> float:

@@ -24,6 +24,7 @@ from .scenarios import NOT_TESTED
 from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
 MOST_FAILURES = 7
+OWN = "own_velocity_error"
 TRACKING = (
     "lin_vel_error", "lin_vel_bias", "lin_vel_oscillation", "yaw_vel_error", "yaw_vel_bias", "yaw_vel_oscillation",
 )  # fmt: skip
@@ -52,6 +53,7 @@ def render_page(
         _scenario_table(verdict),
         engine_section(verdict),
         _tracking(evidence, contract, verdict),
+        _own_velocity(verdict),
         _motion(evidence, contract),
         _falls(verdict),
         _all_numbers(verdict),
@@ -186,6 +188,23 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
             "more, twice the limit of the mean.</p>"
         )
     return f"<section>{''.join(parts)}</section>" if parts else ""
+
+
+def _own_velocity(verdict: Verdict) -> str:
+    """How well the policy estimates the velocity of its base for itself, scenario by scenario."""
+    rows = []
+    for result in verdict.scenarios:
+        value = result.metrics.get(OWN, math.nan)
+        if not math.isnan(value):
+            low, high = result.intervals.get(OWN, (math.nan, math.nan))
+            ends = "" if math.isnan(low) else f"{_short(OWN, low)} to {_short(OWN, high)}"
+            rows.append([escape(result.title), _short(OWN, value), ends])
+    if not rows:
+        return ""
+    about = f"{METRICS[OWN].about} The mean over the robots, and its interval. Nothing is required of it."
+    return section(
+        "Velocity as the policy estimates it", table(["Scenario", "Error", "Interval"], rows), caption(about)
+    )
 
 
 def _motion(evidence: Evidence, contract: Contract) -> str:

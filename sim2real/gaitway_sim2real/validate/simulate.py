@@ -7,12 +7,12 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
 from ..mujoco.delay import DelayLine
@@ -25,8 +25,16 @@ from .scenarios import NOISE
 POLICY = "policy not finite"
 BLOCK = 64  # physics steps whose feet are measured together: each by itself costs more in Python than in arithmetic
 
-Policy = Callable[[dict[str, np.ndarray]], tuple[np.ndarray, np.ndarray]]
-"""Joint targets [rad] and raw actions, (N, J) each, from signals, as :class:`.BatchedPolicy` gives them."""
+
+class Policy(Protocol):
+    """What :class:`.BatchedPolicy` offers."""
+
+    @property
+    def estimates(self) -> Mapping[str, np.ndarray]: ...
+
+    def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Joint targets [rad] and raw actions, (N, J) each, from signals."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +61,7 @@ class Trajectory:
     foot_slip: np.ndarray  # (T, N, F) [m/s], tangential speed of a foot in contact
     qpos: np.ndarray | None  # (T, N, nq), if asked for
     feet: FootTrace | None = None  # if the plant was built to measure gaits
+    own_velocity_error: np.ndarray | None = None  # (T, N, 3) [m/s], of the policy's own estimate, if it makes one
 
     def of(self, robots: slice) -> Trajectory:
         """What happened to some of the robots."""
@@ -98,6 +107,7 @@ def simulate(
     }  # fmt: skip
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
     trace = foot_trace(plant, steps, n) if plant.feet else None
+    own_error = np.zeros((steps, n, 3), np.float32)
     readings: list[np.ndarray] = []  # of the feet, not yet in the trace
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
@@ -121,6 +131,8 @@ def simulate(
         world.qvel[:, plant.base_dof : plant.base_dof + 2] += record["push"][t]
         signals = add_noise(world.signals(), conditions.noise_scale, noise)
         target, _ = policy({**signals, "command": conditions.command[t]})
+        if OWN_VELOCITY in contract.estimates:
+            own_error[t] = np.where(up[:, None], policy.estimates[OWN_VELOCITY] - world.lin_vel(), 0)
         bad = np.asarray(~np.isfinite(target).all(1))
         if bad.any():
             fall(bad, t, POLICY)
@@ -159,6 +171,7 @@ def simulate(
         start_pos=start_pos,
         qpos=qpos,
         feet=trace,
+        own_velocity_error=own_error if OWN_VELOCITY in contract.estimates else None,
         **record,
     )
 

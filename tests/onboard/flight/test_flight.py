@@ -177,3 +177,23 @@ def test_silence_is_a_log(tmp_path: Path) -> None:
     log: FlightLog = NoLog()
     fly(log, 3)
     log.close()
+
+
+def test_what_a_policy_estimates_for_itself_is_recorded(tmp_path: Path) -> None:
+    """Of its own names and widths, which its first step decides; another policy's do not fit into the same flight."""
+    log = open_flight(tmp_path / "a.mcap", JOINTS, META, realtime=False)
+    action, found = np.zeros(12, np.float32), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    for k, velocity in enumerate(found):
+        own = {"estimated_base_lin_vel": velocity, "estimated_grip": np.float32([k])}
+        log.policy(0.02 * k, (0.5, 0.0, 0.1), np.zeros(1), action, action, False, own)
+    log.policy(0.1, (0.5, 0.0, 0.1), np.zeros(1), action, action, False, {"estimated_grip": np.float32([0])})
+    log.close()
+    flight = read_flight(tmp_path / "a.mcap")
+    assert flight.estimates == ("estimated_base_lin_vel", "estimated_grip")
+    assert same(flight.policy.estimated_base_lin_vel, found)
+    assert flight.policy.estimated_grip[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert log.dropped == 1 and flight.dropped["policy"] == 1
+
+
+def test_a_policy_without_estimates_records_none(flight: Flight) -> None:
+    assert flight.estimates == () and "estimated_base_lin_vel" not in flight.policy

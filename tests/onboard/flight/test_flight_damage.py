@@ -69,13 +69,13 @@ def wait_for_end(pid: int, seconds: float = 20.0) -> None:
 
 
 def wait_until_stored(path: Path, states: int, seconds: float = 20.0) -> None:
-    """The recorder hands on what it has every half second, on an idle machine."""
+    """The recorder hands on what it has every half second, on an idle machine. A state's frame follows it."""
     end, found = time.monotonic() + seconds, 0
     while found < states:
         assert time.monotonic() < end, f"{found} states are stored"
         time.sleep(0.1)
         with contextlib.suppress(FlightError):  # there is no record yet
-            found = len(read_flight(path).state)
+            found = min(len((flight := read_flight(path)).state), len(flight.frame))
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

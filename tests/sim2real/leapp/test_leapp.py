@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from estimating import estimating
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_sim2real.bundle import export
+from gaitway_sim2real.bundle.calibration import NUM_FEATURES, CommandCalibration
 from gaitway_sim2real.bundle.contracts import ExportError
 from gaitway_sim2real.bundle.export import open_session
+from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_sim2real.leapp.bundle import bundle_of_package
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage, is_leapp
 from gaitway_sim2real.leapp.write import export_leapp
@@ -193,3 +197,22 @@ def test_a_tensor_that_is_not_described_in_words_is_refused(copy: Path, key: str
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(LeappError, match=rf"{key} of tensor .* expected text|not as leapp writes it"):
         bundle_of_package(copy)
+
+
+def test_a_policy_that_estimates_and_whose_command_is_corrected_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The correction is in the package's graph; the estimate, which is written to no robot, is not."""
+    task, actor = estimating()
+    table = torch.zeros(3, NUM_FEATURES)
+    table[:, 9:12] = 0.1 * torch.eye(3)
+
+    def calibrated(task: Task, actor: nn.Module) -> SignalPolicy:
+        return SignalPolicy(task, actor, CommandCalibration(table, torch.ones(3), 1.2)).eval()
+
+    monkeypatch.setattr(export, "calibrated", calibrated)
+    package = export_leapp(task, actor, tmp_path / "walk.leapp", checkpoint_sha256="ab" * 32)
+    ours = Contract.load(package / "gaitway")
+    contract = OnboardPolicy(bundle_of_package(package, tmp_path / "bundle")).contract  # replays the recording
+    assert ours.estimates == ("estimated_base_lin_vel",) and contract.estimates == ()
+    assert contract.command_calibration == ours.command_calibration is not None

@@ -15,7 +15,7 @@ from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
 from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
 from gaitway_sim2real.rehearse.nominal import laps, rehearse_nominal
 from gaitway_sim2real.rehearse.policies import rehearse_policy
-from gaitway_sim2real.rehearse.stage import Stage
+from gaitway_sim2real.rehearse.stage import Player, Stage
 from gaitway_tasks.robots import GO2
 
 WORN = Quirks(loss=0.01, jitter=0.005, command_loss=0.01, command_jitter=0.005)
@@ -47,6 +47,24 @@ def test_the_same_seed_gives_the_same_numbers(nominal_run, go2_bundle):
     again, trace_again = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.5, quirks=WORN, seed=1)
     assert again == trial
     np.testing.assert_array_equal(trace_again.share, trace.share)
+
+
+def test_what_the_policy_estimates_for_itself_is_compared_with_the_twin(nominal_run, go2_bundle, monkeypatch):
+    made = []
+
+    class Kept(Stage):
+        def __init__(self, *args, **keys):
+            super().__init__(*args, **keys)
+            made.append(self)
+
+    def half_off(player):
+        return {"estimated_base_lin_vel": made[0].twin.truth().base_lin_vel + np.array([0.3, 0.0, -0.4])}
+
+    monkeypatch.setattr(nominal, "Stage", Kept)
+    monkeypatch.setattr(Player, "estimates", property(half_off))
+    trial, _ = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.0, quirks=WORN, seed=1)
+    assert trial.facts[nominal.OWN_ERROR] == pytest.approx(0.5)
+    assert nominal.OWN_ERROR not in nominal_run[0].facts
 
 
 def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
