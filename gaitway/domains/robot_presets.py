@@ -21,7 +21,7 @@ from .domain import Request
 CPU: dict[str, Any] = {
     "num_envs": 256,
     "checkpoint_interval": 50,
-    "total_steps": 4_500_000,
+    "total_steps": 3_500_000,
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
