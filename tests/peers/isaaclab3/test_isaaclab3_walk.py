@@ -50,7 +50,7 @@ def actor_of(run, config, observations):
     actor = policy.export_actor()
     if config.agent.symmetry == "canonical":
         group = mirror_group(config.task)
-        actor = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker))
+        actor = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors))
     return actor.eval()
 
 
