@@ -2,7 +2,7 @@
 
     python benchmarks/walk_resources.py [--steps N] [--out DIR]
 
-The stages are the ``gaitway`` commands that make itself would run for a run folder that does not exist yet. Memory is
+The stages are the ``gaitway`` commands that it runs for a run folder that does not exist yet. Memory is
 the resident set of a stage's whole process tree, sampled ten times a second, or its highest single process if greater.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -45,25 +45,24 @@ def main() -> None:
         folder = (options.out or Path(temporary) / "walk").absolute()
         total = []
         for command in stages(folder):
-            if command[1] == "train" and options.steps:
+            if command[3] == "train" and options.steps:
                 command = [*command, f"total_steps={options.steps}"]
             usage = measure(command)
             total.append(usage)
-            print(f"{command[1]:12}{usage.wall:10.1f}{usage.cpu:10.1f}{usage.peak:12.2f}   {usage.code}", flush=True)
+            print(f"{command[3]:12}{usage.wall:10.1f}{usage.cpu:10.1f}{usage.peak:12.2f}   {usage.code}", flush=True)
     wall, cpu, peak = sum(u.wall for u in total), sum(u.cpu for u in total), max(u.peak for u in total)
     print(f"{'make walk':12}{wall:10.1f}{cpu:10.1f}{peak:12.2f}   {max(u.code for u in total)}")
 
 
 def stages(folder: Path) -> list[list[str]]:
-    """The gaitway commands of ``make walk``, in order."""
-    plan = subprocess.run(
-        ["make", "--dry-run", "walk", f"RUN={folder}"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    commands = [shlex.split(line) for line in plan.replace("\\\n", " ").splitlines() if "bin/gaitway " in line]
-    found = [command for command in commands if command[0].endswith("bin/gaitway")]
-    if [command[1] for command in found] != ["train", "export", "validate", "run"]:
-        raise SystemExit(f"make walk has other stages than this script knows: {found}")
-    return found
+    """The gaitway commands of ``make walk`` whose first verdict is PASS, in order."""
+    from gaitway.walk import export_command, film_command, train_command, validate_command
+
+    given = (
+        train_command(folder, 0),
+        *(command(folder) for command in (export_command, validate_command, film_command)),
+    )
+    return [[sys.executable, "-m", "gaitway", *arguments] for arguments in given]
 
 
 def measure(command: list[str]) -> Usage:

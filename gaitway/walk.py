@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -35,15 +36,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the training")
     options = parser.parse_args()
-    try:
-        return walk(options.out, options.seed, options.settings)
-    except KeyboardInterrupt:
-        return 130
+    return walk(options.out, options.seed, options.settings)
 
 
 def gaitway(arguments: list[str]) -> int:
-    """Run a ``gaitway`` command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "gaitway", *arguments]).returncode
+    """Run a ``gaitway`` command in a process of its own, which ends in order when this one is told to end.
+
+    Ctrl-C reaches both; SIGTERM is passed on.
+    """
+    child = subprocess.Popen([sys.executable, "-m", "gaitway", *arguments])
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: child.terminate()}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code  # as a shell says that a signal ended it
 
 
 def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway) -> int:
@@ -90,15 +99,8 @@ def validate_command(out: Path) -> list[str]:
 
 
 def film_command(out: Path) -> list[str]:
-    return [
-        "run",
-        str(out / "bundle"),
-        "--sim",
-        "--seconds",
-        str(FILM_SECONDS),
-        "--video",
-        str(out / "videos/walk.mp4"),
-    ]
+    film = str(out / "videos" / "walk.mp4")
+    return ["run", str(out / "bundle"), "--sim", "--seconds", str(FILM_SECONDS), "--video", film]
 
 
 def _say_and_run(command: list[str], run: Run) -> int:
@@ -148,12 +150,13 @@ def _print_ending(out: Path, seed: int, verdict: Verdict) -> None:
     if verdict.passed:
         print(f"{head}, after {record['steps']:,} steps")
         return
-    failed = {result.title: check for result, check in reversed(verdict.failures())}  # the worst of each comes last
-    title, check = list(failed.items())[-1]
-    others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    worst, check = verdict.failures()[0]
+    others = {result.title for result, _ in verdict.failures()} - {worst.title}
+    more = f", and {len(others)} more" if others else ""
+    another = out.with_name(f"{out.name.removesuffix(f'-seed{seed}')}-seed{seed + 1}")
     print(
-        f"{head}, after {record['steps']:,} steps; failed: {title} ({check.sentence()}){others}. "
-        f"Try another seed: make walk SEED={seed + 1} RUN={out}-seed{seed + 1}"
+        f"{head}, after {record['steps']:,} steps. Failed: {worst.title}, {check.sentence()}{more}. "
+        f"Train another seed: make walk SEED={seed + 1} RUN={another}"
     )
 
 

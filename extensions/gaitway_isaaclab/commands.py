@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from gaitway_tasks.mdp.commands import towards_corners
+from gaitway_tasks.mdp.commands import towards_ends
 from gaitway_tasks.spec import UniformVelocityCommand
 from isaaclab.envs.mdp.commands.commands_cfg import UniformVelocityCommandCfg
 from isaaclab.envs.mdp.commands.velocity_command import UniformVelocityCommand as IsaacUniformVelocityCommand
@@ -27,8 +27,8 @@ class VelocityCommand(IsaacUniformVelocityCommand):
     ``resampling_time_range``, so one draw serves all steps of that time. After a restart of all environments
     the first such time needs no draw.
 
-    Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws, a share ``rel_corners`` is near a corner
-    of the ranges, and all are larger by ``margin``.
+    Each linear axis is exactly zero in a share ``rel_zero_axis`` of the draws, a share ``rel_ends`` is at the ends of
+    the ranges, and all are larger by ``margin``.
     """
 
     cfg: VelocityCommandCfg
@@ -77,11 +77,11 @@ class VelocityCommand(IsaacUniformVelocityCommand):
         cfg, command = self.cfg, self.vel_command_b[env_ids]  # 3.0 gives a slice where it draws for all
         if cfg.rel_zero_axis > 0.0:
             command[:, :2] *= torch.rand_like(command[:, :2]) >= cfg.rel_zero_axis
-        if cfg.rel_corners > 0.0:
+        if cfg.rel_ends > 0.0:
             ends = (cfg.ranges.lin_vel_x, cfg.ranges.lin_vel_y, cfg.ranges.ang_vel_z)
             ranges = torch.tensor(ends, device=command.device)
             random = torch.rand(5, len(command), device=command.device)
-            command = towards_corners(command, ranges, cfg.rel_corners, random)
+            command = towards_ends(command, ranges, cfg.rel_ends, random)
         self.vel_command_b[env_ids] = (1.0 + cfg.margin) * command
 
     def _update_command(self) -> None:
@@ -98,7 +98,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
 class VelocityCommandCfg(UniformVelocityCommandCfg):
     class_type: type = VelocityCommand
     rel_zero_axis: float = 0.0
-    rel_corners: float = 0.0
+    rel_ends: float = 0.0
     margin: float = 0.0
 
 
@@ -110,7 +110,7 @@ def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> VelocityCom
         rel_standing_envs=command.rel_standing_envs,
         rel_heading_envs=command.rel_heading_envs,
         rel_zero_axis=command.rel_zero_axis,
-        rel_corners=command.rel_corners,
+        rel_ends=command.rel_ends,
         margin=command.margin,
         heading_command=command.heading_command,
         heading_control_stiffness=command.heading_control_stiffness,

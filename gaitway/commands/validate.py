@@ -14,10 +14,11 @@ from . import common
 DESCRIPTION = """\
 Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and give a verdict.
 
-Scenarios: command grid, standing, command steps, pushes, gaits, floors, friction, feet, links, payload, motor strength,
-sensor noise, delay, slope. Each reports falls, tracking errors, gait, cost of transport, torque and joint-limit use
-against limits. A limit holds when the interval of what was measured does; a scenario that leaves it open is repeated.
-Writes report.html (with plots and a video), validation.json, and a copy of validation.json in the bundle.
+Scenarios: command grid, standing, straight, stops, command steps, pushes, gaits, floors, friction, feet, links,
+payload, motor strength, sensor noise, delay, slope. They run side by side on all cores. Each reports falls, tracking
+errors, gait, cost of transport, torque and joint-limit use against limits. A limit passes if its whole interval does;
+a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json, and a copy
+of validation.json in the bundle.
 
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
 is the bundle's.
@@ -83,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.validate import validate_bundle
 
     from ..runs.files import make_folder, refuse_links
-    from ..training.progress import Counter
 
     report = args.report or bundle.resolve().parent / "validation"
     if args.report is None:
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-        video=not args.no_video, frames=Counter("film", "frames").each, engines=others,
+        video=not args.no_video, engines=others,
     )  # fmt: skip
     if args.model is None:
         verdict.save(bundle / "validation.json")
@@ -142,9 +142,11 @@ def _sign(bundle: Path, key: Any, passed: bool) -> None:
     print(f"signed: {_short(path)}, by {fingerprint}")
 
 
-def _show(done: int, total: int, title: str) -> None:
+def _show(done: int, total: int, title: str, left: float | None) -> None:
     """One line that is overwritten on a terminal; a line per scenario elsewhere."""
-    text = f"[{min(done + 1, total)}/{total}] {title}"
+    from ..training.progress import clock
+
+    text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
     if sys.stdout.isatty():
         from ..terminal import overwrite
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from gaitway_agents.trainer import Learner, Trainer
-    from gaitway_sim2real.validate.examination import Examination
+    from gaitway_sim2real.validate.examiner import Examination
     from gymnasium.vector import VectorEnv
     from numpy.typing import NDArray
 

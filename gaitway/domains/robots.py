@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
-    from gaitway_sim2real.validate.examination import Examination
+    from gaitway_sim2real.validate.examiner import Examination
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -168,7 +168,7 @@ class Robots(Environments):
             raise ConfigError(f"until={config.until}: {error}") from None
 
     def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
-        from gaitway_sim2real.validate.examination import Examiner
+        from gaitway_sim2real.validate.examiner import Examiner
 
         from ..training.evaluator import EVALUATION_SEED
 

@@ -130,8 +130,8 @@ class Summary:
     def clock(self, *, last: bool = False) -> str:
         """The time that is left; at the end, the time that the training took since it began or was continued."""
         if last:
-            return f"took {_clock(time.monotonic() - self.start)}"
-        return f"{_clock((self.config.total_steps - self.steps) / max(self.speed, 1e-9))} left"
+            return f"took {clock(time.monotonic() - self.start)}"
+        return f"{clock((self.config.total_steps - self.steps) / max(self.speed, 1e-9))} left"
 
 
 class Forecast:
@@ -286,7 +286,7 @@ class Counter:
                 now = time.monotonic()
                 if now - last >= (DRAW_INTERVAL_S if live else LINE_INTERVAL_S):
                     last = now
-                    left = f", {_clock((now - start) / done * (len(parts) - done))} left" if done else ""
+                    left = f", {clock((now - start) / done * (len(parts) - done))} left" if done else ""
                     text = f"{self.what}: {done:,} of {len(parts):,} {self.unit}{left}"
                     overwrite(text) if live else print(text, flush=True)
                 yield part
@@ -295,7 +295,8 @@ class Counter:
                 overwrite("")
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Time [s] as minutes and seconds, with hours if there are any."""
     minutes, seconds = divmod(int(min(max(seconds, 0.0), 359_999)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

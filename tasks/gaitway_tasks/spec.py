@@ -139,17 +139,17 @@ class UniformVelocityCommand:
     ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
     of commands in which each linear axis is exactly zero, a case that a uniform draw never produces. ``acceleration``
     [m/s^2, m/s^2, rad/s^2] is Gaitway's too: an exported policy follows the operator's command from zero, and changes
-    it no faster than this. Training is harder: there commands jump. None does not limit them. So are ``rel_corners``,
-    the share of commands whose three speeds are all 80 to 100 % of an end of their range, and ``margin``: training
-    draws from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows
-    what it is then asked.
+    it no faster than this. Training is harder: there commands jump. None does not limit them. So are ``rel_ends``, the
+    share of commands each of whose speeds is 0 or 80 to 100 % of an end of its range, and ``margin``: training draws
+    from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows what it
+    is then asked.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
     rel_standing_envs: float = 0.02
     rel_heading_envs: float = 1.0
     rel_zero_axis: float = 0.0
-    rel_corners: float = 0.0
+    rel_ends: float = 0.0
     margin: float = 0.0
     acceleration: tuple[float, float, float] | None = None
     heading_command: bool = True

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
+
+from gaitway.walk import export_command, film_command, train_command, validate_command
 
 from .checks import check, commands_of_make, makefile, options, parsers
 from .pages import PAGES, ROOT, Command, anchors, block_commands, help_commands, inline, inline_commands
@@ -33,7 +37,10 @@ def test_every_example_of_the_help_is_understood():
 
 
 def test_what_make_runs_is_understood():
-    commands = commands_of_make("walk", "reason")
+    out = Path("runs/walk")
+    steps = [train_command(out, 0), *(command(out) for command in (export_command, validate_command, film_command))]
+    walking = [Command("gaitway/walk.py", 0, f"gaitway {shlex.join(step)}") for step in steps]
+    commands = [*walking, *commands_of_make("reason")]
     assert len(commands) >= 11
     assert not (wrong := refused(commands)), "\n".join(wrong)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from .linear import Linear, is_quick, product, weight_gradient
 
+LOG2_E = 1.0 / math.log(2.0)
 ACTIVATIONS: dict[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
 
@@ -50,10 +52,9 @@ def _outputs(x: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _elu_(x: Tensor) -> Tensor:
-    if x.dtype != torch.float32:
-        return nn.functional.elu(x, inplace=True)
-    below = x.clamp(max=0.0).exp_().sub_(1.0)  # a third quicker than torch's expm1, and off by rounding to 1 alone
-    return torch.maximum(x, below, out=x)
+    y = x.float()
+    below = y.clamp(max=0.0).mul_(LOG2_E).exp2_().sub_(1.0)  # quicker than torch's expm1, and off by rounding alone
+    return x.copy_(torch.maximum(y, below, out=below))
 
 
 class _EluNetwork(torch.autograd.Function):

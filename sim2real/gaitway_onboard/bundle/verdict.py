@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,12 +85,19 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
     return data
 
 
+NOT_JUDGED = (
+    ((2, 0), "the gait"),
+    ((2, 1), "how the robot stands, stops and keeps straight"),
+)
+"""From which suite version on what was judged."""
+
+
 def old_suite(version: str) -> str | None:
-    """What to know of a verdict of this suite version, if the suite did not judge the gait yet; else None."""
-    major = version.split(".")[0]
-    if not major.isdigit() or int(major) >= 2:
-        return None
-    return f"is of suite {version}, which did not judge the gait: {AGAIN}"
+    """What to know of a verdict of this suite version, if later suites judge more; else None."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    found = tuple(map(int, numbers.groups())) if numbers else NOT_JUDGED[-1][0]
+    missing = [what for since, what in NOT_JUDGED if found < since]
+    return f"is of suite {version}, which did not judge {' or '.join(missing)}: {AGAIN}" if missing else None
 
 
 def seal(body: dict[str, Any]) -> str:

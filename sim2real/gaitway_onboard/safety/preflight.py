@@ -181,7 +181,7 @@ def _validation(bundle: Path, contract: Contract) -> str | None:
 
 
 def _age(bundle: Path) -> tuple[str, ...]:
-    """A warning if a bundle's verdict is of a suite that did not judge the gait."""
+    """A warning if a bundle's verdict is of a suite that judged less than today's."""
     path = bundle / VERDICT_FILE
     doubt = old_suite(read_verdict(path, policy=bundle / "policy.onnx")["suite_version"])
     return () if doubt is None else (f"OLD VALIDATION: {path} {doubt}",)

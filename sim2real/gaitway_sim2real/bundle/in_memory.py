@@ -29,6 +29,12 @@ def in_memory(task: Task, actor: nn.Module) -> tuple[Contract, SignalPolicy]:
     return contract_of(task, policy, {}, UNKNOWN, {}), policy
 
 
+def contract_before_training(task: Task) -> Contract:
+    """The contract of a policy to come: all but its memory, what it estimates and its calibration."""
+    task = exportable(task)
+    return contract_of(task, SignalPolicy(task, nn.Identity()), {}, UNKNOWN, {})
+
+
 def calibrated(task: Task, actor: nn.Module) -> SignalPolicy:
     """The policy of an :func:`exportable` task, whose command is calibrated if the actor knows more than its ranges."""
     policy, (command,) = SignalPolicy(task, actor).eval(), task.commands.values()

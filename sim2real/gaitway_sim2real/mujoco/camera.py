@@ -14,6 +14,11 @@ class RenderingError(RuntimeError):
     """This machine cannot render offscreen, or a video cannot be encoded."""
 
 
+FINER = 1.5
+"""Pictures are rendered at this many times their size, then reduced: in software that smooths edges at half the cost of
+sampling each pixel four times."""
+
+
 class Camera:
     """Offscreen rendering that follows a point. Frames are uint8 (H, W, 3)."""
 
@@ -24,10 +29,11 @@ class Camera:
         self.camera.distance, self.camera.azimuth, self.camera.elevation = 2.6, 120.0, -16.0
         self._option = mujoco.MjvOption()
         self._size = size
-        self._rect = mujoco.MjrRect(0, 0, *size)
+        self._fine = (round(FINER * size[0]), round(FINER * size[1]))
+        self._rect = mujoco.MjrRect(0, 0, *self._fine)
 
     def __enter__(self) -> Camera:
-        self._gl = _gl_context(*self._size)
+        self._gl = _gl_context(*self._fine)
         self._gl.make_current()
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
@@ -74,10 +80,13 @@ class Camera:
             self.scene.ngeom += 1
 
     def shoot(self) -> np.ndarray:
-        pixels = np.empty((self._size[1], self._size[0], 3), np.uint8)
+        """The picture."""
+        from PIL import Image
+
+        pixels = np.empty((self._fine[1], self._fine[0], 3), np.uint8)
         mujoco.mjr_render(self._rect, self.scene, self._context)
         mujoco.mjr_readPixels(pixels, None, self._rect, self._context)
-        return np.flipud(pixels)
+        return np.asarray(Image.fromarray(pixels).resize(self._size, Image.Resampling.BILINEAR))[::-1]
 
 
 def _gl_context(width: int, height: int) -> Any:

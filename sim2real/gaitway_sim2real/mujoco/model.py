@@ -72,7 +72,7 @@ def prepare_robot(
     spec.option.timestep = timestep
     if visual:
         set_stage(spec)
-    elif all(body.explicitinertial for body in spec.bodies if body.name != "world" and len(body.geoms)):
+    else:
         strip_visuals(spec)
     return spec, base
 

@@ -139,20 +139,26 @@ class RobotBatch:
             "foot_slip": np.linalg.norm(feet[..., 5:7], axis=-1) * contact,
         }
 
-    def measure_feet(self) -> dict[str, np.ndarray]:
-        """What the feet did in the last physics step, (N, F) each; the plant must have been built with ``gait``.
+    @property
+    def foot_readings(self) -> np.ndarray:
+        """What :meth:`measure_feet` is computed from, as of the last physics step, (N, D); not a copy."""
+        return self._sensors
+
+    def measure_feet(self, readings: np.ndarray) -> dict[str, np.ndarray]:
+        """What the feet did in physics steps, (..., N, F) each; the plant must have been built with ``gait``.
+
+        ``readings`` (..., N, D) are :attr:`foot_readings` of one or many steps.
 
         Contact (bool, more than 1 N along the ground's normal), clearance of the lowest point of the foot's shapes
         above the ground [m], slip [m/s] (mean tangential speed of the contact points that press with more than 1 N;
         0 without one), and the ground's force on the foot along its normal and across it [N].
         """
         assert self.plant.feet is not None
-        sensors = self._sensors
-        clearance = np.stack([sensors[:, shapes].min(1) for shapes in self.plant.feet.clearance], 1)
-        points = sensors[:, self._contact_columns]  # (N, F, SOLE_CONTACTS, FOOT_FIELDS)
+        clearance = np.stack([readings[..., shapes].min(-1) for shapes in self.plant.feet.clearance], -1)
+        points = readings[..., self._contact_columns]  # (..., N, F, SOLE_CONTACTS, FOOT_FIELDS)
         loaded = points[..., 1] > CONTACT_FORCE
         speed = np.hypot(points[..., 5], points[..., 6])
-        force = sensors[:, self._load_columns]
+        force = readings[..., self._load_columns]
         normal = force @ self._normal
         across = np.linalg.norm(force - normal[..., None] * self._normal, axis=-1)
         return {

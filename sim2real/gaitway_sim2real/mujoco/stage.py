@@ -9,7 +9,7 @@ from typing import Any
 
 import mujoco
 
-FRAME = (1920, 1080)  # [pixels], the largest picture that can be rendered offscreen
+FRAME = (1920, 1080)  # [pixels], the largest that is rendered offscreen
 
 
 def set_stage(spec: Any) -> None:
@@ -21,7 +21,8 @@ def set_stage(spec: Any) -> None:
     spec.visual.headlight.specular = [0.1] * 3
     spec.visual.rgba.haze = [0.86, 0.88, 0.90, 1.0]
     spec.visual.map.haze = 0.35
-    spec.visual.quality.offsamples = 4
+    spec.visual.quality.offsamples = 0  # a camera smooths edges
+    spec.visual.quality.numslices, spec.visual.quality.numstacks = 20, 10
     for texture in list(spec.textures):
         if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
             spec.delete(texture)

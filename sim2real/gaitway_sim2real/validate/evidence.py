@@ -16,9 +16,9 @@ SCATTER_POINTS = 2500
 
 @dataclass
 class Evidence:
-    """Filled scenario by scenario; what is None was not run."""
+    """What is None was not run."""
 
-    grid_command: np.ndarray | None = None  # (N, 3)
+    grid_command: np.ndarray | None = None  # (N, 3), those of :func:`.commands.command_grid`
     grid_lin_error: np.ndarray | None = None  # (N,) [m/s]
     grid_yaw_error: np.ndarray | None = None  # (N,) [rad/s]
     grid_fell: np.ndarray | None = None  # (N,) bool
@@ -27,15 +27,19 @@ class Evidence:
     showcase: Showcase | None = None
 
 
-def collect_evidence(evidence: Evidence, scenario: Scenario, rec: Trajectory) -> None:
-    """Keep what the plots need of one recording."""
+def evidence_of(scenario: Scenario, rec: Trajectory) -> Evidence | None:
+    """What the plots need of one recording; None if that is nothing."""
     if scenario.commands != "grid":
-        return
-    evidence.grid_command = rec.command[0]
-    evidence.grid_lin_error, evidence.grid_yaw_error = lin_vel_errors(rec), yaw_vel_errors(rec)
-    evidence.grid_fell = rec.fall_step >= 0
+        return None
     speed, torque = rec.joint_vel[rec.alive].ravel(), rec.torque[rec.alive].ravel()
     chosen = np.random.default_rng(0).choice(len(speed), min(SCATTER_POINTS, len(speed)), replace=False)
     extreme = np.argsort(np.abs(torque))[-SCATTER_POINTS // 10 :]  # the corners are what an owner asks about
     chosen = np.union1d(chosen, extreme)
-    evidence.scatter_speed, evidence.scatter_torque = speed[chosen], torque[chosen]
+    return Evidence(
+        grid_command=rec.command[0],
+        grid_lin_error=lin_vel_errors(rec),
+        grid_yaw_error=yaw_vel_errors(rec),
+        grid_fell=rec.fall_step >= 0,
+        scatter_speed=speed[chosen],
+        scatter_torque=torque[chosen],
+    )

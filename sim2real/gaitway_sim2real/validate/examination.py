@@ -1,171 +1,105 @@
-"""A short examination of a policy in training: is it good enough for the suite, and if not, what is missing?
-
-It has the suite's own scenarios, metrics and limits, with fewer robots for a shorter time. In place of the suite's
-intervals, which so few robots would leave wide, every limit is tightened by :data:`MARGIN`, and no robot may fall. All
-robots on the same floor walk in one batch.
-"""
+"""The order in which scenarios are run, and how long that will take."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_tasks.spec import Task
-from torch import nn
 
-from ..bundle.in_memory import InMemoryPolicy, in_memory
-from ..pages.verdict import plain, rounded
-from .command_classes import CLASSES
-from .conditions import Conditions
-from .metrics import METRICS, measure
-from .scenario import Limit, Scenario
-from .scenarios import SUITE
-from .simulate import simulate
-from .suite import Plants, conditions_of, usable
-from .verdict import LimitCheck
+from ..mujoco.physics import PHYSICS_DT
+from .evidence import Evidence
+from .scenario import Scenario
+from .tally import Run, Tally
+from .workers import Workers
 
-MARGIN = 0.1
-"""Share by which the suite's limits are tightened."""
-NO_FALLS = Limit(metric="falls", value=0.0)
-SHOWN = 3
-"""Missing checks that a line names."""
+MOST_REPETITIONS = 4
+"""A required scenario is repeated, with as many fresh robots, while that may make it pass, at most until these runs."""
+GAIT_COST = 1.25
+"""What a robot whose feet are recorded takes, in robots whose feet are not."""
 
-
-def _short(name: str, **changes: Any) -> Scenario:
-    """A scenario of the suite with tightened limits."""
-    scenario = next(scenario for scenario in SUITE if scenario.name == name)
-    limits = tuple(tightened(limit) for limit in scenario.limits if limit.metric != "falls")
-    return replace(scenario, limits=(*limits, NO_FALLS), draws=scenario.draws or name, **changes)
-
-
-def tightened(limit: Limit) -> Limit:
-    return replace(limit, value=limit.value * (1.0 + MARGIN if limit.at_least else 1.0 - MARGIN))
-
-
-EXAMINATION: tuple[Scenario, ...] = (
-    *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in CLASSES),
-    _short("command_grid", envs=41, seconds=12.0, commands="small_grid"),
-    _short("standing", envs=24, seconds=8.0),
-    _short("command_steps", envs=40, seconds=8.0),
-)
+Progress = Callable[[int, int, str, float | None], None]
+"""Called with scenarios done, scenarios in all, the title of the one that was done last, and the time left [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
-    """One number of an examination against its tightened limit."""
+class Task:
+    """One run of a scenario."""
 
-    scenario: str
-    robots: int
-    check: LimitCheck
-
-    @classmethod
-    def of(cls, scenario: Scenario, limit: Limit, value: float) -> Check:
-        check = LimitCheck(
-            metric=limit.metric,
-            value=value,
-            limit=limit.value,
-            at_least=limit.at_least,
-            passed=limit.passes(value),
-        )
-        return cls(scenario=scenario.name, robots=scenario.envs, check=check)
-
-    def words(self) -> str:
-        """For example "clearance turning 2.1 of 3.6 cm"."""
-        metric, value, limit = METRICS[self.check.metric], self.check.value, self.check.limit
-        where = self.scenario.removeprefix("gait_").replace("_", " ")
-        if self.check.metric == "falls":
-            return f"{round(value * self.robots)} of {self.robots} robots fall {where}"
-        what = f"{metric.title.lower()} {where}"
-        if np.isnan(value):
-            return f"{what} not measured"
-        factor, unit = {"m": (100.0, "cm")}.get(metric.unit, (1.0, metric.unit))
-        if metric.percent:
-            factor, unit = 100.0, "%"
-        if unit in ("cm", "%"):
-            return f"{what} {factor * value:.1f} of {factor * limit:.1f} {unit}"
-        return f"{what} {rounded(value)} of {rounded(limit)} {unit}".rstrip()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Examination:
-    """The checks of one examination. Numbers depend only on the policy and the seed."""
-
+    scenario: Scenario
     seed: int
-    checks: tuple[Check, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(check.check.passed for check in self.checks)
-
-    def missing(self) -> list[Check]:
-        """The checks that do not hold, worst first by how far beyond the limit they are, relative to it."""
-        failed = [check for check in self.checks if not check.check.passed]
-        return sorted(failed, key=lambda check: check.check.used, reverse=True)
-
-    def words(self) -> str:
-        """What is still missing, the worst first."""
-        missing = self.missing()
-        if not missing:
-            return f"all {len(self.checks)} checks hold, with {MARGIN:.0%} to spare"
-        more = f"; and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        return f"missing {'; '.join(check.words() for check in missing[:SHOWN])}{more}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, in which NaN is None."""
-        body: dict[str, Any] = plain(asdict(self))
-        checks = [{"scenario": row["scenario"], **row["check"]} for row in body["checks"]]
-        kept = ("scenario", "metric", "value", "limit", "at_least", "passed")
-        return {
-            "passed": self.passed,
-            "missing": [check.words() for check in self.missing()],
-            "seed": self.seed,
-            "checks": [{name: row[name] for name in kept} for row in checks],
-        }
+    repetition: int = 0
+    plots: bool = False
+    """Whether the report's plots need something of it."""
 
 
-class Examiner:
-    """Examines one policy after the other of a task; the robot is compiled once."""
+def examine(
+    scenarios: Sequence[Scenario],
+    contract: Contract,
+    seeds: Sequence[int],
+    workers: Workers[Task, tuple[Run, Evidence | None]],
+    *,
+    plots: bool,
+    progress: Progress | None = None,
+) -> tuple[list[Tally], Evidence]:
+    """All runs of all ``scenarios``, in their order, and what ``plots`` need.
 
-    def __init__(self, task: Task, *, seed: int = 0, threads: int = 1, scenarios: Sequence[Scenario] = EXAMINATION):
-        """``threads`` 0 uses all cores; results do not depend on it.
-
-        Raises a ``ValueError`` subclass for a task whose policy cannot be exported or whose robot cannot be measured.
-        """
-        self.task, self.seed, self.threads = task, seed, threads
-        contract, _ = in_memory(task, nn.Identity())  # of an actor it says no more than the memory's width
-        model = task.robot.mjcf
-        self.plants = Plants(contract, model, model)
-        self.scenarios, _ = usable(scenarios, contract, self.plants)
-
-    def __call__(self, actor: nn.Module) -> Examination:
-        """Examine ``actor``, observation (N, D) -> action (N, J), of which nothing is changed."""
-        contract, policy = in_memory(self.task, actor)
-        checks: dict[str, list[Check]] = {}
-        for scenarios in self._batches():
-            conditions = [conditions_of(contract, scenario, self.seed, 0) for scenario in scenarios]
-            together = Conditions.side_by_side(conditions)
-            robots = InMemoryPolicy(policy, len(together.yaw))
-            recording = simulate(self.plants.of(scenarios[0]), contract, robots, together, threads=self.threads)
-            end = 0
-            for scenario in scenarios:
-                start, end = end, end + scenario.envs
-                checks[scenario.name] = _check(scenario, recording.of(slice(start, end)), contract)
-        ordered = [check for scenario in self.scenarios for check in checks[scenario.name]]
-        return Examination(seed=self.seed, checks=tuple(ordered))
-
-    def _batches(self) -> list[list[Scenario]]:
-        """Scenarios whose robots can walk side by side."""
-
-        def floor(scenario: Scenario) -> tuple[Any, ...]:
-            return scenario.gait, scenario.seconds, scenario.slope, repr(scenario.physics)
-
-        return [list(group) for _, group in itertools.groupby(sorted(self.scenarios, key=floor), key=floor)]
+    The longest are run first, so that no process waits for another at the end; repetitions come last.
+    """
+    tallies = {scenario.name: Tally(scenario, contract) for scenario in scenarios}
+    missing = dict.fromkeys(tallies, len(seeds))
+    evidence, clock = Evidence(), Clock(workers.count)
+    first = [Task(scenario=s, seed=seed, plots=plots and seed == seeds[0]) for s in scenarios for seed in seeds]
+    first.sort(key=lambda task: -cost(task.scenario))
+    clock.more(first)
+    workers.submit(first)
+    done = 0
+    if progress:
+        progress(0, len(scenarios), first[0].scenario.title, None)
+    for task, (run, seen) in workers.results():
+        name, tally = task.scenario.name, tallies[task.scenario.name]
+        tally.add(run, task.repetition, task.seed)
+        evidence = seen or evidence
+        clock.done(task)
+        missing[name] -= 1
+        if missing[name]:
+            continue
+        repetition = task.repetition + 1
+        if repetition < MOST_REPETITIONS and tally.worth_more():
+            missing[name] = len(seeds)
+            more = [Task(scenario=task.scenario, seed=seed, repetition=repetition) for seed in seeds]
+            clock.more(more)
+            workers.submit(more)
+            continue
+        done += 1
+        if progress:
+            progress(done, len(scenarios), task.scenario.title, clock.left(time.monotonic()))
+    return list(tallies.values()), evidence
 
 
-def _check(scenario: Scenario, recording: Any, contract: Contract) -> list[Check]:
-    samples = measure(recording, contract)
-    return [Check.of(scenario, limit, samples[limit.metric].value) for limit in scenario.limits]
+def cost(scenario: Scenario) -> float:
+    """What a run takes, in seconds of a robot on the nominal floor whose feet are not recorded."""
+    steps = max(1.0, PHYSICS_DT / scenario.physics.timestep)
+    return scenario.envs * scenario.seconds * steps * (GAIT_COST if scenario.gait else 1.0)
+
+
+class Clock:
+    """Time left, if what is to be done goes as fast as what was done; of what is being done, half is."""
+
+    def __init__(self, workers: int) -> None:
+        self._start, self._done, self._open = time.monotonic(), 0.0, list[Task]()
+        self._at_once = workers if workers > 1 else 0
+
+    def more(self, tasks: Sequence[Task]) -> None:
+        self._open += tasks
+
+    def done(self, task: Task) -> None:
+        self._open.remove(task)
+        self._done += cost(task.scenario)
+
+    def left(self, now: float) -> float:
+        """[s]; ``now`` is the time of ``time.monotonic``."""
+        costs = [cost(task.scenario) for task in self._open]
+        half = sum(costs[: self._at_once]) / 2
+        return (now - self._start) * (sum(costs) - half) / (self._done + half)

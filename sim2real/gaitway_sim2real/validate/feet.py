@@ -46,10 +46,10 @@ class FootTrace:
         arrays: dict[str, Any] = {n: np.zeros(shape, bool if n == "contact" else np.float32) for n in RECORDED}
         return cls(**about, **arrays)
 
-    def record(self, step: int, measured: Mapping[str, np.ndarray]) -> None:
-        """Write what was measured in one physics step, (N, F) each."""
+    def record(self, steps: slice, measured: Mapping[str, np.ndarray]) -> None:
+        """Write what was measured in so many physics steps, (K, N, F) each."""
         for name in RECORDED:
-            getattr(self, name)[step] = measured[name]
+            getattr(self, name)[steps] = measured[name]
 
     def of(self, robots: slice) -> FootTrace:
         """What the feet of some of the robots did."""

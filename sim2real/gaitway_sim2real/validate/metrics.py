@@ -12,7 +12,9 @@ from ..mujoco.model import GRAVITY
 from ..pages.verdict import rounded
 from .gait import gait_metrics
 from .intervals import Samples
+from .rest import rest_metrics, stop_metrics
 from .simulate import Trajectory
+from .steady import steady_metrics
 
 MOVING = 0.2  # [m/s], commands slower than this say nothing about the cost of transport
 
@@ -27,6 +29,11 @@ class Metric:
 
 METRICS: dict[str, Metric] = {
     "falls": Metric(title="Falls", unit="", percent=True, about="Share of robots that fell."),
+    "corner_falls": Metric(
+        title="Falls at corners",
+        unit="",
+        about="Corners of the command ranges, mirror images counted once, at which half of the robots fell, and two.",
+    ),
     "pushes_survived": Metric(
         title="Pushes survived",
         unit="",
@@ -39,6 +46,52 @@ METRICS: dict[str, Metric] = {
     ),
     "yaw_vel_error": Metric(
         title="Yaw rate error", unit="rad/s", about="Mean absolute difference of commanded and measured yaw rate."
+    ),
+    "lin_vel_bias": Metric(
+        title="Linear velocity bias", unit="m/s", about="Length of commanded minus mean (vx, vy), after the first 2 s."
+    ),
+    "yaw_vel_bias": Metric(
+        title="Yaw rate bias", unit="rad/s", about="Absolute difference of commanded and mean yaw rate, after 2 s."
+    ),
+    "lin_vel_oscillation": Metric(
+        title="Linear velocity oscillation", unit="m/s", about="Mean distance of (vx, vy) from its own mean, after 2 s."
+    ),
+    "yaw_vel_oscillation": Metric(
+        title="Yaw rate oscillation", unit="rad/s", about="Mean distance of the yaw rate from its own mean, after 2 s."
+    ),
+    "heading_drift": Metric(
+        title="Heading drift", unit="rad/s", about="Mean turning while told to go straight, after the first 2 s."
+    ),
+    "sideways_drift": Metric(
+        title="Sideways drift",
+        unit="m/m",
+        about="Mean velocity across a straight command over that along it, in the base's heading, after 2 s.",
+    ),
+    "stop_time": Metric(
+        title="Stopping time",
+        unit="s",
+        about="From a zero command until the robot stays below 0.1 m/s and 0.1 rad/s.",
+    ),
+    "stop_way": Metric(
+        title="Stopping distance", unit="m", about="Greatest distance from where the command became zero."
+    ),
+    "steps_at_rest": Metric(
+        title="Steps at rest",
+        unit="",
+        percent=True,
+        about="Share of robots of which a foot is off the ground later than 2 s after a stop or push.",
+    ),
+    "rest_speed": Metric(title="Speed at rest", unit="m/s", about="Root mean square, from 2 s after a stop or push."),
+    "rest_yaw_rate": Metric(
+        title="Yaw rate at rest", unit="rad/s", about="Root mean square, from 2 s after a stop or push."
+    ),
+    "rest_joint_speed": Metric(
+        title="Joint speed at rest", unit="rad/s", about="Root mean square over joints and time at rest."
+    ),
+    "rest_torque_change": Metric(
+        title="Torque change at rest",
+        unit="/s",
+        about="Root mean square rate of change of the torques at rest, in shares of the effort limits.",
     ),
     "cost_of_transport": Metric(
         title="Cost of transport", unit="", about="Mechanical energy, sum of |torque x speed|, over weight x path."
@@ -110,19 +163,26 @@ def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = No
     """All metrics of one recording; NaN where it holds nothing to measure (no pushes, no swing, ...).
 
     Shares and means keep a value per robot (per push for pushes), so that runs can be pooled and intervals are known.
-    ``walking`` (N,) are the robots whose gait counts, if not all.
+    ``walking`` (N,) are the robots whose gait counts, if not all. ``corner_falls`` needs all runs of a scenario and is
+    left to :class:`.tally.Tally`.
     """
-    standing = not np.abs(rec.command).any()
+    told_to_stand = not np.abs(rec.command).any()
+    standing = rest_metrics(rec, contract)
+    lifts = standing.pop("steps_at_rest")
     gait = dict.fromkeys(GAIT, np.zeros(0)) if rec.feet is None else gait_metrics(rec, rec.feet)
     if walking is not None:
         gait = {name: values[walking[: len(values)]] for name, values in gait.items()}
     means = {
-        "drift": drifts(rec) if standing else np.full(rec.command.shape[1], np.nan),
+        "drift": drifts(rec) if told_to_stand else np.full(rec.command.shape[1], np.nan),
         "lin_vel_error": lin_vel_errors(rec),
         "yaw_vel_error": yaw_vel_errors(rec),
+        **steady_metrics(rec),
+        **stop_metrics(rec),
+        **standing,
         **gait,
     }
     levels = {
+        "corner_falls": math.nan,
         "cost_of_transport": cost_of_transport(rec),
         **joint_use(rec, contract),
         "action_rate": action_rate(rec),
@@ -132,6 +192,7 @@ def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = No
     samples = {
         "falls": Samples(values=(rec.fall_step >= 0).astype(float), kind="share"),
         "pushes_survived": Samples(values=survivals(rec.push, rec.fall_step), kind="share"),
+        "steps_at_rest": Samples(values=lifts, kind="share"),
         **{name: Samples(values=values, kind="mean") for name, values in means.items()},
         **{
             name: Samples(values=np.array([value]), kind="peak" if name in PEAKS else "level")

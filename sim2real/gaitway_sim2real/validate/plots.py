@@ -9,6 +9,7 @@ from gaitway_onboard.bundle.contract import Contract
 
 from ..pages.panels import VELOCITY, stacked, velocity_rows
 from ..pages.svg import Axes, number
+from .commands import SIDE
 from .evidence import Evidence
 from .showcase import Showcase
 
@@ -31,10 +32,10 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     command, fell = evidence.grid_command, evidence.grid_fell
     error = evidence.grid_lin_error if row == 1 else evidence.grid_yaw_error
     assert command is not None and fell is not None and error is not None
-    ranges = contract.command_ranges
-    vx, other = (np.linspace(*ranges[k], 7) for k in (0, row))
-    rest = float(np.clip(0.0, *ranges[3 - row]))
-    half_x, half_y = (max((axis[1] - axis[0]) / 2, 0.05) for axis in (vx, other))
+    ranges = np.array(contract.command_ranges)[[0, row]]
+    halves = np.maximum(np.ptp(ranges, axis=1) / (2 * SIDE), 0.05)
+    vx, other = (low + half * (2 * np.arange(SIDE) + 1) for (low, _), half in zip(ranges, halves, strict=True))
+    half_x, half_y = halves
     axes = Axes(
         x=(vx[0] - half_x, vx[-1] + half_x),
         y=(other[0] - half_y, other[-1] + half_y),
@@ -44,13 +45,16 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
         bottom=42,
     )
     name, unit = VELOCITY[row]
-    for x in vx:
-        for y in other:
-            wanted = np.array([x, y, rest] if row == 1 else [x, rest, y])
-            i = int(np.argmin(np.abs(command - wanted).sum(1)))
+    for p, x in enumerate(vx):
+        for q, y in enumerate(other):
+            i = (row - 1) * SIDE**2 + p * SIDE + q
+            if i >= len(command):  # fewer robots than cells
+                continue
+            told = command[i]
             share = float(np.clip(error[i] / (2 * limit), 0, 1))
             text = "fell" if fell[i] else f"{error[i]:.2f}"
-            tip = f"vx {x:+.2f} m/s, {name} {y:+.2f} {unit}: error {error[i]:.3f}" + (", fell" if fell[i] else "")
+            tip = f"vx {told[0]:+.2f} m/s, {name} {told[row]:+.2f} {unit}: error {error[i]:.3f}"
+            tip += ", fell" if fell[i] else ""
             css = "cell fell" if fell[i] else "cell"
             axes.box(
                 x - half_x * 0.94,

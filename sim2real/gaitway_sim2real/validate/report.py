@@ -24,8 +24,11 @@ from .scenarios import NOT_TESTED
 from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
 MOST_FAILURES = 7
+TRACKING = (
+    "lin_vel_error", "lin_vel_bias", "lin_vel_oscillation", "yaw_vel_error", "yaw_vel_bias", "yaw_vel_oscillation",
+)  # fmt: skip
 TABLE_METRICS = (
-    "falls", "lin_vel_error", "yaw_vel_error", "cost_of_transport", "torque_rms", "torque_peak", "torque_saturation",
+    "falls", *TRACKING, "cost_of_transport", "torque_rms", "torque_peak", "torque_saturation",
     "joint_limit_use", "action_rate", "foot_slip", "air_time",
 )  # fmt: skip
 
@@ -178,9 +181,9 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> str:
             "<figcaption>Linear velocity error [m/s], no turning</figcaption></figure>"
             f"<figure>{plots.error_map(evidence, 2, contract, yaw)}"
             "<figcaption>Yaw rate error [rad/s], vy = 0</figcaption></figure></div>"
-            '<p class="caption">Each cell is one robot holding one command for the whole time, the start from rest '
-            f"included. The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or more, twice the limit "
-            "of the mean.</p>"
+            '<p class="caption">Each cell is one robot holding one command of the cell for the whole time, the start '
+            f"from rest included. The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or "
+            "more, twice the limit of the mean.</p>"
         )
     return f"<section>{''.join(parts)}</section>" if parts else ""
 
@@ -264,7 +267,7 @@ def _gait_table(verdict: Verdict) -> str:
         if not results:
             continue
         rows = []
-        for metric in (*GAIT, "lin_vel_error", "yaw_vel_error", "cost_of_transport"):
+        for metric in (*GAIT, *TRACKING, "cost_of_transport"):
             checks = [c for r in results.values() for c in r.checks if c.metric == metric]
             sign = "≥" if checks and checks[0].at_least else "≤"
             limit = f"<small>{sign} {_short(metric, checks[0].limit)}</small>" if checks else ""

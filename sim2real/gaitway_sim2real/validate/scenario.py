@@ -55,10 +55,13 @@ class Scenario:
     envs: int = 64
     seconds: float = 10.0
     commands: str = "random"
-    """``grid``, ``small_grid`` (a third of it), ``mixed`` (a small grid and all classes), ``standing``, ``random`` (a
-    fifth of the robots stand), ``steps`` (a new command every 4 s) or one of :data:`.command_classes.CLASSES`."""
+    """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random``
+    (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero)
+    or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
+    push_once: bool = False
+    """Whether there is no other push than that of the first four seconds."""
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
     payload: Range = (0.0, 0.0)
     """Mass added to the base [kg]."""
@@ -92,8 +95,18 @@ class Scenario:
 
 FALLS_1 = Limit(metric="falls", value=0.01)
 FALLS_5 = Limit(metric="falls", value=0.05)
+CORNERS = Limit(metric="corner_falls", value=0.0)
 LINEAR = Limit(metric="lin_vel_error", value=0.15)
 YAW = Limit(metric="yaw_vel_error", value=0.15)
+BIAS = (Limit(metric="lin_vel_bias", value=0.05), Limit(metric="yaw_vel_bias", value=0.05))
+REST = (
+    Limit(metric="rest_speed", value=0.02),
+    Limit(metric="rest_yaw_rate", value=0.02),
+    Limit(metric="rest_joint_speed", value=0.05),
+    Limit(metric="rest_torque_change", value=0.1),
+)
+STEPS_1 = Limit(metric="steps_at_rest", value=0.01)
+STEPS_5 = Limit(metric="steps_at_rest", value=0.05)
 
 GAIT_LIMITS = (
     Limit(metric="swing_time", value=0.80, at_least=True, unit="time"),

@@ -10,7 +10,24 @@ from dataclasses import replace
 
 from ..mujoco.physics import HARD_FLOOR
 from .command_classes import CLASSES
-from .scenario import FALLS_1, FALLS_5, GAIT_LIMITS, LIMP, LINEAR, NOMINAL_FRICTION, YAW, Limit, Range, Scenario
+from .corners import STARTS
+from .scenario import (
+    BIAS,
+    CORNERS,
+    FALLS_1,
+    FALLS_5,
+    GAIT_LIMITS,
+    LIMP,
+    LINEAR,
+    NOMINAL_FRICTION,
+    REST,
+    STEPS_1,
+    STEPS_5,
+    YAW,
+    Limit,
+    Range,
+    Scenario,
+)
 from .variants import VARIANTS
 
 __all__ = [
@@ -26,7 +43,7 @@ __all__ = [
     "Scenario",
 ]
 
-SUITE_VERSION = "2.0"
+SUITE_VERSION = "2.1"
 NOISE = {
     "gyro": 0.2,  # [rad/s]
     "orientation": 0.05,  # [rad]
@@ -38,8 +55,9 @@ NOISE = {
 """Half-widths of the uniform noise of sensors and estimates, Isaac Lab's magnitudes."""
 
 
-GRID_ROBOTS = 272
-"""Robots of which no fall shows, with 95 % certainty, that at most 1 % fall; 52 show it of 5 %."""
+ROBOTS_1, ROBOTS_5 = 272, 56
+"""Robots of which no fall shows, with 95 % certainty, that at most 1 % and 5 % fall."""
+CORNER_ROBOTS = 8 * STARTS
 
 FULL_PAYLOAD_MASS = 40.0
 """Robots lighter than this [kg] carry the suite's payloads in proportion."""
@@ -54,6 +72,8 @@ def _slope(degrees: float) -> Scenario:
         title=f"Slope {degrees:.0f}°",
         about=f"Ground inclined by {degrees:.0f} degrees; up, down and across.",
         slope=degrees,
+        envs=ROBOTS_5,
+        seconds=8.0,
         limits=(FALLS_5,),
         required=False,
     )
@@ -83,26 +103,74 @@ SUITE: tuple[Scenario, ...] = (
     Scenario(
         name="command_grid",
         title="Command grid",
-        about="One command per robot for the whole time: 7 x 7 over (vx, vy), 7 x 7 over (vx, yaw rate), all corners, "
-        "and random draws.",
+        about="One command per robot for the whole time: in each of 7 x 7 cells over (vx, vy) and over (vx, yaw rate), "
+        "all corners, and random draws.",
         commands="grid",
-        envs=GRID_ROBOTS,
-        seconds=20.0,
-        limits=(LINEAR, YAW, FALLS_1),
+        envs=ROBOTS_1 + CORNER_ROBOTS,
+        seconds=12.0,
+        limits=(LINEAR, YAW, *BIAS, FALLS_1, CORNERS),
     ),
     Scenario(
         name="standing",
         title="Standing still",
         about="Zero command; drift is the distance between first and last position over the time between.",
         commands="standing",
-        envs=GRID_ROBOTS,
-        limits=(Limit(metric="drift", value=0.05), FALLS_1),
+        envs=ROBOTS_5,
+        seconds=30.0,
+        limits=(Limit(metric="drift", value=0.05), STEPS_5, *REST, FALLS_5),
+    ),
+    Scenario(
+        name="standing_pushed",
+        title="Standing after a push",
+        about="Zero command, and one push of 0.5 m/s in a random direction.",
+        commands="standing",
+        push=0.5,
+        push_once=True,
+        envs=ROBOTS_5,
+        seconds=30.0,
+        limits=(STEPS_5, *REST, FALLS_5),
+    ),
+    Scenario(
+        name="standing_slope",
+        title="Standing on a slope of 5°",
+        about="Zero command on ground inclined by 5 degrees; facing up, down and across.",
+        commands="standing",
+        slope=5.0,
+        envs=ROBOTS_5,
+        seconds=30.0,
+        limits=(STEPS_5, *REST, FALLS_5),
+    ),
+    Scenario(
+        name="straight",
+        title="Straight ahead, back and sideways",
+        about="Straight commands, forward slow and fast, backward and sideways; 10 s are measured.",
+        commands="straight",
+        envs=32,
+        seconds=12.0,
+        limits=(Limit(metric="heading_drift", value=0.03), Limit(metric="sideways_drift", value=0.05)),
+    ),
+    Scenario(
+        name="stops",
+        title="Stops",
+        about="Full speed in all directions for 3 s, corners included, then zero.",
+        commands="stops",
+        envs=ROBOTS_1 + CORNER_ROBOTS,
+        seconds=8.0,
+        limits=(
+            Limit(metric="stop_time", value=1.5),
+            Limit(metric="stop_way", value=0.6),
+            STEPS_1,
+            *REST,
+            FALLS_1,
+            CORNERS,
+        ),
     ),
     Scenario(
         name="command_steps",
         title="Command steps",
         about="A new random command every 4 s, stops and reversals included; errors count the transitions.",
         commands="steps",
+        envs=ROBOTS_5,
         seconds=20.0,
         limits=(Limit(metric="lin_vel_error", value=0.25), Limit(metric="yaw_vel_error", value=0.25), FALLS_5),
     ),
@@ -123,6 +191,8 @@ SUITE: tuple[Scenario, ...] = (
         about=f"Uniform noise: gyro {NOISE['gyro']} rad/s, orientation {NOISE['orientation']} rad, joint positions "
         f"{NOISE['joint_pos']} rad, joint velocities {NOISE['joint_vel']} rad/s.",
         noise=1.0,
+        envs=ROBOTS_5,
+        seconds=8.0,
         limits=(Limit(metric="lin_vel_error", value=0.2), FALLS_5),
         required=False,
     ),
@@ -132,7 +202,8 @@ SUITE: tuple[Scenario, ...] = (
         title="Pushes 1.0 m/s",
         about="Twice the required push.",
         push=1.0,
-        seconds=12.0,
+        envs=ROBOTS_5,
+        seconds=8.0,
         limits=(Limit(metric="pushes_survived", value=0.8, at_least=True),),
         required=False,
     ),

@@ -23,6 +23,7 @@ from .feet import FootTrace
 from .scenarios import NOISE
 
 POLICY = "policy not finite"
+BLOCK = 64  # physics steps whose feet are measured together: each by itself costs more in Python than in arithmetic
 
 Policy = Callable[[dict[str, np.ndarray]], tuple[np.ndarray, np.ndarray]]
 """Joint targets [rad] and raw actions, (N, J) each, from signals, as :class:`.BatchedPolicy` gives them."""
@@ -97,7 +98,7 @@ def simulate(
     }  # fmt: skip
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
     trace = foot_trace(plant, steps, n) if plant.feet else None
-    physics_step = 0
+    readings: list[np.ndarray] = []  # of the feet, not yet in the trace
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
 
@@ -105,6 +106,13 @@ def simulate(
         for i in np.flatnonzero(who & up):
             fall_step[i], causes[i] = step, cause
         up[who] = False
+
+    def measure_feet(step: int) -> None:
+        """Write what was read until the control step ``step`` begins."""
+        if trace is not None and readings:
+            last = step * plant.decimation
+            trace.record(slice(last - len(readings), last), world.measure_feet(np.stack(readings)))
+            readings.clear()
 
     start_pos = world.base_pos().copy()
     for t in range(steps):
@@ -119,6 +127,7 @@ def simulate(
             target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
         if not up.any():
             alive[t:] = False
+            measure_feet(t)
             break
         ids = None if up.all() else np.flatnonzero(up)
         for count, ctrl in line.push(target):
@@ -128,8 +137,9 @@ def simulate(
                 continue
             for _ in range(count):
                 world.step(1, ids)
-                trace.record(physics_step, world.measure_feet())
-                physics_step += 1
+                readings.append(world.foot_readings.copy())
+        if len(readings) >= BLOCK:
+            measure_feet(t + 1)
         for who, cause in world.falls():
             fall(who, t, cause)
         for name, value in world.measure().items():
@@ -137,6 +147,8 @@ def simulate(
         record["target"][t] = target
         if qpos is not None:
             qpos[t] = world.qpos
+    else:
+        measure_feet(steps)
     return Trajectory(
         control_dt=contract.control_dt,
         mass=plant.mass + conditions.payload + (0.0 if links is None else (links[0] - 1.0) @ plant.model.body_mass),

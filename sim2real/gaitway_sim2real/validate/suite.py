@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,25 +16,20 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
-from ..mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
+from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
-from .command_classes import CLASSES, has_class
-from .conditions import Conditions, draw, walks_a_class
+from .commands import missing_commands
+from .conditions import Conditions, draw
 from .engines import Engine
-from .evidence import Evidence, collect_evidence
+from .evidence import Evidence, evidence_of
+from .examination import MOST_REPETITIONS, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
-from .intervals import Samples, pooled
-from .metrics import measure
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
-from .showcase import run_showcase
 from .simulate import Trajectory, simulate
+from .studio import Frames, Pictures, Studio
+from .tally import Run, Tally, measured
 from .verdict import ScenarioResult, SeedResult, Verdict
-
-MOST_REPETITIONS = 4
-"""A required scenario is repeated, with as many fresh robots, while that may make it pass, at most until these runs."""
-
-Progress = Callable[[int, int, str], None]
-"""Called with scenarios done, scenarios in all, and the title of the next."""
+from .workers import Workers
 
 
 def validate_bundle(
@@ -46,9 +41,9 @@ def validate_bundle(
     report_dir: Path | None = None,
     progress: Progress | None = None,
     video: bool = True,
-    frames: Callable[[range], Iterable[int]] = iter,
+    frames: Frames = iter,
     scenarios: Sequence[Scenario] = SUITE,
-    threads: int = 0,
+    processes: int = 0,
     engines: Sequence[Engine] = (),
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
@@ -56,9 +51,9 @@ def validate_bundle(
     ``model`` is another MJCF of the same robot. ``seeds`` is how many seeds are run, from ``seed`` on, and judged as
     one. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
     ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
-    ``threads`` 0 uses all cores; results do not depend on it. ``engines`` are judged as well, and first, since more can
-    be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError`` subclass before anything is
-    written if bundle or model cannot be used.
+    ``processes`` run scenarios side by side, 0 one on each core; results do not depend on it. ``engines`` are judged as
+    well, and first, since more can be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError``
+    subclass before anything is written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
     contract = OnboardPolicy(bundle).contract  # as on a robot: files verified, golden.npz replayed
@@ -69,31 +64,29 @@ def validate_bundle(
     notes = estimates_note(contract) + missing
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
-    policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
     if report_dir is not None:
         report_dir = Path(report_dir)
         report_dir.mkdir(parents=True, exist_ok=True)
-    threads = threads or len(os.sched_getaffinity(0))
-
-    results, evidence, rows = [], Evidence(), list(range(seed, seed + seeds))
+    rows = list(range(seed, seed + seeds))
     alone: dict[int, list[ScenarioResult]] = {row: [] for row in rows}
     elsewhere = [run_in(engine, bundle, contract, plants.get(gait=True), chosen, alone) for engine in engines]
-    for number, scenario in enumerate(chosen):
-        if progress:
-            progress(number, len(chosen), scenario.title)
-        tally = Tally(scenario)
-        for repetition in range(MOST_REPETITIONS):
-            for row in rows:
-                recording = run_scenario(bundle, contract, plants, scenario, row, threads, repetition)
-                samples = tally.add(recording, contract)
-                if not repetition:
-                    alone[row].append(ScenarioResult.of(scenario, samples, {}))
-                if report_dir is not None and (repetition, row) == (0, seed):
-                    collect_evidence(evidence, scenario, recording)
-                del recording  # before the next one needs as much memory
-            if not tally.worth_more():
-                break
-        results.append(tally.result())
+    count = max(1, min(processes or len(os.sched_getaffinity(0)), len(chosen) * seeds))
+    with ExitStack() as stack:
+        studio = None
+        if report_dir is not None:
+            studio = stack.enter_context(
+                Studio(bundle, contract, path, report_dir, video=video, frames=frames, beside=count > 1)
+            )
+        workers = stack.enter_context(
+            Workers[Task, tuple[Run, Evidence | None]](count, examiner, bundle, contract, path)
+        )
+        tallies, evidence = examine(chosen, contract, rows, workers, plots=report_dir is not None, progress=progress)
+        if progress and studio is not None:
+            progress(len(chosen), len(chosen), "Report", None)
+        pictures = None if studio is None else studio.pictures()
+    results = [tally.result() for tally in tallies]
+    for row in rows:
+        alone[row] += [tally.first(row) for tally in tallies]
     verdict = Verdict(
         suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
         seed=seed,
@@ -108,14 +101,24 @@ def validate_bundle(
         scenarios=(*results, *(result for each in elsewhere for result in each)),
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
     )
-    if report_dir is not None:
-        if progress:
-            progress(len(chosen), len(chosen), "Report")
-        evidence.showcase = run_showcase(plants.get(physics=HARD_FLOOR, gait=True), contract, policy)
-        write_report(verdict, evidence, contract, bundle, path, report_dir, video=video, frames=frames)
+    if report_dir is not None and pictures is not None:
+        evidence.showcase = pictures.showcase
+        write_report(verdict, evidence, contract, bundle, path, report_dir, pictures)
     if progress:
-        progress(len(chosen), len(chosen), "Done")
+        progress(len(chosen), len(chosen), "Done", None)
     return verdict
+
+
+def examiner(bundle: Path, contract: Contract, model: Path) -> Callable[[Task], tuple[Run, Evidence | None]]:
+    """What runs a task, with the robots that it has compiled so far; in each process one."""
+    plants = Plants(contract, model, bundle / "robot.xml")
+
+    def run(task: Task) -> tuple[Run, Evidence | None]:
+        recording = run_scenario(bundle, contract, plants, task.scenario, task.seed, 1, task.repetition)
+        seen = evidence_of(task.scenario, recording) if task.plots else None
+        return measured(task.scenario, recording, contract), seen
+
+    return run
 
 
 def run_in(
@@ -127,49 +130,19 @@ def run_in(
     alone: dict[int, list[ScenarioResult]],
 ) -> list[ScenarioResult]:
     """Those of ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
-    tallies = [Tally(scenario) for scenario in engine_scenarios(engine, scenarios)]
+    tallies = [Tally(scenario, contract) for scenario in engine_scenarios(engine, scenarios)]
     open_ones = tallies
     for repetition in range(MOST_REPETITIONS):
         asked = [(tally, row) for tally in open_ones for row in alone]
         scenes = [(tally.scenario, conditions_of(contract, tally.scenario, row, repetition)) for tally, row in asked]
         for (tally, row), recording in zip(asked, walk(engine, bundle, contract, plant, scenes), strict=True):
-            samples = tally.add(recording, contract)
+            tally.add(measured(tally.scenario, recording, contract), repetition, row)
             if not repetition:
-                alone[row].append(ScenarioResult.of(tally.scenario, samples, {}))
+                alone[row].append(tally.first(row))
         open_ones = [tally for tally in open_ones if tally.worth_more()]
         if not open_ones:
             break
     return [tally.result() for tally in tallies]
-
-
-class Tally:
-    """A scenario's robots so far, of all seeds and repetitions."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self._parts: list[dict[str, Samples]] = []
-        self._causes: Counter[str] = Counter()
-
-    def add(self, recording: Trajectory, contract: Contract) -> dict[str, Samples]:
-        """Measure a recording, and return what it alone says."""
-        samples = measure(recording, contract, walks_a_class(self.scenario))
-        self._parts.append(samples)
-        self._causes.update(cause for cause in recording.fall_cause if cause)
-        return samples
-
-    def result(self) -> ScenarioResult:
-        samples = {name: pooled([part[name] for part in self._parts]) for name in self._parts[0]}
-        robots = self.scenario.envs * len(self._parts)
-        return ScenarioResult.of(self.scenario, samples, dict(sorted(self._causes.items())), robots)
-
-    def worth_more(self) -> bool:
-        """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""
-        checks = self.result().checks
-        return (
-            self.scenario.required
-            and all(check.passed or check.undecided for check in checks)
-            and any(check.undecided for check in checks)
-        )
 
 
 def closest(seed: int, results: Sequence[ScenarioResult]) -> SeedResult:
@@ -202,9 +175,10 @@ def usable(scenarios: Sequence[Scenario], contract: Contract, plants: Plants) ->
 def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
     """The scenarios whose commands the contract allows, and a note about the others."""
     ranges = np.array(contract.command_ranges)
-    kept = tuple(s for s in scenarios if s.commands not in CLASSES or has_class(s.commands, ranges))
-    titles = ", ".join(CLASSES[s.commands].title for s in scenarios if s not in kept and not s.physics.solref)
-    return kept, (f"Not measured, since the contract allows no such command: gait {titles}.",) if titles else ()
+    missing = {scenario.name: missing_commands(scenario.commands, ranges) for scenario in scenarios}
+    kept = tuple(scenario for scenario in scenarios if missing[scenario.name] is None)
+    titles = ", ".join(dict.fromkeys(title for title in missing.values() if title is not None))
+    return kept, (f"Not measured, since the contract allows no such command: {titles}.",) if titles else ()
 
 
 class Plants:
@@ -277,29 +251,14 @@ def write_report(
     bundle: Path,
     model: Path,
     folder: Path,
-    *,
-    video: bool,
-    frames: Callable[[range], Iterable[int]] = iter,
+    pictures: Pictures,
 ) -> None:
-    """``validation.json``, the video if it can be rendered, and the page that shows both."""
-    from ..mujoco.camera import RenderingError
+    """``validation.json`` and the page that shows it."""
     from .report import render_page
-    from .video import film_strip, render_episode
 
-    clip, why = None, "not asked for"
-    strip: list[tuple[str, bytes]] | str = why
-    if video and evidence.showcase is not None:
-        try:
-            strip = film_strip(evidence.showcase, contract, model, bundle / "robot.xml")
-            clip = render_episode(
-                evidence.showcase, contract, model, bundle / "robot.xml", folder / "validation.mp4",
-                frames=frames,
-            )  # fmt: skip
-        except RenderingError as error:
-            why = str(error)
-            strip = strip if isinstance(strip, list) else why
     verdict.save(folder / "validation.json")
-    write_text(folder / "report.html", render_page(verdict, evidence, contract, bundle, model, clip, why, strip))
+    page = render_page(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
+    write_text(folder / "report.html", page)
 
 
 __all__ = ["ModelError", "validate_bundle"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..mujoco.physics import Physics
-from .scenario import FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW, Scenario
+from .scenario import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW, Scenario
 
-TRACKING = (LINEAR, YAW, FALLS_5)
+TRACKING = (LINEAR, YAW, FALLS_5, CORNERS)
+GAIT = tuple(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metric, YAW.metric))
 
 FACTORS: dict[str, tuple[str, str, float | None]] = {
     "engine": ("Physics engine", "MuJoCo", None),
@@ -37,14 +38,14 @@ NOMINAL = "nominal"
 
 
 def _variant(factor: str, level: str, number: float | None = None, **changes: Any) -> Scenario:
-    """A smaller command grid and all command classes, with one thing changed."""
+    """Mixed commands, with one thing changed."""
     given: dict[str, Any] = {
         "commands": MIXED,
         "draws": MIXED,
-        "envs": 80,
-        "seconds": 8.0,
+        "envs": 60,
+        "seconds": 7.0,
         "gait": True,
-        "limits": (*(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metric, YAW.metric)), *TRACKING),
+        "limits": (*GAIT, *TRACKING),
         "factor": factor,
         "level": level,
         "number": number,
@@ -70,7 +71,7 @@ def _delay(milliseconds: int) -> Scenario:
         title=f"Delay {milliseconds} ms",
         about=f"Every joint target reaches the motors {milliseconds} ms late.",
         delay=(milliseconds / 1000, milliseconds / 1000),
-        limits=(FALLS_5,),
+        limits=(FALLS_5, CORNERS),
         required=milliseconds <= 20,
     )  # fmt: skip
 
@@ -83,7 +84,7 @@ def _payload(kilograms: float) -> Scenario:
         title=f"Payload {level}",
         about=f"The base weighs {abs(kilograms):.0f} kg {'more' if kilograms > 0 else 'less'} than modelled.",
         payload=(kilograms, kilograms),
-        limits=(FALLS_5,),
+        limits=(FALLS_5, CORNERS),
     )  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _strength(factor: float) -> Scenario:
         title=f"Motor strength {round(100 * factor)} %",
         about=f"Motors deliver {round(100 * factor)} % of the torque they should.",
         strength=(factor, factor),
-        limits=(FALLS_5,),
+        limits=(FALLS_5, CORNERS),
     )  # fmt: skip
 
 
@@ -114,8 +115,9 @@ VARIANTS: tuple[Scenario, ...] = (
         "",
         name=NOMINAL,
         title="Nominal floor",
-        about="Robots on the ends and in the middle of the command ranges, robots that stand, and the command classes: "
+        about="Robots at the corners of the command ranges and within, robots that stand, and the command classes: "
         "what the following scenarios are compared with.",
+        limits=(*GAIT, *BIAS, *TRACKING),
     ),
     _floor(
         "floor_hard",

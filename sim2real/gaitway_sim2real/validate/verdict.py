@@ -14,7 +14,7 @@ from ..pages.verdict import plain, write_verdict
 from .in_engines import engines_of, side_by_side
 from .intervals import CERTAINTY, Samples
 from .metrics import METRICS, format_value
-from .scenario import Limit, Scenario
+from .scenario import CORNERS, Limit, Scenario
 from .sensitivity import Factor, sensitivity, spreads
 from .variants import CONTACT
 
@@ -35,9 +35,11 @@ class LimitCheck:
     """Ends of the interval (see :mod:`.intervals`); NaN where none is known, and ``value`` decides."""
     robots_needed: int | None = None
     """About how many robots would decide what these left open; None if it is decided, or too close to tell."""
+    where: tuple[str, ...] = ()
+    """Commands that it failed at, such as ``(1, 1, 1)``, if it is about single commands."""
 
     @classmethod
-    def of(cls, limit: Limit, samples: Samples, robots: int) -> LimitCheck:
+    def of(cls, limit: Limit, samples: Samples, robots: int, where: tuple[str, ...] = ()) -> LimitCheck:
         """``robots`` is how many robots the samples are of."""
         low, high = samples.interval
         bound = low if limit.at_least else high
@@ -52,6 +54,7 @@ class LimitCheck:
             low=low,
             high=high,
             robots_needed=None if needed is None else math.ceil(robots * needed / samples.known.size),
+            where=where,
         )
 
     @property
@@ -79,6 +82,8 @@ class LimitCheck:
         return self.value - self.limit if self.at_least else self.limit - self.value
 
     def sentence(self) -> str:
+        if self.where:
+            return f"falls at {', '.join(self.where)}"
         sign = "at least" if self.at_least else "at most"
         value, limit = (format_value(self.metric, number) for number in (self.value, self.limit))
         if self.undecided:
@@ -116,9 +121,17 @@ class ScenarioResult:
 
     @classmethod
     def of(
-        cls, scenario: Scenario, samples: Mapping[str, Samples], fall_causes: dict[str, int], robots: int | None = None
+        cls,
+        scenario: Scenario,
+        samples: Mapping[str, Samples],
+        fall_causes: dict[str, int],
+        robots: int | None = None,
+        corners: tuple[str, ...] = (),
     ) -> ScenarioResult:
-        """``robots`` is how many robots were run, if not as many as the scenario says."""
+        """``robots`` is how many robots were run, if not as many as the scenario says.
+
+        ``corners`` are those of the command ranges at which they fall (see :mod:`.corners`).
+        """
         robots = scenario.envs if robots is None else robots
         intervals = {name: sample.interval for name, sample in samples.items()}
         return cls(
@@ -128,7 +141,10 @@ class ScenarioResult:
             required=scenario.required,
             envs=robots,
             seconds=scenario.seconds,
-            checks=tuple(LimitCheck.of(limit, samples[limit.metric], robots) for limit in scenario.limits),
+            checks=tuple(
+                LimitCheck.of(limit, samples[limit.metric], robots, corners if limit == CORNERS else ())
+                for limit in scenario.limits
+            ),
             metrics={name: sample.value for name, sample in samples.items()},
             fall_causes=fall_causes,
             intervals={name: ends for name, ends in intervals.items() if not math.isnan(ends[0])},
@@ -302,6 +318,7 @@ def _result(row: dict[str, Any]) -> ScenarioResult:
                 low=_number(check.get("low")),
                 high=_number(check.get("high")),
                 robots_needed=check.get("robots_needed"),
+                where=tuple(check.get("where", ())),
             )
             for check in row["checks"]
         ),

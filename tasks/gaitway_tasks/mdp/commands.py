@@ -8,12 +8,14 @@ from ..spec import UniformVelocityCommand
 from ..world import World
 
 
-def towards_corners(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
-    """``command`` (n, 3), of which a share is replaced by ones that are 80 to 100 % of a corner of ``ranges`` (3, 2).
+def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
+    """``command`` (n, 3), of which a share is replaced by ones at the ends of ``ranges`` (3, 2).
 
-    ``random`` (5, n) is uniform in [0, 1).
+    Each of their speeds is as often 0 as towards either end, and there all are 80 to 100 % of it. ``random`` (5, n) is
+    uniform in [0, 1).
     """
-    ends = torch.where(random[:3].T < 0.5, ranges[:, 0], ranges[:, 1])
+    side = random[:3].T
+    ends = torch.where(side < 1 / 3, ranges[:, 0], torch.where(side < 2 / 3, 0.0, ranges[:, 1]))
     return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
 
 
@@ -48,10 +50,10 @@ class VelocityCommandGenerator:
             ),
             1,
         )
-        if cfg.rel_corners:
+        if cfg.rel_ends:
             random = torch.rand(5, n, generator=self.generator, device=self.command.device)
             ranges = torch.tensor([cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z], device=command.device)
-            command = towards_corners(command, ranges, cfg.rel_corners, random)
+            command = towards_ends(command, ranges, cfg.rel_ends, random)
         self.command[env_ids] = (1.0 + cfg.margin) * command
         self.heading_target[env_ids] = uniform(4, cfg.heading)
         self.is_heading[env_ids] = (r[5] <= cfg.rel_heading_envs) & cfg.heading_command

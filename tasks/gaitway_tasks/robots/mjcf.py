@@ -287,10 +287,13 @@ def check_joints(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
 def strip_visuals(spec: mujoco.MjSpec) -> None:
     """Delete geoms that cannot collide: they cost time in every kinematics pass and do not change the physics.
 
-    Only for models whose bodies carry explicit inertials, since a geom may also define the mass of its body.
+    Those that define the mass of their body stay.
     """
+    if spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
+        return
     for geom in list(spec.geoms):
-        if geom.contype == 0 and geom.conaffinity == 0:
+        massless = geom.parent.name == "world" or geom.parent.explicitinertial or geom.mass == 0
+        if geom.contype == 0 and geom.conaffinity == 0 and massless:
             spec.delete(geom)
 
 

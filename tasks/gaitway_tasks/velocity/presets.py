@@ -48,9 +48,9 @@ def cpu(task: Task) -> Task:
     - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
       many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as large
       beside it, and an action moves a joint target by 0.5 rad at least, or exploration lifts no foot;
-    - every eighth command is to stand, and as many are near a corner of the command ranges, from which robots fall
-      first; the exported policy changes its command no faster than a robot can follow, because sudden stops and
-      reversals at full speed are what it falls from;
+    - every eighth command is to stand, and a quarter are at ends of the command ranges, where robots fall first; the
+      exported policy changes its command no faster than a robot can follow, because sudden stops and reversals at full
+      speed are what it falls from;
     - commands are drawn from ranges a tenth wider, since robots walk slower than they are told, and the exported
       policy's command is calibrated;
     - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries
@@ -67,7 +67,7 @@ def cpu(task: Task) -> Task:
         rel_heading_envs=0.0,
         rel_zero_axis=0.3,
         rel_standing_envs=0.12,
-        rel_corners=0.12,
+        rel_ends=0.25,
         margin=0.1,
         acceleration=(2.5, 2.5, 4.0),
     )

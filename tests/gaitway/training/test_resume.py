@@ -1,7 +1,6 @@
 """A run that was stopped and continued equals one that was not, bit for bit."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from bit_by_bit import differences
+from stopping import KillAfter, final_state
 
 from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
-from gaitway.training.progress import Progress
 
 SMALL = [
     "num_envs=16",
@@ -31,23 +30,6 @@ SMALL = [
 
 def small_config(*more: str) -> TrainConfig:
     return resolve("velocity-flat-anymal-c-blind", seed=3, overrides=[*SMALL, *more])
-
-
-class KillAfter(Progress):
-    """Progress that sends this very process a signal after some iterations."""
-
-    def __init__(self, iterations: int, number: signal.Signals):
-        self.left, self.number = iterations, number
-
-    def show(self, steps: int, metrics: dict[str, float], *, last: bool = False) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), self.number)
-
-
-def final_state(run: RunFolder) -> dict:
-    path = run.checkpoints()[-1]
-    return read_checkpoint(path)["trainer"]
 
 
 @pytest.fixture(scope="module")

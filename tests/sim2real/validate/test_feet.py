@@ -114,7 +114,7 @@ def test_clearance_is_that_of_the_lowest_point(bundle: Path, tmp_path: Path, sha
     robots.place(yaw=np.array([0.3, 2.0]), joint_offset=np.full((2, 12), 0.04), velocity=np.zeros((2, 2)))
     robots.qpos[:, 2] += [0.1, 0.3]
     robots.step(1)
-    measured = robots.measure_feet()
+    measured = robots.measure_feet(robots.foot_readings)
     assert not measured["contact"].any() and not measured["slip"].any()
     up = np.array([-np.sin(slope), 0.0, np.cos(slope)])
     data = mujoco.MjData(plant.model)
@@ -146,7 +146,7 @@ def test_slip_is_the_speed_of_the_sole_over_the_ground(bundle: Path) -> None:
     robots.qvel[:, plant.base_dof] += 0.5
     robots.step(1)
     robots.step(1)
-    measured = robots.measure_feet()
+    measured = robots.measure_feet(robots.foot_readings)
     assert measured["contact"].all()
     assert measured["slip"].mean() == pytest.approx(0.5, abs=0.01)
     assert (measured["horizontal_force"] <= 0.0101 * measured["normal_force"] + 1e-6).all()

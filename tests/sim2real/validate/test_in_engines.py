@@ -56,7 +56,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verdict_of(bundle: Path, *engines: Statues) -> Verdict:
     limits = (Limit(metric="falls", value=0.3),)
     short = replace(MIXED, envs=16, seconds=0.1, limits=limits)
-    return validate_bundle(bundle, scenarios=[short], engines=engines, threads=1)
+    return validate_bundle(bundle, scenarios=[short], engines=engines, processes=1)
 
 
 def test_the_nominal_scenario_and_the_command_classes_are_repeated():
@@ -90,7 +90,9 @@ def test_another_engine_decides_too(bundle, tmp_path):
 def test_undecided_engines_get_fresh_robots_like_mujoco(bundle):
     stone = Statues()
     limits = (Limit(metric="falls", value=0.05),)
-    validate_bundle(bundle, scenarios=[replace(MIXED, envs=16, seconds=0.1, limits=limits)], engines=[stone], threads=1)
+    validate_bundle(
+        bundle, scenarios=[replace(MIXED, envs=16, seconds=0.1, limits=limits)], engines=[stone], processes=1
+    )
     assert len(stone.walks) == 4  # 0 of 64 robots decide it
     assert not np.array_equal(stone.walks[0].start["joint_pos"], stone.walks[1].start["joint_pos"])
 
@@ -98,7 +100,7 @@ def test_undecided_engines_get_fresh_robots_like_mujoco(bundle):
 def test_seeds_walk_side_by_side(bundle):
     stone = Statues()
     short = replace(MIXED, envs=16, seconds=0.1, limits=(Limit(metric="falls", value=0.3),))
-    verdict = validate_bundle(bundle, scenarios=[short], engines=[stone], seeds=3, threads=1)
+    verdict = validate_bundle(bundle, scenarios=[short], engines=[stone], seeds=3, processes=1)
     assert [walk.command.shape for walk in stone.walks] == [(5, 48, 3)] and verdict.scenarios[1].envs == 48
     assert len(verdict.seeds) == 3
 

@@ -14,7 +14,8 @@ from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
 from gaitway_sim2real.validate import suite
-from gaitway_sim2real.validate.conditions import command_grid, draw
+from gaitway_sim2real.validate.commands import command_grid
+from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.scenarios import SUITE, Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
@@ -171,12 +172,20 @@ def test_conditions_depend_on_seed_and_name_only() -> None:
         assert values.min() >= low and values.max() <= high and np.ptp(values) > 0.8 * (high - low)
 
 
-def test_command_grid_covers_axes_corners_and_stays_in_range() -> None:
-    grid = command_grid(np.array(RANGES), 128, np.random.default_rng(0))
-    low, high = np.array(RANGES).T
-    assert len(grid) == 128 and (grid >= low).all() and (grid <= high).all()
-    rows = {tuple(np.round(row, 6)) for row in grid}
-    assert {(1.0, 0.0, 0.0), (0.0, -0.5, 0.0), (0.0, 0.0, 1.0), (1.0, 0.5, 1.0), (0.0, 0.0, 0.0)} <= rows
+def test_command_grid_has_a_command_in_every_cell_and_all_corners() -> None:
+    ranges = np.array(RANGES)
+    grid, again = (command_grid(ranges, 288, np.random.default_rng(seed)) for seed in (0, 1))
+    low, high = ranges.T
+    assert len(grid) == 288 and (grid >= low).all() and (grid <= high).all()
+    for rows, axes, third in ((grid[:49], [0, 1], 2), (grid[49:98], [0, 2], 1)):
+        cells = np.floor((rows[:, axes] - low[axes]) / (high - low)[axes] * 7).astype(int)
+        assert {tuple(cell) for cell in cells} == {(x, y) for x in range(7) for y in range(7)}
+        assert (rows[:, third] == 0).all()
+    corners = {tuple(row) for row in grid[98:114]}
+    assert corners == {(x, y, z) for x in (-1.0, 1.0) for y in (-0.5, 0.5) for z in (-1.0, 1.0)}
+    drawn = np.delete(grid, np.s_[98:114], axis=0)
+    assert len(np.unique(np.abs(drawn), axis=0)) == 272  # no command, and no mirror image of one, comes twice
+    assert not (drawn == np.delete(again, np.s_[98:114], axis=0)).all(1).any()
 
 
 def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
@@ -184,7 +193,16 @@ def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
     assert limits["command_grid", "lin_vel_error"] == (0.15, True)
     assert limits["command_grid", "yaw_vel_error"] == (0.15, True)
     assert limits["command_grid", "falls"] == (0.01, True)
+    assert limits["command_grid", "lin_vel_bias"] == limits["nominal", "lin_vel_bias"] == (0.05, True)
+    assert limits["command_grid", "yaw_vel_bias"] == limits["nominal", "yaw_vel_bias"] == (0.05, True)
     assert limits["standing", "drift"] == (0.05, True)
+    assert limits["stops", "steps_at_rest"] == limits["stops", "falls"] == (0.01, True)
+    assert limits["standing", "steps_at_rest"] == limits["standing", "falls"] == (0.05, True)
+    assert (limits["stops", "stop_time"], limits["stops", "stop_way"]) == ((1.5, True), (0.6, True))
+    assert (limits["straight", "heading_drift"], limits["straight", "sideways_drift"]) == ((0.03, True), (0.05, True))
+    for name in ("standing", "standing_pushed", "standing_slope", "stops"):
+        assert (limits[name, "rest_speed"], limits[name, "rest_yaw_rate"]) == ((0.02, True), (0.02, True))
+        assert (limits[name, "rest_joint_speed"], limits[name, "rest_torque_change"]) == ((0.05, True), (0.1, True))
     assert limits["pushes", "pushes_survived"] == (0.95, True)
     for name in (
         "friction_0.4",

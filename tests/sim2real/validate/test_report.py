@@ -42,7 +42,7 @@ def result(name: str, *checks: LimitCheck, title: str = "", **about: Any) -> Sce
     )  # fmt: skip
 
 
-def verdict(*results: ScenarioResult, suite: str = "2.0") -> Verdict:
+def verdict(*results: ScenarioResult, suite: str = "2.1") -> Verdict:
     return Verdict(
         suite_version=suite, seed=0, task="t", robot="r", policy_sha256="", contract_sha256="", model="bundle",
         model_sha256="", notes=(), software={}, scenarios=results,
@@ -61,13 +61,14 @@ def test_the_head_says_in_one_sentence_what_decides() -> None:
     assert report.decisive(passing).startswith("Closest to its limit: Grid: falls 0.8 %")
 
 
-def test_a_page_of_suite_1_says_so(bundle: Path) -> None:
+def test_a_page_of_an_older_suite_says_so(bundle: Path) -> None:
     contract = Contract.load(bundle)
-    for suite, told in (("1.0", True), ("2.0", False)):
+    for suite, gait, stands in (("1.0", True, True), ("2.0", False, True), ("2.1", False, False)):
         page = report.render_page(
             verdict(result("a", TIGHT), suite=suite), Evidence(), contract, bundle, bundle / "robot.xml", None, "no"
         )
-        assert f"suite {suite}" in page and ("did not judge the gait" in page) == told
+        assert f"suite {suite}" in page and ("did not judge the gait" in page) == gait
+        assert ("how the robot stands, stops" in page) == stands
 
 
 def test_intervals_are_drawn_where_limits_are() -> None:

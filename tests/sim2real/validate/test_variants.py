@@ -11,13 +11,15 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
-from gaitway_sim2real.validate import Verdict, suite, validate_bundle
+from gaitway_sim2real.pages.verdict import write_verdict
+from gaitway_sim2real.validate import Verdict, examination, suite, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES
-from gaitway_sim2real.validate.conditions import draw, walks_a_class
+from gaitway_sim2real.validate.commands import walks_a_class
+from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.intervals import Samples
 from gaitway_sim2real.validate.metrics import METRICS
 from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR
-from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.scenarios import SUITE, SUITE_VERSION, Scenario
 from gaitway_sim2real.validate.sensitivity import sensitivity, spreads
 from gaitway_sim2real.validate.simulate import link_factors, simulate
 from gaitway_sim2real.validate.variants import CONTACT, FACTORS, NOMINAL
@@ -57,15 +59,16 @@ def test_variants_differ_from_the_nominal_in_one_thing() -> None:
     assert tracking >= {"lin_vel_error", "yaw_vel_error", "falls", "swing_time", "clearance", "slip"}
 
 
-def test_mixed_commands_are_the_ends_of_the_ranges_and_all_classes() -> None:
+def test_mixed_commands_are_the_corners_draws_and_all_classes() -> None:
     scenario = VARIANTS[NOMINAL]
     conditions = draw(scenario, RANGES, 12, 0.02, 0)
     command, walks = conditions.command[0], walks_a_class(scenario)
-    assert walks.sum() == 48 and 48 % len(CLASSES) == 0
-    rows = {tuple(row) for row in np.round(command[~walks], 6)}
-    assert {(1.0, 0.5, 1.0), (-1.0, -0.5, -1.0), (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)} <= rows
-    assert (command[~walks] == 0).all(1).sum() >= 6
+    assert walks.sum() == 36 and 36 % len(CLASSES) == 0
+    corners = [(x, y, z) for x in (-1.0, 1.0) for y in (-0.5, 0.5) for z in (-1.0, 1.0)]
+    assert [tuple(row) for row in command[:16:2]] == [tuple(row) for row in command[1:16:2]] == corners
+    assert (command[16:19] == 0).all() and len(np.unique(np.abs(command[19:24]), axis=0)) == 5
     assert not (command[walks] == 0).all(1).any()
+    assert {*np.sign(command[walks][3::6, 1])} == {*np.sign(command[walks][4::6, 2])} == {-1.0, 1.0}  # both sides
     other = draw(VARIANTS["floor_soft"], RANGES, 12, 0.02, 0)
     np.testing.assert_array_equal(other.command, conditions.command)  # the same robots on another floor
     np.testing.assert_array_equal(other.yaw, conditions.yaw)
@@ -122,7 +125,7 @@ def fall(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[V
         simulation = Falls(*falls)
         monkeypatch.setattr(suite, "run_scenario", simulation)
         scenario = Scenario(name="s", title="S", about="", limits=(FALLS_5, LINEAR), envs=64, required=required)
-        return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds), simulation.runs
+        return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds, processes=1), simulation.runs
 
     return run
 
@@ -136,8 +139,77 @@ def test_what_is_undecided_is_repeated_with_fresh_robots(fall) -> None:
     verdict, runs = fall(1, required=False)
     assert runs == [(5, 0)]
     verdict, runs = fall(2, 2, 3, 3)
-    assert not verdict.passed and len(runs) == suite.MOST_REPETITIONS
+    assert not verdict.passed and len(runs) == examination.MOST_REPETITIONS
     assert "undecided, 95 % certain is at most" in verdict.summary() and "robots would decide it" in verdict.summary()
+
+
+class FallsAt:
+    """A simulation in which the robots fall whose first command ``falls`` says; keeps the commands of each run."""
+
+    def __init__(self, falls: Callable[[np.ndarray], np.ndarray]):
+        self.falls, self.commands = falls, []
+
+    def __call__(self, bundle: object, contract: Contract, *args: object) -> object:
+        _, scenario, seed, _, repetition = args
+        command = suite.conditions_of(contract, scenario, seed, repetition).command
+        self.commands.append(command[0])
+        fell = np.where(self.falls(command[0]), 3, -1)
+        return recording(steps=len(command), robots=scenario.envs, command=command, fall_step=fell,
+                         fall_cause=("",) * scenario.envs)  # fmt: skip
+
+
+def examined(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, falls: Callable[[np.ndarray], np.ndarray], *names: str
+) -> tuple[Verdict, list[np.ndarray]]:
+    simulation = FallsAt(falls)
+    monkeypatch.setattr(suite, "run_scenario", simulation)
+    chosen = [
+        replace(scenario, limits=tuple(limit for limit in scenario.limits if "falls" in limit.metric), seconds=0.1)
+        for scenario in SUITE
+        if scenario.name in names
+    ]
+    return validate_bundle(bundle, scenarios=chosen, processes=1), simulation.commands
+
+
+def test_a_symmetric_policy_that_falls_at_a_corner_is_told_so_at_once(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It falls at full speed in all components, where their product is positive: at one corner and its images."""
+
+    def at_a_corner(command: np.ndarray) -> np.ndarray:
+        return (np.abs(command) >= 0.999).all(1) & (command.prod(1) > 0)
+
+    names = ("strength_90", "nominal", "command_grid", "stops")
+    verdict, commands = examined(bundle, monkeypatch, at_a_corner, *names)
+    assert len(commands) == len(names)  # no repetition would change it
+    assert "undecided" not in verdict.summary()
+    assert "Motor strength 90 %: falls at (1, 1, 1) and 3 mirror images" in verdict.summary()
+    for result in verdict.scenarios:
+        checks = {check.metric: check for check in result.checks}
+        assert not checks["corner_falls"].passed and checks["corner_falls"].where == ("(1, 1, 1) and 3 mirror images",)
+        assert checks["falls"].passed and checks["falls"].value == 0.0
+    loaded = Verdict.load(verdict.save(tmp_path / "validation.json"))
+    assert loaded.to_dict() == verdict.to_dict() and loaded.summary() == verdict.summary()
+
+
+def test_falls_elsewhere_count_and_are_repeated_with_fresh_commands(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[np.ndarray] = []
+
+    def one_of_the_first_run(command: np.ndarray) -> np.ndarray:
+        first.append(command)
+        fell = np.zeros(len(command), bool)
+        fell[[0, 30]] = len(first) == 1  # one robot of a corner, where the other stands, and one within
+        return fell
+
+    verdict, commands = examined(bundle, monkeypatch, one_of_the_first_run, "strength_90")
+    assert verdict.passed and len(commands) > 1
+    one, other = commands[:2]
+    np.testing.assert_array_equal(one[:19], other[:19])  # corners and robots that stand
+    assert not (one[19:, None] == other[None, 19:]).all(-1).any()
+    falls = next(check for check in verdict.scenarios[0].checks if check.metric == "falls")
+    assert falls.value == 2 / (60 * len(commands))
 
 
 def test_seeds_are_judged_together_and_the_worst_is_named(fall) -> None:
@@ -155,6 +227,18 @@ def test_verdicts_keep_intervals_seeds_and_the_table(fall, tmp_path: Path) -> No
     assert loaded.to_dict() == verdict.to_dict() and loaded.seeds == verdict.seeds
     low, high = loaded.scenarios[0].intervals["falls"]
     assert 0.0 < low < 2 / 128 < high < 0.05
+
+
+def test_a_verdict_of_suite_2_0_stays_readable_and_says_what_it_lacks(fall, tmp_path: Path) -> None:
+    verdict, _ = fall(0)
+    data = replace(verdict, suite_version="2.0").to_dict()
+    for check in data["scenarios"][0]["checks"]:
+        del check["where"]
+    path = write_verdict(tmp_path / "validation.json", data)
+    old = Verdict.load(path)
+    assert old.passed and old.scenarios[0].checks == verdict.scenarios[0].checks
+    assert "WARNING: this verdict is of suite 2.0, which did not judge how the robot stands, stops" in old.summary()
+    assert "WARNING" not in replace(verdict, suite_version=SUITE_VERSION).summary()
 
 
 def test_a_verdict_of_the_first_suite_says_so() -> None:

@@ -1,0 +1,168 @@
+"""What robots are told: every kind of commands that a scenario can ask for.
+
+A share of robots that fall needs independent robots, and a policy that is symmetric makes mirror images of a command
+one robot. Commands are therefore drawn at random, anew in every repetition. Those that are not, the **corners** of the
+command box, are a class of their own (:mod:`.corners`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .command_classes import CLASSES, SLOWEST, draw_class, has_class
+from .corners import STARTS, corner_commands
+from .scenario import MIXED, Scenario
+
+CLASS_ROBOTS = 0.6
+"""Share of the robots of mixed commands that walk one of the command classes each, in turn."""
+STANDING_ROBOTS = 0.05
+"""Share of the robots of mixed commands that stand."""
+SIDE = 7
+"""Cells of the command grid along each axis."""
+PERIOD = 4.0
+"""Time between two commands, and two pushes [s]."""
+WALK_BEFORE_STOP = 3.0  # [s]
+STRAIGHT = tuple(name for name, kind in CLASSES.items() if not any(kind.yaw))
+"""Classes in which robots go straight: those of ``straight`` commands, in turn."""
+
+
+def draw_commands(
+    scenario: Scenario, steps: int, control_dt: float, ranges: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Commands of a scenario's robots, (T, N, 3) vx, vy [m/s], yaw rate [rad/s]; ``ranges`` (3, 2)."""
+    kind, n = scenario.commands, scenario.envs
+    if kind in HELD:
+        return np.broadcast_to(HELD[kind](ranges, n, rng), (steps, n, 3))
+    if kind in CLASSES:
+        return np.broadcast_to(draw_class(kind, ranges, n, rng), (steps, n, 3))
+    if kind == "steps":
+        return _steps(steps, max(1, round(PERIOD / control_dt)), ranges, n, rng)
+    if kind == "stops":
+        command = np.tile(stand(ranges), (steps, n, 1))
+        command[: round(WALK_BEFORE_STOP / control_dt)] = full_speed(ranges, n, rng)
+        return command
+    raise ValueError(f"commands {kind!r}: use one of {', '.join((*HELD, 'steps', 'stops', *CLASSES))}")
+
+
+def missing_commands(kind: str, ranges: np.ndarray) -> str | None:
+    """What a contract with ``ranges`` (3, 2) cannot be told of ``kind``; None if there is nothing."""
+    if kind in CLASSES:
+        return None if has_class(kind, ranges) else CLASSES[kind].title
+    if kind == "straight":
+        held = ranges[2, 0] <= 0.0 <= ranges[2, 1] and any(has_class(name, ranges) for name in STRAIGHT)
+        return None if held else "straight"
+    if kind in ("standing", "stops") and stand(ranges).any():
+        return kind
+    return "stops" if kind == "stops" and np.abs(ranges).max() < SLOWEST else None
+
+
+def stand(ranges: np.ndarray) -> np.ndarray:
+    """The command that is closest to standing still, (3,)."""
+    return np.clip(np.zeros(3), *ranges.T)
+
+
+def command_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """A command in each of 7 x 7 cells over (vx, vy) and over (vx, yaw rate), the corners, then draws; (n, 3).
+
+    Each is drawn at random within its cell: the cells of a fixed grid are mirror images of each other, in which a
+    symmetric policy would fall or stand together, and the same in every repetition.
+    """
+    rest = stand(ranges)
+    cells = np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij"), -1).reshape(-1, 2)
+    planes = []
+    for axis in (1, 2):
+        plane = np.tile(rest, (SIDE * SIDE, 1))
+        low, width = ranges[[0, axis], 0], np.ptp(ranges[[0, axis]], axis=1)
+        plane[:, [0, axis]] = low + width * (cells + rng.uniform(size=cells.shape)) / SIDE
+        planes.append(plane)
+    fixed = np.vstack([*planes, np.repeat(corner_commands(ranges), STARTS, 0)])
+    return np.vstack([fixed, uniform(ranges, max(0, n - len(fixed)), rng)])[:n]
+
+
+def small_grid(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Every fourth cell of :func:`command_grid`, each corner once, then draws; (n, 3)."""
+    cells = command_grid(ranges, 2 * SIDE * SIDE, rng)[::4]
+    fixed = np.vstack([cells, corner_commands(ranges)])
+    return np.vstack([fixed, uniform(ranges, max(0, n - len(fixed)), rng)])[:n]
+
+
+def walks_a_class(scenario: Scenario) -> np.ndarray:
+    """Robots whose commands belong to a class, (N,) bool: their gait is measured."""
+    first = round((1.0 - CLASS_ROBOTS) * scenario.envs) if scenario.commands == MIXED else 0
+    return np.arange(scenario.envs) >= first
+
+
+def mixed(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The corners, robots that stand, random draws, then the command classes in turn; (n, 3)."""
+    rest = round((1.0 - CLASS_ROBOTS) * n)
+    corners = np.repeat(corner_commands(ranges), STARTS, 0)[:rest]
+    standing = np.tile(stand(ranges), (min(round(STANDING_ROBOTS * n), rest - len(corners)), 1))
+    drawn = uniform(ranges, rest - len(corners) - len(standing), rng)
+    names = [name for name in CLASSES if has_class(name, ranges)]
+    return np.vstack([corners, standing, drawn, in_turn(names, ranges, n - rest, rng)])
+
+
+def in_turn(names: list[str], ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Commands of ``n`` robots that take turns among command classes, (n, 3); random ones without any class."""
+    command = uniform(ranges, n, rng)
+    for k, name in enumerate(names):
+        command[k :: len(names)] = draw_class(name, ranges, len(command[k :: len(names)]), rng)
+    return command
+
+
+def straight(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Forward, slow and fast, backward and sideways, in turn; (n, 3)."""
+    return in_turn([name for name in STRAIGHT if has_class(name, ranges)], ranges, n, rng)
+
+
+def full_speed(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The corners, then draws of which one component is at an end of its range; (n, 3)."""
+    corners = np.repeat(corner_commands(ranges), STARTS, 0)[:n]
+    command = uniform(ranges, n - len(corners), rng)
+    ends = [(axis, end) for axis, pair in enumerate(ranges) for end in pair if abs(end) >= SLOWEST]
+    for row, chosen in zip(command, rng.integers(0, len(ends), len(command)), strict=True):
+        axis, end = ends[chosen]
+        row[axis] = end
+    return np.vstack([corners, command])
+
+
+def uniform(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws within the whole box, (n, 3)."""
+    return rng.uniform(ranges[:, 0], ranges[:, 1], (n, 3))
+
+
+def some_stand(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws, of which one robot in five stands; (n, 3)."""
+    command = uniform(ranges, n, rng)
+    command[: n // 5] = stand(ranges)
+    return command
+
+
+def all_stand(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """(n, 3)"""
+    return np.tile(stand(ranges), (n, 1))
+
+
+HELD = {
+    "grid": command_grid,
+    MIXED: mixed,
+    "standing": all_stand,
+    "random": some_stand,
+    "straight": straight,
+    "small_grid": small_grid,
+}
+"""Kinds of commands that robots hold for the whole time."""
+
+
+def _steps(steps: int, period: int, ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """A new draw in each ``period``; a quarter of the changes are full stops, a quarter full reversals."""
+    count = math.ceil(steps / period)
+    command = np.stack([uniform(ranges, n, rng) for _ in range(count)])
+    for k in range(1, count):
+        choice = rng.integers(0, 4, n)
+        command[k, choice == 0] = stand(ranges)
+        reverse = np.clip(-command[k - 1], ranges[:, 0], ranges[:, 1])
+        command[k, choice == 1] = reverse[choice == 1]
+    return np.repeat(command, period, axis=0)[:steps]

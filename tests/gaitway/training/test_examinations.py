@@ -1,0 +1,186 @@
+"""A training that ends when it is good: examinations, their rows, and what a continued run makes of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bit_by_bit import differences
+from gaitway_sim2real.validate import examiner
+from gaitway_sim2real.validate.examiner import Examiner
+from scripted_examinations import SMALL, outcomes
+from stopping import KillAfter, final_state
+
+from gaitway.cli import main
+from gaitway.config.train_config import resolve
+from gaitway.errors import ConfigError
+from gaitway.runs.folder import RunFolder
+from gaitway.runs.rows import read_rows
+from gaitway.training import loop as training
+
+BLIND = "velocity-flat-anymal-c-blind"
+
+
+def train(path: Path, *more: str, until: str | None = "good") -> int:
+    asked = [] if until is None else ["--until", until]
+    resume = ["--resume"] if path.exists() else []
+    return main(["train", BLIND, "--seed", "3", "--out", str(path), "--quiet", *asked, *resume, *more])
+
+
+def examined(path: Path) -> list[tuple[int, bool]]:
+    return [(row["steps"] // 128, row["passed"]) for row in read_rows(path / "examinations.jsonl")]
+
+
+def test_it_ends_when_everything_holds_twice_in_a_row(tmp_path, monkeypatch, capsys):
+    outcomes(monkeypatch, {2, 4, 5, 6, 8, 9})
+    run = tmp_path / "run"
+    assert train(run, *SMALL) == 0
+    assert examined(run) == [(1, False), (2, True), (3, False), (4, True), (5, True)]
+    record = RunFolder.open(run).record
+    assert (record["status"], record["reason"], record["steps"]) == ("finished", "good", 640)
+    assert "finished: good after 640 steps" in capsys.readouterr().out
+
+    assert train(run) == 0  # nothing more is asked for
+    said = capsys.readouterr().out
+    assert "is finished: good after 640 steps" in said and "least_steps" in said and "total_steps" in said
+    assert train(run, "least_steps=768") == 0
+    assert examined(run)[5:] == [(6, True)]
+    assert train(run, "total_steps=1408") == 0  # eleven iterations
+    assert examined(run)[6:] == [(7, False), (8, True), (9, True)]
+    assert train(run, until="end") == 0
+    record = RunFolder.open(run).record
+    assert (record["steps"], record["reason"]) == (1408, "total_steps") and len(examined(run)) == 9
+    assert [row["iteration"] for row in read_rows(run / "metrics.jsonl")] == list(range(1, 12))
+
+
+def test_what_is_missing_is_said_on_the_way_and_at_the_bound(tmp_path, monkeypatch, capsys):
+    outcomes(monkeypatch, {1})
+    assert main(["train", BLIND, "--until", "good", "--out", str(tmp_path / "run"), *SMALL, "total_steps=256"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "256 steps at the latest" in lines[1]
+    first, second = [line for line in lines if line.startswith("examination after")]
+    assert "after 128 steps: all 1 checks hold" in first and "twice" not in first
+    assert second == "examination after 256 steps: missing drift standing 0.200 of 0.045 m/s"
+    assert lines[-1] == "not good after 256 steps: missing drift standing 0.200 of 0.045 m/s"
+    assert RunFolder.open(tmp_path / "run").record["reason"] == "total_steps"
+
+
+@pytest.mark.hostile("durability")
+def test_twice_in_a_row_survives_a_stop_between(tmp_path, monkeypatch):
+    outcomes(monkeypatch, {3, 4})
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(whole, *SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(3, signal.SIGTERM))
+        assert train(parts, *SMALL) == 143
+    assert examined(parts) == [(1, False), (2, False), (3, True)]
+    assert train(parts, until=None) == 0  # until stays with the run
+    assert examined(parts) == examined(whole) and examined(whole)[-1] == (4, True)
+    assert differences(final_state(RunFolder.open(whole)), final_state(RunFolder.open(parts))) == []
+
+
+@pytest.mark.hostile("durability")
+def test_an_examination_that_no_checkpoint_contains_does_not_count(tmp_path, monkeypatch):
+    """A process killed after an examination and before the next checkpoint leaves its row."""
+    outcomes(monkeypatch, {3})
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(2, signal.SIGTERM))
+        assert train(run, *SMALL) == 143
+    RunFolder.open(run).append_examination({"steps": 384, "wall_s": 1.0, "passed": True})
+    assert train(run) == 0
+    assert examined(run)[:4] == [(1, False), (2, False), (3, True), (4, False)] and len(examined(run)) == 10
+
+
+def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
+    """With the real examiner, of a few robots for a moment: bit by bit the run without."""
+    short = [replace(s, envs=2, seconds=0.1) for s in examiner.EXAMINATION if s.name in ("standing", "command_grid")]
+    monkeypatch.setattr(Examiner.__init__, "__kwdefaults__", {"seed": 0, "threads": 1, "scenarios": short})
+    few = [*SMALL, "total_steps=384"]
+    with_, without = tmp_path / "with", tmp_path / "without"
+    assert main(["train", BLIND, "--preset", "cpu", "--until", "good", "--out", str(with_), "--quiet", *few]) == 0
+    assert main(["train", BLIND, "--preset", "cpu", "--out", str(without), "--quiet", *few]) == 0
+    rows = read_rows(with_ / "examinations.jsonl")
+    assert [row["steps"] for row in rows] == [128, 256, 384]
+    metrics = [{check["metric"] for check in row["checks"]} for row in rows]
+    assert metrics[0] == metrics[1] == metrics[2] >= {"drift", "lin_vel_error", "falls"}
+    assert not (without / "examinations.jsonl").exists()
+    assert differences(final_state(RunFolder.open(with_)), final_state(RunFolder.open(without))) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "what"),
+    [
+        ("cartpole", [], "cartpole is an environment without an examination.*leave --until out"),
+        ("breakout-ram", [], "without an examination.*leave --until out"),
+        ("arithmetic", [], "arithmetic is a language task without an examination.*leave --until out"),
+        ("velocity-rough-anymal-c", [], "generated terrain.*flat ground.*leave --until out"),
+        (BLIND, ["least_steps=2e9"], "least_steps=2000000000 is more than total_steps=.*raise total_steps"),
+        (BLIND, ["examination_interval=0"], "examination_interval=0: must be at least 1"),
+        (BLIND, ["until=god"], "until='god': use end or good"),
+    ],
+)
+def test_what_cannot_be_examined_is_refused_at_once(task, settings, what):
+    with pytest.raises(ConfigError, match=what):
+        resolve(task, overrides=["until=good", *settings])
+
+
+def test_an_actor_that_reads_what_no_robot_measures_is_refused():
+    from gaitway_tasks.mdp import observations
+    from gaitway_tasks.registry import get_task
+    from gaitway_tasks.spec import ObservationTerm
+
+    config = resolve(BLIND, overrides=["until=good"])
+    assert resolve("velocity-flat-anymal-c", overrides=["until=good"]).until == "good"  # as gaitway validate RUN
+    task = get_task(BLIND)
+    height = ObservationTerm(func=observations.base_pos_z)
+    group = task.observations["policy"]
+    seeing = task.replace(
+        observations={**task.observations, "policy": replace(group, terms={**group.terms, "height": height})}
+    )
+    with pytest.raises(ConfigError, match=r"until=good: .*'height' reads root_pos_w"):
+        replace(config, task=seeing)
+
+
+def test_a_bound_below_the_steps_already_taken_is_refused(tmp_path, monkeypatch, capsys):
+    outcomes(monkeypatch, {3, 4})
+    run = tmp_path / "run"
+    assert train(run, *SMALL) == 0
+    before = (run / "config.yaml").read_text()
+    assert train(run, "total_steps=256") == 2
+    assert "total_steps=256: " in (said := capsys.readouterr().err) and "has done 512 steps already" in said
+    assert (run / "config.yaml").read_text() == before
+
+
+ALONG = """
+import sys
+import pytest
+from scripted_examinations import outcomes
+from gaitway.cli import main
+
+outcomes(pytest.MonkeyPatch(), {1, 2})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_learn_together_stop_together(tmp_path):
+    """The first examines; the others, which keep no records, end with it."""
+    out, script = tmp_path / "run", tmp_path / "along.py"
+    script.write_text(ALONG)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", str(script)]
+    asked = ["train", BLIND, "--until", "good", "--distributed", "--out", str(out), "--quiet"]
+    few = ["num_envs=8", "agent.num_steps=8", "num_threads=1", "evaluation_episodes=0", "agent.optimizer.epochs=1"]
+    path = os.pathsep.join(["tests", *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*torchrun, *asked, *few, "total_steps=1280", "examination_interval=128"],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished: good after 256 steps") == 1, done.stdout
+    assert examined(out) == [(1, True), (2, True)]
