@@ -284,6 +284,19 @@ def test_a_canonical_actor_is_equivariant_at_every_border_but_for_standing():
     torch.testing.assert_close(actor(standing), actor.actor(standing))
 
 
+def test_straight_ahead_has_two_images_for_a_robot_with_one_mirror():
+    """Left-right does not flip vx: it tells it to move, and neither image is chosen."""
+    table = torch.arange(4).expand(2, -1), torch.tensor([[1.0] * 4, [1.0, -1, -1, -1]])  # vx, vy, yaw rate, hip roll
+    roll = torch.tensor([[0], [0]]), torch.tensor([[1.0], [-1.0]])
+    symmetry = Symmetry({"policy": table}, roll, selectors=(0, 1, 2))
+    actor = CanonicalActor(nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)), symmetry)
+    straight = torch.tensor([[0.5, 0.0, 0.0, 0.3], [-0.5, 0.0, 0.0, -0.2]])
+    image = symmetry.apply_to("policy", straight, elements(2, 1))
+    assert symmetry.canonical_elements(straight, torch.arange(2)[None]).tolist() == [[0, 1], [0, 1]]
+    torch.testing.assert_close(actor(image), -actor(straight))
+    assert actor(straight).abs().min() > 1e-3
+
+
 def test_columns_alone_are_mirrored_like_the_whole():
     symmetry, x = make_symmetry(), observe(4)["policy"]
     columns = torch.tensor([5, 1, 3, 2, 4])

@@ -24,6 +24,8 @@ def examination(task):
         heading_command=False,
         rel_standing_envs=0.0,
         rel_zero_axis=0.0,
+        rel_ends=0.0,
+        margin=0.0,
         resampling_time_range=(1e9, 1e9),
     )
     step = round(task.timing.step_dt / 0.005)
