@@ -36,9 +36,9 @@ def test_the_clock_counts_whole_steps_and_starts_again():
     close(obs.gait_phase(world_at(20), 0.8), [[0.0, -1.0]], 1e-6)
 
 
-@pytest.mark.parametrize("period", [0.81, 0.0, 0.02, 0.06, 0.78])
-def test_a_cycle_must_be_an_even_number_of_control_steps(period):
-    with pytest.raises(ValueError, match=f"gait period {period:g} s: .* even number of control steps of 0.02 s"):
+@pytest.mark.parametrize("period", [0.81, 0.0, 0.02])
+def test_a_cycle_must_be_whole_control_steps(period):
+    with pytest.raises(ValueError, match=f"gait period {period:g} s: .* whole control steps of 0.02 s"):
         gait.phase(world_at(0), period)
 
 
