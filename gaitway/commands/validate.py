@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.json.absolute().parent)
     verdict = validate_bundle(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-        video=not args.no_video, engines=others,
+        video=not args.no_video, processes=0, engines=others,
     )  # fmt: skip
     if args.model is None:
         verdict.save(bundle / "validation.json")

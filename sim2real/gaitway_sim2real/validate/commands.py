@@ -97,7 +97,7 @@ def walks_a_class(scenario: Scenario) -> np.ndarray:
 def mixed(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """The corners, robots that stand, random draws, then the command classes in turn; (n, 3)."""
     rest = round((1.0 - CLASS_ROBOTS) * n)
-    corners = np.repeat(corner_commands(ranges), STARTS, 0)[:rest]
+    corners = corner_commands(ranges)[:rest]
     standing = np.tile(stand(ranges), (min(round(STANDING_ROBOTS * n), rest - len(corners)), 1))
     drawn = uniform(ranges, rest - len(corners) - len(standing), rng)
     names = [name for name in CLASSES if has_class(name, ranges)]

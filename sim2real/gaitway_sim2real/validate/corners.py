@@ -1,9 +1,9 @@
 """The corners of the command box: full speed in every direction at once, where a policy falls first.
 
-A corner at which at least half of the robots fall, and at least two, is a fact about a command, and is said as one:
-"falls at (1, 1, 1)". More robots would not make it rarer, so that it decides a scenario at once, and its robots and
-those of its mirror images are not counted in the share of falls. Other falls at corners count there like everybody's:
-one fall may be chance, and of eight corners some would have one too often.
+A corner at which at least half of the robots fall is a fact about a command, and is said as one: "falls at (1, 1, 1)".
+More robots would not make it rarer, so that it decides a scenario at once, and its robots and those of its mirror
+images are not counted in the share of falls. Other falls at corners count there like everybody's. A single fall, with
+none at a mirror image, may be chance and is one of them: the repetition tells.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 STARTS = 2
-"""Robots at each corner, in each run of a scenario."""
+"""Robots at each corner in scenarios of many robots; there is one in others, whose means are not to be the corners'."""
 FEWEST = 2
-"""Falls at a corner that are no chance."""
+"""Falls at a corner and its mirror images that are no chance."""
 MIRRORS = np.array([[1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
 """Left-right, front-back, and both: what they make of vx, vy and yaw rate."""
 
@@ -40,10 +40,11 @@ def fallen_corners(corner: np.ndarray, fell: np.ndarray, ranges: np.ndarray) -> 
     corners = corner_commands(ranges)
     robots = corner[:, None] == np.arange(len(corners))
     falls = (robots & fell.astype(bool)[:, None]).sum(0)
-    fallen = {k for k, count in enumerate(robots.sum(0)) if falls[k] >= max(FEWEST, count / 2)}
+    often = {k for k, count in enumerate(robots.sum(0)) if falls[k] and falls[k] >= count / 2}
     names, aside = [], np.zeros(len(corner), bool)
     for images in mirror_images(corners):
-        if found := sorted(fallen & set(images), key=lambda k: tuple(corners[k]), reverse=True):
+        found = sorted(often & set(images), key=lambda k: tuple(corners[k]), reverse=True)
+        if falls[found].sum() >= FEWEST:
             more = len(found) - 1
             names.append(_name(corners[found[0]]) + (f" and {more} mirror image{'s' * (more > 1)}" if more else ""))
             aside |= np.isin(corner, images)

@@ -32,7 +32,7 @@ METRICS: dict[str, Metric] = {
     "corner_falls": Metric(
         title="Falls at corners",
         unit="",
-        about="Corners of the command ranges, mirror images counted once, at which half of the robots fell, and two.",
+        about="Corners of the command ranges, mirror images counted once, at which at least half of the robots fell.",
     ),
     "pushes_survived": Metric(
         title="Pushes survived",

@@ -43,7 +43,7 @@ def validate_bundle(
     video: bool = True,
     frames: Frames = iter,
     scenarios: Sequence[Scenario] = SUITE,
-    processes: int = 0,
+    processes: int = 1,
     engines: Sequence[Engine] = (),
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
@@ -51,7 +51,8 @@ def validate_bundle(
     ``model`` is another MJCF of the same robot. ``seeds`` is how many seeds are run, from ``seed`` on, and judged as
     one. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
     ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
-    ``processes`` run scenarios side by side, 0 one on each core; results do not depend on it. ``engines`` are judged as
+    ``processes`` run scenarios side by side, 0 one on each core; results do not depend on it. A script that asks for
+    more than one needs ``if __name__ == "__main__":``, as ``multiprocessing`` does. ``engines`` are judged as
     well, and first, since more can be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError``
     subclass before anything is written if bundle or model cannot be used.
     """
@@ -78,7 +79,7 @@ def validate_bundle(
                 Studio(bundle, contract, path, report_dir, video=video, frames=frames, beside=count > 1)
             )
         workers = stack.enter_context(
-            Workers[Task, tuple[Run, Evidence | None]](count, examiner, bundle, contract, path)
+            Workers[Task, tuple[Run, Evidence | None]](count, examiner, bundle, contract, path, int(count > 1))
         )
         tallies, evidence = examine(chosen, contract, rows, workers, plots=report_dir is not None, progress=progress)
         if progress and studio is not None:
@@ -109,12 +110,14 @@ def validate_bundle(
     return verdict
 
 
-def examiner(bundle: Path, contract: Contract, model: Path) -> Callable[[Task], tuple[Run, Evidence | None]]:
-    """What runs a task, with the robots that it has compiled so far; in each process one."""
+def examiner(
+    bundle: Path, contract: Contract, model: Path, threads: int
+) -> Callable[[Task], tuple[Run, Evidence | None]]:
+    """What runs a task on ``threads``, 0 for all cores, with the robots that it has compiled so far."""
     plants = Plants(contract, model, bundle / "robot.xml")
 
     def run(task: Task) -> tuple[Run, Evidence | None]:
-        recording = run_scenario(bundle, contract, plants, task.scenario, task.seed, 1, task.repetition)
+        recording = run_scenario(bundle, contract, plants, task.scenario, task.seed, threads, task.repetition)
         seen = evidence_of(task.scenario, recording) if task.plots else None
         return measured(task.scenario, recording, contract), seen
 

@@ -184,6 +184,14 @@ def stand_still_joint_vel_l1(world: World, command_name: str, threshold: float =
     return world.robot.joint_vel.abs().sum(1) * ~gait.is_commanded(world, command_name, threshold)
 
 
+def stand_still_action_rate_l2(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
+    """Squared change of the actions, only while the command (vx, vy, yaw rate) is no longer than ``threshold``.
+
+    Exploration hides a tremble of the joints from a cost of their speed, but not from this one.
+    """
+    return action_rate_l2(world) * ~gait.is_commanded(world, command_name, threshold)
+
+
 def is_alive(world: World) -> Tensor:
     return (~world.terminated).float()
 

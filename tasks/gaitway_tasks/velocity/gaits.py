@@ -47,5 +47,6 @@ def trot(task: Task) -> Task:
             "feet_gait": Reward(func=rewards.feet_gait, weight=0.5, params=schedule),
             "feet_slide": Reward(func=rewards.feet_slide, weight=-0.25, params={"feet": feet}),
             "stand_still": Reward(func=rewards.stand_still_joint_vel_l1, weight=-0.1, params=COMMAND),
+            "stand_still_rate": Reward(func=rewards.stand_still_action_rate_l2, weight=-0.25, params=COMMAND),
         },
     )

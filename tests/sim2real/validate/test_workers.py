@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -18,7 +19,6 @@ def adder(first: int) -> Callable[[int], tuple[int, int]]:
             raise ValueError(f"task {task}: give a positive one")
         if task == 99:
             os.kill(os.getpid(), signal.SIGKILL)
-        print("this is no result")
         return first + task, os.getpid()
 
     return add
@@ -52,11 +52,11 @@ def test_an_error_is_raised_here() -> None:
         list(workers.results())
 
 
-def test_an_unforeseen_error_elsewhere_shows_where_it_was() -> None:
-    with pytest.raises(RuntimeError, match=r"(?s)line .* in add.*task -1: give") as caught, Workers(2, adder, 0) as two:
-        two.submit([-1])
-        list(two.results())
-    assert type(caught.value) is RuntimeError  # so that the command takes it for a bug
+def test_an_error_elsewhere_is_raised_here_with_the_traceback_of_there() -> None:
+    with pytest.raises(ValueError, match="task -1: give a positive one") as caught, Workers(2, adder, 0) as workers:
+        workers.submit([-1])
+        list(workers.results())
+    assert "in add" in str(caught.value.__cause__)
 
 
 def test_an_error_of_ours_at_the_start_is_raised_with_the_first_task() -> None:
@@ -66,7 +66,7 @@ def test_an_error_of_ours_at_the_start_is_raised_with_the_first_task() -> None:
 
 
 def test_a_process_that_is_killed_is_said() -> None:
-    with pytest.raises(WorkerError, match="ended with -9"), Workers(2, adder, 0) as workers:
+    with pytest.raises(WorkerError, match="was ended"), Workers(2, adder, 0) as workers:
         workers.submit([99])
         list(workers.results())
 
@@ -78,18 +78,9 @@ def test_nobody_is_left_behind_by_ctrl_c() -> None:
         processes = [process for _, (_, process) in workers.results()]
         workers.submit(range(1, 9))
         raise KeyboardInterrupt
-    for process in {*processes}:
-        with pytest.raises(ProcessLookupError):
-            os.kill(process, 0)
-
-
-def test_a_worker_ends_with_the_process_that_started_it() -> None:
-    """As after a SIGKILL, its pipe ends."""
-    with Workers(2, adder, 0) as workers:
-        [process, _] = workers._processes
-        assert process.stdin is not None
-        process.stdin.close()
-        deadline = time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert process.poll() == 0
+    deadline = time.monotonic() + 20
+    while (left := {child.pid for child in multiprocessing.active_children()} & {*processes}) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.02)
+    assert processes and not left
