@@ -81,19 +81,18 @@ class Symmetry(nn.Module):
     def canonical_elements(self, policy_observation: Tensor, turns: Tensor) -> Tensor:
         """Elements that take each observation to a canonical image, (B, K).
 
-        Where several do, ``turns`` (B, K) or (1, K) count through them, over and over. Where nothing decides, as for a
-        robot that is told to stand, it is the identity: to go through the images there makes robots vibrate.
+        Where several do, ``turns`` (B, K) or (1, K) count through them, over and over. Where all selectors are 0, as
+        for a robot that is told to stand, it is the identity: to go through the images there makes robots vibrate.
         """
         signs = self.get_buffer("policy_sign")
         chosen = torch.ones_like(policy_observation[:, :1], dtype=torch.bool).expand(-1, self.order)
-        undecided = torch.ones_like(policy_observation[:, :1], dtype=torch.bool)
         for column in self.selectors:
             image = policy_observation[:, column : column + 1] * signs[:, column]  # (B, G)
             positive = chosen & (image > 0.0)
-            none = ~positive.any(1, keepdim=True)
-            chosen, undecided = chosen & (positive | none), undecided & none
+            chosen = chosen & (positive | ~positive.any(1, keepdim=True))
         count = chosen.long().cumsum(1)  # chosen ones up to each element
-        place = torch.remainder(turns, count[:, -1:]) * ~undecided
+        stands = (policy_observation[:, list(self.selectors)] == 0.0).all(1, keepdim=True)
+        place = torch.remainder(turns, count[:, -1:]) * ~stands
         return (count[:, None, :] <= place[:, :, None]).sum(-1)
 
     def canonicalize(self, observations: dict[str, Tensor], step: int = 0) -> tuple[dict[str, Tensor], Tensor]:
@@ -138,6 +137,9 @@ class CanonicalActor(nn.Module):
     def __init__(self, actor: nn.Module, symmetry: Symmetry):
         super().__init__()
         self.actor, self.symmetry = actor, symmetry
+        kept = symmetry.get_buffer("policy_sign")[:, list(symmetry.selectors)] > 0.0
+        self.turns = int(kept.sum(0).max())
+        """The most elements that one selector alone can leave: all, where no mirror flips it."""
         if isinstance(actor, EstimatingActor):
             self.widths = actor.widths
             perm, sign = symmetry.of_columns("critic", actor.estimator.targets)
@@ -159,18 +161,13 @@ class CanonicalActor(nn.Module):
     def _images(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Elements (N * K,) that lead each observation to canonical images, and these, (N * K, D).
 
-        Each leading element has the same share of the K turns: half of the group's order, which is the most that are
-        left once something has decided.
+        Each leading element has the same share of the K turns.
         """
-        turns = torch.arange(self._turns, device=observation.device)[None]
+        turns = torch.arange(self.turns, device=observation.device)[None]
         elements = self.symmetry.canonical_elements(observation, turns).flatten()
-        repeated = observation[:, None].expand(-1, self._turns, -1).flatten(0, 1)
+        repeated = observation[:, None].expand(-1, self.turns, -1).flatten(0, 1)
         return elements, self.symmetry.apply_to("policy", repeated, elements)
-
-    @property
-    def _turns(self) -> int:
-        return max(1, self.symmetry.order // 2)
 
     def _mean(self, values: Tensor) -> Tensor:
         """Of each robot's images, (N * K, D) to (N, D)."""
-        return values.unflatten(0, (-1, self._turns)).mean(1)
+        return values.unflatten(0, (-1, self.turns)).mean(1)

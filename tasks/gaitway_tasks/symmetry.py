@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .layout import history_order, newest_columns, width
 from .robots import Mirror, Robot
-from .spec import ObservationGroup, Task
+from .spec import ObservationGroup, ObservationTerm, Task
 
 SignedPermutation = tuple[Tensor, Tensor]
 """Permutation (D,) and signs (D,): x -> sign * x[perm]."""
@@ -101,14 +101,21 @@ def _selectors(task: Task) -> tuple[int, ...]:
     group = task.observations["policy"]
     columns = newest_columns(task, group)
 
-    def of_kind(kind: str) -> list[int]:
-        return [c for name, t in group.terms.items() if getattr(t.func, "mirror", None) == kind for c in columns[name]]
+    def of_kind(kind: str) -> dict[str, ObservationTerm]:
+        return {name: term for name, term in group.terms.items() if getattr(term.func, "mirror", None) == kind}
 
-    twist = of_kind("planar_twist")[:3]
+    twist = [column for name in of_kind("planar_twist") for column in columns[name]][:3]
     if not twist:
         raise ValueError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical image by")
-    deciding = [t for t in group.terms.values() if getattr(t.func, "mirror", None) == "clock" and t.params.get("late")]
-    return (*of_kind("clock")[: len(deciding)], *twist)
+    deciding = {name: term for name, term in of_kind("clock").items() if term.params.get("late")}
+    for term in deciding.values():
+        period, step_dt = term.params["period"], task.timing.step_dt
+        if round(period / step_dt) % 2:
+            raise ValueError(
+                f"gait period {period:g} s: it must be an even number of control steps of {step_dt:g} s, since every "
+                "mirror shifts the clock by half a cycle: change it, or train with symmetry 'none'"
+            )
+    return (*(columns[name][0] for name in deciding), *twist)
 
 
 def _stack(generators: list[SignedPermutation]) -> SignedPermutation:

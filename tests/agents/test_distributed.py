@@ -24,9 +24,11 @@ from gaitway_agents.core.group_advantage import group_relative, reinforce_plus_p
 from gaitway_agents.core.losses import AGGREGATIONS
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.models.normalizer import RunningNormalizer
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_DREAMER, TRPO, PPOConfig
+from hidden_worlds import COLUMNS, HiddenSpeed
 from tiny_worlds import TinyWorld, always, signs
 from torch import Tensor
 
@@ -278,6 +280,23 @@ def test_trainers_of_two_processes_stay_one_policy_and_explore_apart(found):
     assert first["stop"] == second["stop"] == (True, False)
 
 
+def estimate(rank: int) -> dict[str, Any]:
+    model = replace(MODEL, estimator=EstimatorConfig(signals=("speed",), hidden=(16,)))
+    trainer = OnPolicyTrainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
+    start = copy.deepcopy(trainer.policy.state_dict())
+    errors = [trainer.iterate()["learn/estimate_error_speed"] for _ in range(3)]
+    return {"start": start, "policy": trainer.policy.state_dict(), "errors": errors}
+
+
+def test_estimators_of_two_processes_stay_one(found):
+    """Each process sees worlds of its own; what is estimated, and the error that is told, is of both."""
+    first, second = found["estimators"]
+    for state in ("start", "policy"):
+        assert all(torch.equal(first[state][name], value) for name, value in second[state].items())
+    assert first["errors"] == second["errors"]
+    assert not torch.equal(first["start"]["estimator.net.0.weight"], first["policy"]["estimator.net.0.weight"])
+
+
 JOBS: dict[str, Callable[[int], Any]] = {
     **{case: partial(update, config=config, masked=masked) for case, (config, masked) in CASES.items()},
     SHUFFLED: partial(update, config=replace(ONE_STEP, minibatches=4), masked=False),
@@ -286,6 +305,7 @@ JOBS: dict[str, Callable[[int], Any]] = {
     "advantages": advantages_of,
     "statistics": statistics_of,
     "trainers": train,
+    "estimators": estimate,
 }
 
 

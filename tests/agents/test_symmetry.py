@@ -211,27 +211,98 @@ def test_maps_that_are_no_group_are_refused():
         Symmetry({"policy": policy, "critic": change(critic, 2, 3, perm=3)}, action, (1, 0))
     with pytest.raises(ValueError, match="symmetry of 'policy'"):
         Symmetry({"policy": change(policy, 0, 5, sign=-1.0)}, action, (1, 0))
-    with pytest.raises(ValueError, match="1 generators make 2 elements, not 4"):
-        Symmetry({"policy": policy}, action, (1,))
 
 
-@pytest.mark.parametrize("selectors", [(0, 1), (2, 0), (1, 1)])
-def test_selectors_must_each_be_flipped_by_their_own_reflection_alone(selectors):
-    with pytest.raises(ValueError, match="symmetry selector"):
+@pytest.mark.parametrize(
+    ("selectors", "message"),
+    [
+        ((2, 0), "selector 2: an element moves"),
+        ((1,), r"selectors \(1,\): two elements flip the same"),
+        ((1, 1), r"selectors \(1, 1\): two elements flip the same"),
+    ],
+)
+def test_selectors_must_tell_all_elements_apart(selectors, message):
+    with pytest.raises(ValueError, match=message):
         Symmetry({"policy": stack(*POLICY)}, stack(*JOINTS), selectors)
 
 
-def test_a_tie_is_broken_by_a_coordinate_that_every_reflection_flips():
-    """(vx, vy, yaw rate) under front-back and left-right: turning left on the spot is turning right, mirrored."""
-    perm = torch.arange(3).expand(4, 3)
-    sign = torch.tensor([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
-    twist = Symmetry({"policy": (perm, sign)}, (perm, sign), selectors=(0, 1), tie_breaker=2)
-    grid = torch.tensor(list(itertools.product((-1.0, 0.0, 2.0), repeat=3)))
-    canonical = twist.canonicalize({"policy": grid})[0]["policy"]
-    assert (canonical[:, :2] >= 0).all()
-    assert (canonical[(grid[:, :2] == 0).any(1), 2] >= 0).all()
+# A walker with a clock: (sine, vx, vy, yaw rate, joint). Both mirrors flip the clock and the yaw rate; the joint is one
+# of a hip roll, which left-right flips.
+CLOCKED = (([0, 1, 2, 3, 4], [-1.0, 1, -1, -1, -1]), ([0, 1, 2, 3, 4], [-1.0, -1, 1, -1, 1]))
+ROLL = (([0], [-1.0]), ([0], [1.0]))
+
+
+def make_clocked() -> Symmetry:
+    return Symmetry({"policy": stack(*CLOCKED)}, stack(*ROLL), selectors=(0, 1, 2, 3))
+
+
+GRID = torch.tensor([[*row, 0.3] for row in itertools.product((-1.0, 0.0, 2.0), repeat=4)])
+STANDS = (GRID[:, :4] == 0).all(1)
+DECIDED = torch.stack(((GRID[:, 0] != 0) | (GRID[:, 3] != 0), GRID[:, 1] != 0, GRID[:, 2] != 0)).sum(0) >= 2
+"""Clock and yaw rate are flipped by the same elements, so that one of the two leaves as many images as both do."""
+
+
+def test_earlier_selectors_decide_before_later_ones():
+    symmetry = make_clocked()
+    canonical, _ = symmetry.canonicalize({"policy": GRID})
+    clock, vx, vy, _, _ = canonical["policy"].T
+    assert (clock >= 0).all() and (vx >= 0).all()
+    assert (vy[(GRID[:, 0] == 0) | (GRID[:, 1] == 0)] >= 0).all()
+    # The clock and vx have decided: what is behind them has no say.
+    assert (vy[(GRID[:, 0] != 0) & (GRID[:, 1] != 0)] < 0).any()
+
+
+def test_all_images_have_one_canonical_image_where_something_decides():
+    symmetry = make_clocked()
+    canonical, _ = symmetry.canonicalize({"policy": GRID})
     for g in range(4):
-        image = twist.apply_to("policy", grid, torch.full((len(grid),), g))
-        torch.testing.assert_close(twist.canonicalize({"policy": image})[0]["policy"], canonical)
-    with pytest.raises(ValueError, match="tie breaker 1: reflection 0 must flip it"):
-        Symmetry({"policy": (perm, sign)}, (perm, sign), selectors=(0, 1), tie_breaker=1)
+        image = symmetry.apply_to("policy", GRID, elements(len(GRID), g))
+        assert torch.equal(symmetry.canonicalize({"policy": image})[0]["policy"][DECIDED], canonical["policy"][DECIDED])
+
+
+def test_images_that_nothing_chooses_among_take_turns():
+    """Two for a robot that turns on the spot, from step to step and robot to robot; one that stands stays itself."""
+    symmetry = make_clocked()
+    turning = torch.tensor([[1.0, 0, 0, 0.5, 0.3], [-1.0, 0, 0, 0.5, 0.3]])
+    assert symmetry.canonical_elements(turning, torch.arange(4)[None]).tolist() == [[0, 3, 0, 3], [1, 2, 1, 2]]
+    same = turning[:1].expand(2, -1)
+    assert [symmetry.canonicalize({"policy": same}, step)[1].tolist() for step in (0, 1)] == [[0, 3], [3, 0]]
+    standing, walking = torch.tensor([[0.0, 0, 0, 0, 0.3]]), torch.tensor([[1.0, -1, 0, 0, 0.3]])
+    assert symmetry.canonical_elements(standing, torch.arange(4)[None]).tolist() == [[0] * 4]
+    assert symmetry.canonical_elements(walking, torch.arange(4)[None]).tolist() == [[3] * 4]
+
+
+def test_a_canonical_actor_is_equivariant_at_every_border_but_for_standing():
+    symmetry = make_clocked()
+    actor = CanonicalActor(nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1)), symmetry)
+    moving = GRID[~STANDS]
+    for g in range(4):
+        image = symmetry.apply_to("policy", moving, elements(len(moving), g))
+        expected = symmetry.apply_to("action", actor(moving), elements(len(moving), g))
+        torch.testing.assert_close(actor(image), expected)
+    standing = GRID[STANDS]
+    torch.testing.assert_close(actor(standing), actor.actor(standing))
+
+
+def test_straight_ahead_has_two_images_for_a_robot_with_one_mirror():
+    """Left-right does not flip vx: it tells it to move, and neither image is chosen."""
+    table = torch.arange(4).expand(2, -1), torch.tensor([[1.0] * 4, [1.0, -1, -1, -1]])  # vx, vy, yaw rate, hip roll
+    roll = torch.tensor([[0], [0]]), torch.tensor([[1.0], [-1.0]])
+    symmetry = Symmetry({"policy": table}, roll, selectors=(0, 1, 2))
+    actor = CanonicalActor(nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)), symmetry)
+    straight = torch.tensor([[0.5, 0.0, 0.0, 0.3], [-0.5, 0.0, 0.0, -0.2]])
+    image = symmetry.apply_to("policy", straight, elements(2, 1))
+    assert symmetry.canonical_elements(straight, torch.arange(2)[None]).tolist() == [[0, 1], [0, 1]]
+    torch.testing.assert_close(actor(image), -actor(straight))
+    assert actor(straight).abs().min() > 1e-3
+
+
+def test_columns_alone_are_mirrored_like_the_whole():
+    symmetry, x = make_symmetry(), observe(4)["policy"]
+    columns = torch.tensor([5, 1, 3, 2, 4])
+    perm, sign = symmetry.of_columns("policy", columns)
+    for g in range(4):
+        whole = symmetry.apply_to("policy", x, elements(4, g))[:, columns]
+        assert torch.equal(x[:, columns][:, perm[g]] * sign[g], whole)
+    with pytest.raises(ValueError, match=r"columns \[1, 2\] are mirrored into others"):
+        symmetry.of_columns("policy", torch.tensor([1, 2]))

@@ -62,6 +62,47 @@ def test_shares_of_standing_heading_and_single_axis_environments():
     assert (generator.command[~generator.is_standing, 2] != 0).all()
 
 
+STRAIGHT = replace(CFG, ang_vel_z=(-0.8, 1.5), heading_command=False, rel_standing_envs=0.0)
+
+
+def test_ends_have_their_share_and_are_near_the_ends():
+    command = sampled(replace(STRAIGHT, rel_ends=0.3)).command
+    ranges = torch.tensor([STRAIGHT.lin_vel_x, STRAIGHT.lin_vel_y, STRAIGHT.ang_vel_z])
+    shares = command / torch.where(command > 0, ranges[:, 1], ranges[:, 0])
+    most = shares.amax(1, keepdim=True)
+    assert (shares >= 0.0).all() and (most <= 1.0 + 1e-6).all()
+    # Each speed is 0 or the same share of an end as the others are, which chance alone does not give.
+    drawn = ((shares == 0) | ((shares - most).abs() < 1e-4)).all(1)
+    assert drawn.float().mean().item() == pytest.approx(0.3, abs=5 * math.sqrt(0.3 * 0.7 / N))
+    near = most[drawn & (most[:, 0] > 0), 0]
+    assert near.min() >= 0.8 - 1e-4
+    assert near.mean().item() == pytest.approx(0.9, abs=5 * 0.2 / math.sqrt(12 * len(near)))
+    which = (command[drawn].sign() + 1).long() @ torch.tensor([1, 3, 9])
+    counts = torch.bincount(which, minlength=27) / len(which)
+    assert (counts - 1 / 27).abs().max() < 5 * math.sqrt(1 / 27 / len(which))
+
+
+def test_a_margin_widens_what_was_drawn():
+    plain, wide = sampled(replace(STRAIGHT, rel_ends=0.3)), sampled(replace(STRAIGHT, rel_ends=0.3, margin=0.1))
+    close(wide.command, 1.1 * plain.command, 1e-6)
+    assert wide.command[:, 2].max() > 1.5 and wide.command[:, 0].min() < -1.0
+    standing = sampled(replace(STRAIGHT, rel_ends=1.0, margin=0.1, rel_standing_envs=1.0))
+    standing.turn_to_heading()
+    assert not standing.command.any()
+
+
+def test_without_ends_the_draws_are_those_of_old():
+    """One uniform draw of (9, n), row after row, as runs from before ends and margins made it."""
+    cfg = replace(STRAIGHT, rel_zero_axis=0.25)
+    mine, theirs = make(cfg, n=50)[0], torch.Generator().manual_seed(0)
+    mine.resample(torch.arange(50))
+    r = torch.rand(9, 50, generator=theirs)
+    limits = zip((cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z), r[1:4], strict=True)
+    x, y, yaw = (low + (high - low) * row for (low, high), row in limits)
+    assert torch.equal(mine.command, torch.stack((x * (r[7] >= 0.25), y * (r[8] >= 0.25), yaw), 1))
+    assert torch.equal(mine.generator.get_state(), theirs.get_state())
+
+
 def test_all_and_none():
     assert sampled(replace(CFG, rel_standing_envs=1.0)).is_standing.all()
     assert not sampled(replace(CFG, rel_standing_envs=0.0)).is_standing.any()

@@ -42,6 +42,50 @@ def test_a_cycle_must_be_whole_control_steps(period):
         gait.phase(world_at(0), period)
 
 
+WALKS = {"period": 0.8, "late": 0.5, "command_name": "base_velocity"}
+
+
+def test_a_clock_between_two_steps_is_never_at_zero():
+    steps = torch.arange(40)
+    world = TensorWorld(ANYMAL_C, 40)
+    world.episode_step, world.commands["base_velocity"] = steps, FORWARD.repeat(40, 1)
+    sine, cosine = obs.gait_phase(world, **WALKS).T
+    angle = 2 * math.pi * (steps + 0.5) / 40
+    close(sine, angle.sin(), 1e-6)
+    close(cosine, angle.cos(), 1e-6)
+    assert sine.abs().min() > 0.07
+    assert ((sine > 0) == (steps < 20)).all()  # the steps next to the change of sign as well
+    close(sine.roll(20), -sine, 1e-6)
+
+
+@pytest.mark.parametrize(("speed", "walks"), [(0.0, False), (0.1, False), (0.1001, True)])
+@pytest.mark.parametrize("axis", range(3))
+def test_a_robot_told_to_stand_has_no_clock(speed, walks, axis):
+    command = torch.zeros(1, 3)
+    command[0, axis] = -speed
+    clock = obs.gait_phase(world_at(3, command), **WALKS)
+    assert clock.any().item() is walks and (walks or not clock.abs().any())
+    assert obs.gait_phase(world_at(3, command), 0.8).all()  # one that knows no commands goes on
+
+
+def test_the_clock_goes_on_counting_at_rest():
+    """After a rest of 7 steps the phase is that of a robot that never rested."""
+    world = world_at(3)
+    world.commands["base_velocity"] = torch.zeros(1, 3)
+    world.episode_step += 7
+    assert not obs.gait_phase(world, **WALKS).any()
+    world.commands["base_velocity"] = FORWARD
+    close(obs.gait_phase(world, **WALKS), obs.gait_phase(world_at(10), **WALKS))
+
+
+def test_joints_that_move_at_rest_cost_by_their_speed():
+    world = world_at(0, torch.tensor([[0.0, 0.06, -0.08]]))  # exactly the threshold: 0.1
+    world.robot.joint_vel[0, :3] = torch.tensor([1.5, -2.0, 0.25])
+    close(rewards.stand_still_joint_vel_l1(world, "base_velocity", 0.1001), [3.75])
+    close(rewards.stand_still_joint_vel_l1(world, "base_velocity", 0.0999), [0.0])
+    close(rewards.stand_still_joint_vel_l1(world_at(0), "base_velocity"), [0.0])
+
+
 def test_diagonal_feet_swing_together():
     close(gait.swing_progress(world_at(10), 0.8, 0.5, TROT["offsets"]), [[0.5, 1.0, 1.0, 0.5]])
     close(gait.swing_progress(world_at(25), 0.8, 0.5, TROT["offsets"]), [[1.0, 0.25, 0.25, 1.0]])

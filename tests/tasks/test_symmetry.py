@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from gaitway_tasks.math import quat_from_yaw, quat_mul
-from gaitway_tasks.mdp import rewards, terminations
+from gaitway_tasks.mdp import observations, rewards, terminations
+from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C, Mirror
-from gaitway_tasks.symmetry import mirror_group
-from gaitway_tasks.velocity import velocity_flat
+from gaitway_tasks.spec import ObservationTerm
+from gaitway_tasks.symmetry import SIGNS, mirror_group
+from gaitway_tasks.velocity import blind, velocity_flat
 from gaitway_tasks.velocity.gaits import trot
 from hypothesis import given, settings
 from tensor_world import TensorWorld, close, rotation_matrix
@@ -160,6 +162,55 @@ def test_behind_the_mirror_a_trot_is_half_a_cycle_later(seed, name):
     width = task.observations["policy"].history_length
     perm, sign = (part[-2 * width :] for part in (group.observations["policy"][k][1] for k in (0, 1)))
     assert (sign == -1.0).all() and perm.tolist() == list(range(int(perm[0]), int(perm[0]) + 2 * width))
+
+
+CLOCK = {"period": 0.48, "late": 0.5, **COMMAND}
+
+
+def with_clock(history: int = 3, **params):
+    """ANYmal C's blind task with a clock of these parameters in front of everything else."""
+    task = blind(velocity_flat(ANYMAL_C), history)
+    clock = ObservationTerm(func=observations.gait_phase, params=params)
+    groups = {
+        name: dataclasses.replace(group, terms={"gait_phase": clock, **group.terms})
+        for name, group in task.observations.items()
+    }
+    return task.replace(observations=groups)
+
+
+def test_a_clock_that_is_never_zero_chooses_before_the_command_does():
+    selectors = mirror_group(with_clock(**CLOCK)).selectors
+    twist = 3 * (2 + 3 + 3) + 2 * 3  # behind clock, gyro and gravity, three frames each, and two older commands
+    assert selectors == (2 * 2, twist, twist + 1, twist + 2)  # the newest sine, then the newest command
+
+
+def test_runs_with_a_clock_of_old_choose_by_the_command_alone():
+    """Their clocks go through zero, and some count an odd number of steps, as Go2's did."""
+    for period in (0.48, 0.46):
+        selectors = mirror_group(with_clock(period=period)).selectors
+        assert selectors == mirror_group(with_clock(**CLOCK)).selectors[1:]
+
+
+def test_half_of_a_deciding_clock_must_be_whole_steps():
+    with pytest.raises(ValueError, match=r"gait period 0\.46 s: .*even number of control steps of 0\.02 s"):
+        mirror_group(with_clock(**CLOCK | {"period": 0.46}))
+
+
+@pytest.mark.parametrize("robot", ["anymal-c", "go2"])
+def test_selectors_of_a_trot_tell_its_images_apart(robot):
+    """Every mirror flips the clock, and of the command what its axis says."""
+    task = get_task(f"velocity-flat-{robot}-blind", "cpu")
+    group = mirror_group(task)
+    perm, sign = group.observations["policy"]
+    columns = torch.tensor(group.selectors)
+    assert (perm[:, columns] == columns).all()
+    clock, *twist = sign[:, columns].T
+    mirrors = list(task.robot.mirrors.values())
+    for bit, mirror in enumerate(mirrors):
+        element = 1 << bit
+        assert clock[element] == -1.0
+        assert [part[element] for part in twist] == list(SIGNS["planar_twist"][mirror.axis])
+    assert len(sign[:, columns].unique(dim=0)) == 2 ** len(mirrors)
 
 
 def test_a_wrong_mirror_would_be_noticed():

@@ -89,7 +89,7 @@ def test_cpu_stiffens_sluggish_drives_and_slows_geared_ones(robot):
     assert calves == ({f"{leg}_calf_joint" for leg in ("FL", "FR", "RL", "RR")} if robot == "go2" else set())
     assert all((group.velocity_limit, group.saturation_effort) == (15.7, 45.43) for group in geared)
     assert len(quick.robot.joint_actuators) == quick.robot.num_joints
-    assert quick.actions == task.actions
+    assert quick.actions == replace(task.actions, scale=0.5)  # of 0.25 or 0.5
     assert set(task.rewards) - set(quick.rewards) == {"feet_air_time"}  # the clock takes its place
 
 
@@ -100,11 +100,19 @@ def test_cpu_trots_by_a_clock_that_fits_the_robot(robot):
     cycle = schedule["period"] / (task.robot.init_height / 9.81) ** 0.5
     assert 2.2 < cycle < 2.4 and all("gait_phase" in group.terms for group in task.observations.values())
     assert 1.0 / schedule["period"] < 2.2  # steps of a foot per second
+    assert schedule["period"] / (2 * task.timing.step_dt) == pytest.approx(round(schedule["period"] / 0.04))
     legs = dict(zip(task.robot.foot_names, schedule["offsets"], strict=True))
     left_front, left_hind, right_front, right_hind = legs.values()
     if not robot.startswith("anymal"):  # FL, FR, RL, RR
         left_hind, right_front = right_front, left_hind
     assert left_front == right_hind and right_front == left_hind and abs(left_front - right_front) == 0.5
+
+
+def test_scales_of_single_joints_are_raised_one_by_one():
+    task = get_task("velocity-flat-go2")
+    scales = {".*hip.*": 0.125, ".*(thigh|calf).*": 0.75}
+    quick = cpu(replace(task, actions=replace(task.actions, scale=scales)))
+    assert quick.actions.scale == {".*hip.*": 0.5, ".*(thigh|calf).*": 0.75}
 
 
 def test_humanoids_have_no_trot():

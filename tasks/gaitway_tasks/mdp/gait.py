@@ -18,11 +18,8 @@ from ..world import World
 def phase(world: World, period: float) -> Tensor:
     """Share of the current cycle of ``period`` [s] that has passed, in [0, 1), (N,)."""
     steps = round(period / world.step_dt)
-    if steps < 2 or steps % 2 or abs(steps * world.step_dt - period) > 1e-6:
-        raise ValueError(
-            f"gait period {period:g} s: it must be an even number of control steps of {world.step_dt:g} s, so that a "
-            "mirror can shift it by half a cycle"
-        )
+    if steps < 2 or abs(steps * world.step_dt - period) > 1e-6:
+        raise ValueError(f"gait period {period:g} s: it must be two or more whole control steps of {world.step_dt:g} s")
     return torch.remainder(world.episode_step, steps).float() / steps
 
 

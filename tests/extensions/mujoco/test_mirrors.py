@@ -104,7 +104,7 @@ def test_mirrored_state_and_action_give_the_mirrored_next_state(start):
     """All observations of one second of random actions; rows 1, 2, 3 are left-right, front-back and both."""
     task = quiet_task("velocity-flat-anymal-c-blind", history_length=3)
     group = mirror_group(task)
-    symmetry = Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker)
+    symmetry = Symmetry(group.observations, group.actions, group.selectors)
     env = make_env(task, 4, num_threads=1)
     env.reset()
     generator = torch.Generator().manual_seed(start)

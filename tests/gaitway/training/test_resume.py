@@ -67,8 +67,9 @@ def test_interrupted_and_resumed_is_bit_identical(uninterrupted, tmp_path, monke
 
 @pytest.mark.parametrize("name", ["velocity-flat-anymal-c", "velocity-flat-anymal-c-blind"])
 def test_the_cpu_preset_resumes_bit_identically(tmp_path, monkeypatch, name):
-    """Symmetry, reduced precision, several learner threads and every randomisation of the preset."""
+    """Symmetry, reduced precision, several learner threads, an estimator and every randomisation of the preset."""
     config = resolve(name, preset="cpu", overrides=SMALL)
+    assert (config.agent.model.estimator is not None) is name.endswith("-blind")
     whole, parts = (RunFolder.create(tmp_path / kind, config) for kind in ("whole", "parts"))
     training.train(config, whole, quiet=True)
     with monkeypatch.context() as patch:

@@ -106,7 +106,7 @@ def test_commands():
         assert getattr(ours, name) == getattr(theirs, name), name
     for name in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "heading"):
         assert getattr(ours, name) == pytest.approx(getattr(theirs.ranges, name), abs=0.0), name
-    assert ours.rel_zero_axis == 0.0  # ours alone, and off
+    assert ours.rel_zero_axis == ours.rel_ends == ours.margin == 0.0  # ours alone, and off
 
 
 EVENT_DIFFERENCES = {

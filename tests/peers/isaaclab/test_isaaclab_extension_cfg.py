@@ -92,11 +92,13 @@ def test_action_settings_reach_isaac_lab():
     assert cfg.joint_names == list(ANYMAL_C.joint_names)
 
 
-def test_commands_along_one_axis_reach_isaac_lab():
-    assert build().commands.base_velocity.rel_zero_axis == 0.0
+def test_shares_and_margin_of_commands_reach_isaac_lab():
+    plain = build().commands.base_velocity
+    assert plain.rel_zero_axis == plain.rel_ends == plain.margin == 0.0
     command = get_task(FLAT, "cpu").commands["base_velocity"]
     cfg = build(commands={"base_velocity": command}).commands.base_velocity
     assert cfg.rel_zero_axis == command.rel_zero_axis > 0 and cfg.ranges.heading is None
+    assert cfg.rel_ends == command.rel_ends > 0 and cfg.margin == command.margin > 0
 
 
 def test_gains_and_delays_become_isaac_lab_s_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gaitway_isaaclab
@@ -174,17 +175,22 @@ def test_targets_with_scales_offsets_and_clips_per_joint():
 # ---- commands and delays ---------------------------------------------------------------------------------------------
 
 
-def test_commands_along_one_axis():
-    n, share, standing = 20_000, 0.3, 0.12
-    world = TensorWorld(ANYMAL_C, n)
-    command = get_task(FLAT, "cpu").commands["base_velocity"]
+def drawn_commands(n, **changes):
+    """Isaac Lab's generator of the preset's commands with changes, after a draw for all environments."""
+    command = replace(get_task(FLAT, "cpu").commands["base_velocity"], **changes)
     task = get_task(FLAT).replace(commands={"base_velocity": command})
     cfg = gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus").commands.base_velocity
     cfg.debug_vis = False
-    assert cfg.rel_zero_axis == share
-    generator = cfg.class_type(cfg, isaac_env(world))
+    generator = cfg.class_type(cfg, isaac_env(TensorWorld(ANYMAL_C, n)))
     torch.manual_seed(0)
     generator._resample(torch.arange(n))
+    return generator
+
+
+def test_commands_along_one_axis():
+    share, standing = 0.3, 0.12
+    generator = drawn_commands(20_000, rel_ends=0.0)
+    assert generator.cfg.rel_zero_axis == share
     zero = generator.command == 0.0
     for axis in (0, 1):
         assert abs(zero[:, axis].float().mean() - share) < 0.02
@@ -192,6 +198,19 @@ def test_commands_along_one_axis():
     assert not zero[:, 2].any()
     generator._update_command()
     assert (generator.command == 0.0).all(1).float().mean() == pytest.approx(standing, abs=0.005)
+
+
+def test_commands_at_the_ends_and_beyond_by_the_margin():
+    """Of the ends' share two thirds ask each speed; of the others none is larger than its range and margin."""
+    generator = drawn_commands(20_000, rel_ends=0.25, rel_zero_axis=0.0)
+    ranges = generator.cfg.ranges
+    assert (generator.command == 0.0).any(1).float().mean() == pytest.approx(0.25 * (1 - (2 / 3) ** 3), abs=0.02)
+    for axis, (low, high) in enumerate((ranges.lin_vel_x, ranges.lin_vel_y, ranges.ang_vel_z)):
+        column = generator.command[:, axis]
+        assert 1.05 * low > column.min() >= 1.1 * low - 1e-6 and 1.05 * high < column.max() <= 1.1 * high + 1e-6
+
+
+OURS = ("class_type", "rel_zero_axis", "rel_ends", "margin")
 
 
 @pytest.fixture
@@ -206,7 +225,7 @@ def commands():
         cfg.debug_vis = False
         for name, value in settings.items():
             setattr(cfg, name, value)
-        theirs = {name: value for name, value in vars(cfg).items() if name not in ("class_type", "rel_zero_axis")}
+        theirs = {name: value for name, value in vars(cfg).items() if name not in OURS}
         theirs = UniformVelocityCommandCfg(**theirs)
         return cfg.class_type(cfg, env), theirs.class_type(theirs, env)
 

@@ -19,8 +19,8 @@ DIFFERENCES = {
     r".*: actions\.joint_pos\.(preserve_order|class_type)": (
         "actions are in the robot's own joint order, whatever the simulator's is"
     ),
-    r".*: commands\.base_velocity\.(class_type|rel_zero_axis)": (
-        "draws and follows headings without waiting for the GPU, to the same values; rel_zero_axis is ours, and 0"
+    r".*: commands\.base_velocity\.(class_type|rel_zero_axis|rel_ends|margin)": (
+        "draws and follows headings without waiting for the GPU, to the same values; the others are ours, and 0"
     ),
     r".*: events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
     r".*: events\.base_external_force_torque": "forces and torques of zero, and gone from the variants for play",

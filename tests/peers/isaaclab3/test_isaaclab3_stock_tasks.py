@@ -35,7 +35,9 @@ RENAMED = {
 OURS = {
     r".*: gaitway_(task|asset)": "what the configuration was built from",
     r".*: actions\.joint_pos\.(preserve_order|class_type)": "actions are in the robot's own joint order",
-    r".*: commands\.base_velocity\.(class_type|rel_zero_axis)": "the same command, drawn without waiting for the GPU",
+    r".*: commands\.base_velocity\.(class_type|rel_zero_axis|rel_ends|margin)": (
+        "the same command, drawn without waiting for the GPU"
+    ),
     r".*: events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
     r".*: events\.base_external_force_torque": "forces and torques of zero",
     r".*: scene\.contact_forces\.prim_path": "the same bodies by another expression",

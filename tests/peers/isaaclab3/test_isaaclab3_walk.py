@@ -24,6 +24,8 @@ def examination(task):
         heading_command=False,
         rel_standing_envs=0.0,
         rel_zero_axis=0.0,
+        rel_ends=0.0,
+        margin=0.0,
         resampling_time_range=(1e9, 1e9),
     )
     step = round(task.timing.step_dt / 0.005)
@@ -50,7 +52,7 @@ def actor_of(run, config, observations):
     actor = policy.export_actor()
     if config.agent.symmetry == "canonical":
         group = mirror_group(config.task)
-        actor = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker))
+        actor = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors))
     return actor.eval()
 
 

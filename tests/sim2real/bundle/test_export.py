@@ -119,7 +119,7 @@ def test_the_graph_follows_a_command_no_faster_than_the_contract_says(
 def test_an_actor_that_canonicalises_by_mirror_symmetry_exports(task: Task, actor: nn.Module, tmp_path: Path) -> None:
     """The mirror image of all signals gives the mirror image of the targets, through the exported graph."""
     group = mirror_group(task)
-    canonical = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors, group.tie_breaker))
+    canonical = CanonicalActor(actor, Symmetry(group.observations, group.actions, group.selectors))
     bundle = export_bundle(task, canonical, tmp_path / "b", checkpoint_sha256=SHA)
     session = ort.InferenceSession(bundle / "policy.onnx")
     state = np.zeros((1, 148), np.float32)
