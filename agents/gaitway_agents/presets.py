@@ -34,7 +34,9 @@ class PPOConfig(Checked):
     symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
-    """Anneal a constant learning rate linearly to this over the whole training; None keeps it."""
+    """Anneal a constant learning rate linearly to this; None keeps it."""
+    anneal_steps: PositiveInt | None = None
+    """Steps after which it is there; None takes the whole training."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
@@ -46,6 +48,8 @@ class PPOConfig(Checked):
         if isinstance(self.optimizer, TrustRegionConfig):
             if self.recompute_advantages:
                 raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
+        elif self.anneal_steps is not None and self.learning_rate_final is None:
+            raise ValueError(f"anneal_steps {self.anneal_steps} without learning_rate_final: set it, or leave both out")
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry != "none" and self.model.recurrent != "none":

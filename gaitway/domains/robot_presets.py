@@ -21,11 +21,12 @@ from .domain import Request
 CPU: dict[str, Any] = {
     "num_envs": 256,
     "checkpoint_interval": 50,
-    "total_steps": 3_500_000,
+    "total_steps": 4_500_000,
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
         learning_rate_final=2e-4,
+        anneal_steps=2_250_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
             epochs=4,
@@ -44,7 +45,7 @@ into the others, which halves the steps it needs."""
 
 SPRINT: dict[str, Any] = CPU | {
     "total_steps": 3_000_000,
-    "agent": replace(CPU["agent"], learning_rate_final=1e-4),
+    "agent": replace(CPU["agent"], learning_rate_final=1e-4, anneal_steps=None),
 }
 
 

@@ -11,11 +11,10 @@ from ..world import World
 def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
     """``command`` (n, 3), of which a share is replaced by ones at the ends of ``ranges`` (3, 2).
 
-    Each of their speeds is as often 0 as towards either end, and there all are 80 to 100 % of it. ``random`` (5, n) is
-    uniform in [0, 1).
+    A quarter of their speeds are 0, the others 80 to 100 % of either end. ``random`` (5, n) is uniform in [0, 1).
     """
     side = random[:3].T
-    ends = torch.where(side < 1 / 3, ranges[:, 0], torch.where(side < 2 / 3, 0.0, ranges[:, 1]))
+    ends = torch.where(side < 0.375, ranges[:, 0], torch.where(side < 0.75, ranges[:, 1], 0.0))
     return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
 
 

@@ -51,7 +51,7 @@ def cpu(task: Task) -> Task:
     - every seventh command is to stand, and a quarter are at ends of the command ranges, where robots fall first; the
       exported policy changes its command no faster than a robot can follow, because sudden stops and reversals at full
       speed are what it falls from;
-    - commands are drawn from ranges 15 % wider, since robots walk slower than they are told, and the exported
+    - commands are drawn from ranges a tenth wider, since robots walk slower than they are told, and the exported
       policy's command is calibrated;
     - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries
       its weight off centre: with less of it, robots fall when they are pushed or told to stop;
@@ -68,7 +68,7 @@ def cpu(task: Task) -> Task:
         rel_zero_axis=0.3,
         rel_standing_envs=0.15,
         rel_ends=0.25,
-        margin=0.15,
+        margin=0.1,
         acceleration=(1.5, 1.5, 2.0),
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
