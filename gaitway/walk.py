@@ -10,14 +10,15 @@ done again: an interrupted walk goes on where it stopped. The exit code is 0 wha
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate import Verdict
@@ -70,7 +71,7 @@ def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway)
             # A verdict FAIL has exit code 1 and leaves validation.json: that is an answer, not an error.
             if not done(out) and (code := _say_and_run(command, run)) and not done(out):
                 return code
-        verdict, record = _verdict(out), json.loads((out / "run.json").read_text())
+        verdict, record = _verdict(out), RunFolder.open(out).record
         if verdict.passed or record["steps"] >= record["total_steps"]:
             break
         more = min(record["steps"] + record["config"]["examination_interval"], record["total_steps"])
@@ -113,7 +114,6 @@ def _is_exported(out: Path) -> bool:
     from gaitway_onboard.bundle.contract import Contract, is_bundle
 
     from .commands.common import digest
-    from .runs.folder import RunFolder
 
     newest = RunFolder.open(out).checkpoints()[-1]
     return is_bundle(out / "bundle") and Contract.load(out / "bundle").checkpoint_sha256 == digest(newest)
@@ -138,7 +138,7 @@ def _verdict(out: Path) -> Verdict:
 
 
 def _print_ending(out: Path, seed: int, verdict: Verdict) -> None:
-    record: dict[str, Any] = json.loads((out / "run.json").read_text())
+    record = RunFolder.open(out).record
     film = out / "videos" / "walk.mp4"
     print(f"\n{'A walking robot' if verdict.passed else 'What was learnt'}, in {out}:")
     print(f"  video of the exported policy   {film if film.exists() else 'none: the reason is above'}")

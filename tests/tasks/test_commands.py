@@ -65,6 +65,10 @@ def test_shares_of_standing_heading_and_single_axis_environments():
 STRAIGHT = replace(CFG, ang_vel_z=(-0.8, 1.5), heading_command=False, rel_standing_envs=0.0)
 
 
+SIDES = [(a, b, c) for c in (-1, 0, 1) for b in (-1, 0, 1) for a in (-1, 0, 1)]
+"""Signs of the three speeds, the first of which changes fastest."""
+
+
 def test_ends_have_their_share_and_are_near_the_ends():
     command = sampled(replace(STRAIGHT, rel_ends=0.3)).command
     ranges = torch.tensor([STRAIGHT.lin_vel_x, STRAIGHT.lin_vel_y, STRAIGHT.ang_vel_z])
@@ -79,7 +83,11 @@ def test_ends_have_their_share_and_are_near_the_ends():
     assert near.mean().item() == pytest.approx(0.9, abs=5 * 0.2 / math.sqrt(12 * len(near)))
     which = (command[drawn].sign() + 1).long() @ torch.tensor([1, 3, 9])
     counts = torch.bincount(which, minlength=27) / len(which)
-    assert (counts - 1 / 27).abs().max() < 5 * math.sqrt(1 / 27 / len(which))
+    zeros = (command[drawn] == 0).sum(1)
+    expected = torch.tensor([0.375 ** (3 - n) * 0.25**n for n in range(4)])
+    share = torch.stack([expected[(torch.tensor(side) == 0).sum()] for side in SIDES])
+    assert ((counts - share).abs() < 5 * (share / len(which)).sqrt()).all()
+    assert zeros.float().mean().item() == pytest.approx(0.75, abs=5 * 0.75 / math.sqrt(len(which)))
 
 
 def test_a_margin_widens_what_was_drawn():

@@ -41,7 +41,7 @@ class Sway:
             pose = self.default.reshape(4, 3) + sway * np.array([0.5 * np.sin(0.7 * phase), np.sin(phase), 0.0])
             robot.write(pose.ravel()[robot._ctrl], np.full(12, 300.0), np.full(12, 6.0))
             robot.sleep_until(robot.clock() + DT)
-            found.append((self.signals(**changes), robot._lin_vel().copy()))
+            found.append((self.signals(**changes), robot.lin_vel().copy()))
         assert plant.base_dof == 0 and abs(data.qpos[3]) > 0.9
         return found
 

@@ -104,7 +104,19 @@ def test_a_seed_is_an_examination_and_leaves_no_trace(two_grounds: Examiner, act
     assert torch.equal(torch.get_rng_state(), chance)
     assert all(torch.equal(value, weights[name]) for name, value in actor.state_dict().items())
     names = [check.scenario for check in first.checks]
-    assert list(dict.fromkeys(names)) == ["gait_forward_slow", "gait_turning", "command_grid", "standing"]
+    assert {*names, *first.left_out} == {"gait_forward_slow", "gait_turning", "command_grid", "standing"}
+
+
+def test_a_hopeless_policy_is_not_tried_on_every_floor(task: Task, actor: nn.Module, monkeypatch) -> None:
+    two = Examiner(task, scenarios=picked("gait_turning", "command_grid"))
+    short = two(actor)
+    assert short.left_out == ("gait_turning",) and short.to_dict()["left_out"] == ["gait_turning"]
+    assert {check.scenario for check in short.checks} == {"command_grid"}
+    assert short.words().endswith("; the rest was not examined")
+    monkeypatch.setattr("gaitway_sim2real.validate.examiner.HOPELESS", math.inf)
+    whole = two(actor)
+    assert not whole.left_out and {check.scenario for check in whole.checks} == {"gait_turning", "command_grid"}
+    assert not replace(short, checks=()).passed  # nothing failed, and something was not tried
 
 
 def test_robots_walk_as_they_do_alone(task: Task, actor: nn.Module) -> None:
