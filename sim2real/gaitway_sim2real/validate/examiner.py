@@ -51,7 +51,7 @@ def tightened(limit: Limit) -> Limit:
 
 EXAMINATION: tuple[Scenario, ...] = (
     *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in CLASSES),
-    _short("command_grid", envs=33, seconds=10.0, commands="small_grid"),
+    _short("command_grid", envs=60, seconds=8.0, commands="small_grid"),
     _short("straight", envs=4, seconds=10.0),
     _short("standing", envs=8, seconds=7.0),
     _short("stops", envs=24, seconds=7.0),
