@@ -26,7 +26,7 @@ CPU: dict[str, Any] = {
         gamma=0.98,
         symmetry="canonical",
         learning_rate_final=2e-4,
-        anneal_steps=2_250_000,
+        anneal_steps=3_000_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
             epochs=4,

@@ -14,8 +14,8 @@ GRAVITY = 9.81
 
 
 def period(robot: Robot, step_dt: float) -> float:
-    """Cycle of a trot [s]: 2.3 sqrt(h / g) with the base height h at a reset, an even number of control steps."""
-    return 2 * round(1.15 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+    """Cycle of a trot [s]: 2.1 sqrt(h / g) with the base height h at a reset, an even number of control steps."""
+    return 2 * round(1.05 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
 
 
 def trot(task: Task) -> Task:

@@ -83,7 +83,7 @@ def cpu(task: Task) -> Task:
     }
     varied = {
         "physics_material": Event(
-            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.3, 1.5)}
+            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.4, 1.6)}
         ),
         "ground_impedance": Event(
             func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.93, 0.98)}
