@@ -8,19 +8,15 @@ corrects commands by what it found.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from gaitway_onboard.bundle.contract import CommandCalibration as Calibration
-from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.robots import Mirror
 from gaitway_tasks.spec import UniformVelocityCommand
 from gaitway_tasks.symmetry import SIGNS
 from torch import Tensor, nn
-
-from ..mujoco.plant import Plant
-from ..mujoco.robots import RobotBatch
 
 PAIRS = list(itertools.combinations_with_replacement(range(3), 2))
 NUM_FEATURES = 51
@@ -29,9 +25,7 @@ LARGEST = 0.25
 RIDGE = 1e-3
 LEAST_ROBOTS = 40
 """Fewer robots that stay up say too little about a policy."""
-ROBOTS, SECONDS, RAMP = 96, 6.0, 2.0
-
-Policy = Callable[[dict[str, np.ndarray]], tuple[np.ndarray, np.ndarray]]
+ROBOTS = 96
 
 
 class CommandCalibration(nn.Module):
@@ -112,24 +106,6 @@ def grid(command: UniformVelocityCommand, seed: int = 0) -> np.ndarray:
     drawn = np.random.default_rng(seed).uniform(-1.0, 1.0, (ROBOTS - len(shares), 3))
     shares = np.concatenate([shares, drawn])
     return np.where(shares > 0.0, shares * ranges[:, 1], -shares * ranges[:, 0])
-
-
-def mean_velocities(plant: Plant, contract: Contract, policy: Policy, command: np.ndarray) -> np.ndarray:
-    """Mean (vx, vy, yaw rate) of robots that start at rest and follow ``command`` (N, 3); NaN for those that fell."""
-    n = len(command)
-    robots = RobotBatch(plant, contract, n, 0)
-    robots.place(yaw=np.zeros(n), joint_offset=np.zeros((n, contract.num_joints)), velocity=np.zeros((n, 2)))
-    steps, first = round(SECONDS / contract.control_dt), round(RAMP / contract.control_dt)
-    total, fell = np.zeros((n, 3)), np.zeros(n, bool)
-    for step in range(steps):
-        target, _ = policy({**robots.signals(), "command": command})
-        robots.ctrl[:] = np.nan_to_num(target)
-        robots.step(plant.decimation)
-        for who, _ in robots.falls():
-            fell |= who
-        if step >= first:
-            total += np.column_stack((robots.lin_vel()[:, :2], robots.gyro()[:, 2]))
-    return np.where(fell[:, None], np.nan, total / (steps - first))
 
 
 def fit(

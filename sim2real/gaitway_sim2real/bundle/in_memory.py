@@ -10,8 +10,7 @@ from gaitway_onboard.bundle.contract import ESTIMATE, Contract
 from gaitway_tasks.spec import Task
 from torch import nn
 
-from ..mujoco.plant import build_plant
-from .calibration import fit, grid, mean_velocities
+from .calibration import fit, grid
 from .contracts import contract_of, exportable
 from .signal_policy import SignalPolicy
 
@@ -40,6 +39,10 @@ def calibrated(task: Task, actor: nn.Module) -> SignalPolicy:
     policy, (command,) = SignalPolicy(task, actor).eval(), task.commands.values()
     if not command.margin:
         return policy
+    # A simulator's own Python may have another MuJoCo, and reads policies without calibrating any.
+    from ..mujoco.plant import build_plant
+    from .measured import mean_velocities
+
     contract, model, told = contract_of(task, policy, {}, UNKNOWN, {}), task.robot.mjcf, grid(command)
     plant = build_plant(contract, model, model)
     found = mean_velocities(plant, contract, InMemoryPolicy(policy, len(told)), told)
