@@ -69,7 +69,7 @@ def cpu(task: Task) -> Task:
         rel_standing_envs=0.15,
         rel_ends=0.25,
         margin=0.1,
-        acceleration=(1.75, 1.75, 2.0),
+        acceleration=(1.9, 1.9, 2.0),
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}
