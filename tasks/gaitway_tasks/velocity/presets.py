@@ -69,7 +69,7 @@ def cpu(task: Task) -> Task:
         rel_standing_envs=0.15,
         rel_ends=0.25,
         margin=0.1,
-        acceleration=(1.9, 1.9, 2.0),
+        acceleration=(2.1, 2.1, 2.5),
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}
@@ -83,10 +83,10 @@ def cpu(task: Task) -> Task:
     }
     varied = {
         "physics_material": Event(
-            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.4, 1.6)}
+            func=events.randomize_rigid_body_material, mode="startup", params={"friction_range": (0.35, 1.6)}
         ),
         "ground_impedance": Event(
-            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.93, 0.98)}
+            func=events.randomize_ground_impedance, mode="startup", params={"impedance_range": (0.9, 0.98)}
         ),
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
