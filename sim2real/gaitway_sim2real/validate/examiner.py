@@ -29,7 +29,7 @@ from .suite import Plants, conditions_of, usable
 from .tally import Tally, measured
 from .verdict import LimitCheck
 
-MARGIN = 0.1
+MARGIN = 0.05
 """Share by which the suite's limits are tightened."""
 NO_FALLS = Limit(metric="falls", value=0.0)
 HOPELESS = 3.0

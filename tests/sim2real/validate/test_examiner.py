@@ -71,7 +71,7 @@ class Constant(nn.Module):
         return torch.full((observation.shape[0], 12), self.value)
 
 
-def test_every_limit_is_the_suites_and_a_tenth_tighter() -> None:
+def test_every_limit_is_the_suites_and_a_margin_tighter() -> None:
     suite = {scenario.name: scenario for scenario in SUITE}
     for scenario in EXAMINATION:
         theirs = {limit.metric: limit for limit in suite[scenario.name].limits if limit.metric != "falls"}
