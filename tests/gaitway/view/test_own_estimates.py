@@ -13,9 +13,12 @@ from estimating import estimating_bundle
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.replay.compare import motion_of
+from gaitway_tasks.layout import newest_columns
+from gaitway_tasks.registry import get_task
+from once import exported_once
+from torch import nn
 
 from gaitway.cli import main
-from gaitway.demo import bundle_of
 from gaitway.view.flight import Player
 from gaitway.view.scene import Scene, page, velocity_table
 from gaitway.view.steering import Panel, panel_of
@@ -56,8 +59,12 @@ def test_a_bundle_in_the_viewer(bundle: Path, server: Any) -> None:
     assert lines[2] == f"| forward | +0.00 | {true:+.2f} | {own[0]:+.2f} | m/s |"
 
 
-def test_a_bundle_that_estimates_nothing_has_no_column(server: Any) -> None:
-    walker = BundleWalker(bundle_of("anymal-c"))
+def test_a_bundle_that_estimates_nothing_has_no_column(server: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    task = get_task("velocity-flat-anymal-c-blind")
+    group = task.observations["policy"]
+    columns = [column for part in newest_columns(task, group).values() for column in part]
+    actor = nn.Linear(len(columns) * group.history_length, task.robot.num_joints)
+    walker = BundleWalker(exported_once(tmp_path_factory, task, actor, checkpoint_sha256="ab" * 32))
     panel = Panel(walker, server)
     walker.step(np.zeros(3))
     panel.show()
