@@ -30,7 +30,8 @@ from .tally import Tally, measured
 from .verdict import LimitCheck
 
 MARGIN = 0.05
-"""Share by which the suite's limits are tightened."""
+"""Share by which the suite's limits are tightened. Shorter walks count more of the start: beside the suite, ANYmal's
+velocity errors came out 3 to 11 % of their limits worse, the other numbers 0 to 16 % worse, none better by over 2 %."""
 NO_FALLS = Limit(metric="falls", value=0.0)
 HOPELESS = 3.0
 """How many times what is allowed a check must use for the remaining floors not to be tried."""

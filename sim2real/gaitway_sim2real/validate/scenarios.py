@@ -7,6 +7,7 @@ comparable, others are not.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ..mujoco.physics import HARD_FLOOR
 from .command_classes import CLASSES
@@ -99,6 +100,11 @@ def _gait(name: str, carpet: bool) -> Scenario:
     )
 
 
+def _standing(name: str, title: str, about: str, **changes: Any) -> Scenario:
+    given = {"envs": ROBOTS_5, "limits": (STEPS_5, *REST, FALLS_5), **changes}
+    return Scenario(name=name, title=title, about=about, commands="standing", seconds=30.0, **given)
+
+
 SUITE: tuple[Scenario, ...] = (
     Scenario(
         name="command_grid",
@@ -107,38 +113,28 @@ SUITE: tuple[Scenario, ...] = (
         "all corners, and random draws.",
         commands="grid",
         envs=ROBOTS_1 + CORNER_ROBOTS,
-        seconds=12.0,
+        seconds=20.0,
         limits=(LINEAR, YAW, *BIAS, FALLS_1, CORNERS),
     ),
-    Scenario(
-        name="standing",
-        title="Standing still",
-        about="Zero command; drift is the distance between first and last position over the time between.",
-        commands="standing",
-        envs=ROBOTS_5,
-        seconds=30.0,
-        limits=(Limit(metric="drift", value=0.05), STEPS_5, *REST, FALLS_5),
+    _standing(
+        "standing",
+        "Standing still",
+        "Zero command; drift is the distance between first and last position over the time between.",
+        envs=ROBOTS_1,
+        limits=(Limit(metric="drift", value=0.05), STEPS_1, *REST, FALLS_1),
     ),
-    Scenario(
-        name="standing_pushed",
-        title="Standing after a push",
-        about="Zero command, and one push of 0.5 m/s in a random direction.",
-        commands="standing",
+    _standing(
+        "standing_pushed",
+        "Standing after a push",
+        "Zero command, and one push of 0.5 m/s in a random direction.",
         push=0.5,
         push_once=True,
-        envs=ROBOTS_5,
-        seconds=30.0,
-        limits=(STEPS_5, *REST, FALLS_5),
     ),
-    Scenario(
-        name="standing_slope",
-        title="Standing on a slope of 5°",
-        about="Zero command on ground inclined by 5 degrees; facing up, down and across.",
-        commands="standing",
+    _standing(
+        "standing_slope",
+        "Standing on a slope of 5°",
+        "Zero command on ground inclined by 5 degrees; facing up, down and across.",
         slope=5.0,
-        envs=ROBOTS_5,
-        seconds=30.0,
-        limits=(STEPS_5, *REST, FALLS_5),
     ),
     Scenario(
         name="straight",
@@ -170,7 +166,7 @@ SUITE: tuple[Scenario, ...] = (
         title="Command steps",
         about="A new random command every 4 s, stops and reversals included; errors count the transitions.",
         commands="steps",
-        envs=ROBOTS_5,
+        envs=64,
         seconds=20.0,
         limits=(Limit(metric="lin_vel_error", value=0.25), Limit(metric="yaw_vel_error", value=0.25), FALLS_5),
     ),

@@ -43,7 +43,7 @@ def _variant(factor: str, level: str, number: float | None = None, **changes: An
         "commands": MIXED,
         "draws": MIXED,
         "envs": 60,
-        "seconds": 7.0,
+        "seconds": 8.0,
         "gait": True,
         "limits": (*GAIT, *TRACKING),
         "factor": factor,
