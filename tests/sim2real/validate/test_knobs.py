@@ -197,7 +197,7 @@ def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
     assert limits["command_grid", "yaw_vel_bias"] == limits["nominal", "yaw_vel_bias"] == (0.05, True)
     assert limits["standing", "drift"] == (0.05, True)
     assert limits["stops", "steps_at_rest"] == limits["stops", "falls"] == (0.01, True)
-    assert limits["standing", "steps_at_rest"] == limits["standing", "falls"] == (0.05, True)
+    assert limits["standing", "steps_at_rest"] == limits["standing", "falls"] == (0.01, True)
     assert (limits["stops", "stop_time"], limits["stops", "stop_way"]) == ((1.5, True), (0.6, True))
     assert (limits["straight", "heading_drift"], limits["straight", "sideways_drift"]) == ((0.03, True), (0.05, True))
     for name in ("standing", "standing_pushed", "standing_slope", "stops"):
