@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/walk
+TASK ?= velocity-flat-anymal-c-blind
 REASON ?= runs/reason
 SEED ?= 0
 PIP_ARGS ?=
@@ -68,8 +69,8 @@ $(READY): pyproject.toml constraints.txt
 # ---- a walking robot; it shows each command, which a user would type -----------------------------------------------
 
 # An interrupted walk continues, and a finished one is left as it is; a verdict FAIL is an answer, no error of make.
-walk: $(WALKER)  ## train ANYmal C to walk, export, validate, run the exported policy; all in runs/walk
-	@$(BIN)/python -m gaitway.walk --out $(RUN) --seed $(SEED)
+walk: $(WALKER)  ## train a robot, ANYmal C unless TASK says another, to walk, export, validate, run the exported policy; all in runs/walk
+	@$(BIN)/python -m gaitway.walk --task $(TASK) --out $(RUN) --seed $(SEED)
 
 # ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
 

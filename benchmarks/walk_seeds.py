@@ -1,6 +1,7 @@
 """The verdicts of ``make walk`` with several seeds: how often does a training end with PASS, and after what effort?
 
-    python benchmarks/walk_seeds.py [--seeds 0 1 2 3 4 5 6 7 8 9] [--out runs/walk_seeds] [key=value ...]
+    python benchmarks/walk_seeds.py [--task velocity-flat-anymal-c-blind] [--seeds 0 1 2 3 4 5 6 7 8 9]
+        [--out runs/walk_seeds] [key=value ...]
 
 Every seed is a walk of its own (``python -m gaitway.walk``), in OUT/seed<k>. The table is written to OUT/seeds.md after
 each seed. Started again, the script goes on where it stopped: a seed with a verdict is done. "B" is the CPU time of the
@@ -28,8 +29,10 @@ HEAD = (
 
 def main() -> None:
     from gaitway.runs.provenance import machine
+    from gaitway.walk import TASK
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default=TASK)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--out", type=Path, default=Path("runs/walk_seeds"), help="folder of the run folders")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the training")
@@ -40,8 +43,8 @@ def main() -> None:
         folder = options.out / f"seed{seed}"
         if not is_done(folder):
             note_unit(options.out / f"seed{seed}.json")
-            command = [sys.executable, "-m", "gaitway.walk", "--out", str(folder), "--seed", str(seed)]
-            if code := subprocess.run([*command, *options.settings]).returncode:
+            walk = [sys.executable, "-m", "gaitway.walk", "--task", options.task]
+            if code := subprocess.run([*walk, "--out", folder, "--seed", str(seed), *options.settings]).returncode:
                 raise SystemExit(code)
         table = written(options.out, options.seeds)
     print(f"\n{table}\n\nin {options.out / 'seeds.md'}")

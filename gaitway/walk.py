@@ -1,6 +1,6 @@
 """``make walk``: train until it is good, export, validate, train on if the verdict is FAIL, film; all in one folder.
 
-    python -m gaitway.walk [--out runs/walk] [--seed 0] [key=value ...]
+    python -m gaitway.walk [--task velocity-flat-anymal-c-blind] [--out runs/walk] [--seed 0] [key=value ...]
 
 Every step is a ``gaitway`` command, shown as it is run; settings are those of ``gaitway train``. What is done is not
 done again: an interrupted walk goes on where it stopped. The exit code is 0 whatever the verdict, which is in
@@ -33,11 +33,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "python -m gaitway.walk", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--task", default=TASK, help=f"task with a preset {PRESET!r} (default {TASK})")
     parser.add_argument("--out", type=Path, default=Path("runs/walk"), help="run folder (default runs/walk)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the training")
     options = parser.parse_args()
-    return walk(options.out, options.seed, options.settings)
+    return walk(options.out, options.seed, options.settings, task=options.task)
 
 
 def gaitway(arguments: list[str]) -> int:
@@ -56,9 +57,9 @@ def gaitway(arguments: list[str]) -> int:
     return code if code >= 0 else 128 - code  # as a shell says that a signal ended it
 
 
-def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway) -> int:
+def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway, task: str = TASK) -> int:
     """Do what is not done yet; the last line says PASS, or what failed and what to do next."""
-    train = train_command(out, seed, settings)
+    train = train_command(out, seed, settings, task)
     if not (out / "run.json").exists():
         print(
             "A walk in four steps: train, export, validate, film. Training ends when an examination finds the policy "
@@ -78,16 +79,16 @@ def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway)
         print(
             f"FAIL after {record['steps']:,} steps: training goes on, to {record['total_steps']:,} at most", flush=True
         )
-        train = [*train_command(out, seed, settings), f"least_steps={more}"]
+        train = [*train_command(out, seed, settings, task), f"least_steps={more}"]
     film = out / "videos" / "walk.mp4"
     if not film.exists() or film.stat().st_mtime < (out / "bundle" / "contract.yaml").stat().st_mtime:
         _say_and_run(film_command(out), run)
-    _print_ending(out, seed, verdict)
+    _print_ending(out, seed, task, verdict)
     return 0
 
 
-def train_command(out: Path, seed: int, settings: Sequence[str] = ()) -> list[str]:
-    start = ["train", TASK, "--preset", PRESET, "--until", "good", "--seed", str(seed)]
+def train_command(out: Path, seed: int, settings: Sequence[str] = (), task: str = TASK) -> list[str]:
+    start = ["train", task, "--preset", PRESET, "--until", "good", "--seed", str(seed)]
     return [*start, "--out", str(out), "--resume", *settings]
 
 
@@ -137,7 +138,7 @@ def _verdict(out: Path) -> Verdict:
     return Verdict.load(out / "bundle" / "validation.json", policy=out / "bundle" / "policy.onnx")
 
 
-def _print_ending(out: Path, seed: int, verdict: Verdict) -> None:
+def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
     record = RunFolder.open(out).record
     film = out / "videos" / "walk.mp4"
     print(f"\n{'A walking robot' if verdict.passed else 'What was learnt'}, in {out}:")
@@ -153,10 +154,11 @@ def _print_ending(out: Path, seed: int, verdict: Verdict) -> None:
     worst, check = verdict.failures()[0]
     others = {result.title for result, _ in verdict.failures()} - {worst.title}
     more = f", and {len(others)} more" if others else ""
+    of = "" if task == TASK else f"TASK={task} "
     another = out.with_name(f"{out.name.removesuffix(f'-seed{seed}')}-seed{seed + 1}")
     print(
         f"{head}, after {record['steps']:,} steps. Failed: {worst.title}, {check.sentence()}{more}. "
-        f"Train another seed: make walk SEED={seed + 1} RUN={another}"
+        f"Train another seed: make walk {of}SEED={seed + 1} RUN={another}"
     )
 
 

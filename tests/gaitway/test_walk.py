@@ -110,6 +110,9 @@ def test_ctrl_c_ends_the_training_in_order(tmp_path):
 def test_it_is_what_make_walk_runs():
     root = Path(__file__).parents[2]
     shown = subprocess.run(
-        ["make", "-C", root, "-n", "walk", "SEED=4", "RUN=there"], capture_output=True, text=True, check=True
+        ["make", "-C", root, "-n", "walk", "SEED=4", "RUN=there", "TASK=that"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert "-m gaitway.walk --out there --seed 4" in shown
+    assert "-m gaitway.walk --task that --out there --seed 4" in shown
