@@ -26,7 +26,7 @@ CPU: dict[str, Any] = {
         gamma=0.98,
         symmetry="canonical",
         num_steps=16,
-        learning_rate_final=2e-4,
+        learning_rate_final=5e-5,
         anneal_steps=2_500_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
