@@ -25,9 +25,8 @@ CPU: dict[str, Any] = {
     "agent": PPOConfig(
         gamma=0.98,
         symmetry="canonical",
-        num_steps=16,
-        learning_rate_final=5e-5,
-        anneal_steps=2_500_000,
+        learning_rate_final=2e-4,
+        anneal_steps=3_000_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
             epochs=4,
@@ -41,12 +40,12 @@ CPU: dict[str, Any] = {
     ),
     "physics": PhysicsOptions(),
 }
-"""For two cores: few environments, short rollouts and many updates. A policy acts in one quarter of the command space
-and is mirrored into the others, which halves the steps it needs."""
+"""For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
+into the others, which halves the steps it needs."""
 
 SPRINT: dict[str, Any] = CPU | {
     "total_steps": 3_000_000,
-    "agent": replace(CPU["agent"], num_steps=24, learning_rate_final=1e-4, anneal_steps=None),
+    "agent": replace(CPU["agent"], learning_rate_final=1e-4, anneal_steps=None),
 }
 
 
