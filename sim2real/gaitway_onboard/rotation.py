@@ -33,7 +33,7 @@ def quat_apply(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product, (..., 3): ``numpy.cross`` to the bit, in a quarter of its time for a few hundred vectors."""
+    """Cross product, (..., 3): ``numpy.cross`` to the bit, in less than half its time for a few hundred vectors."""
     (ax, ay, az), (bx, by, bz) = (a[..., 0], a[..., 1], a[..., 2]), (b[..., 0], b[..., 1], b[..., 2])
     return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), -1)
 

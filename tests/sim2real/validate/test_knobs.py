@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.rotation import quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
+from gaitway_onboard.rotation import cross, quat_apply, quat_apply_inverse, quat_from_axis, quat_from_rotvec, quat_mul
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
@@ -228,6 +228,14 @@ def test_divergence_is_a_fall_not_a_second_chance(
     assert (rec.fall_step >= 0).all()
     assert DIVERGED in rec.fall_cause or all(rec.fall_cause)
     assert np.isfinite(rec.lin_vel[rec.alive]).all()
+
+
+def test_cross_products_are_numpys_to_the_bit() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 50, 3))
+    for left, right in ((a, b), (a, b[0]), (a.astype(np.float32), b.astype(np.float32))):
+        found = cross(left, right)
+        np.testing.assert_array_equal(found, np.cross(left, right))
+        assert found.dtype == left.dtype
 
 
 def test_rotations() -> None:
