@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from .collector import Collector
 from .core import distributed
@@ -22,6 +24,7 @@ from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .decoupled import DecoupledCollector
 from .estimation import EstimatorOptimizer
+from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
@@ -88,10 +91,16 @@ class OnPolicyTrainer:
         )
         for buffer in self.policy.buffers():
             distributed.from_first_(buffer)
+        self._average = None if config.average_steps is None else self._averaged(config.average_steps)
         self.reward_scaler = RewardScaler(self.num_envs, config.gamma).to(self.device) if config.scale_rewards else None
         self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
+
+    def _averaged(self, over: int) -> AveragedModel:
+        """Exponential mean of the policy's parameters over the iterations, with the newest one's buffers."""
+        decay = math.exp(-self.config.num_steps * self.num_envs * distributed.size() / over)
+        return AveragedModel(self.policy, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     # ---- one iteration ---------------------------------------------------------------------------------------------
 
@@ -116,6 +125,8 @@ class OnPolicyTrainer:
             errors = self.estimator_optimizer.update(batch)
             statistics |= {f"estimate_error_{name}": error for name, error in errors.items()}
         self.policy.update_normalizers(rollout.valid_observations())
+        if self._average is not None:
+            self._average.update_parameters(self.policy)
         self.steps = steps
         self._episodes += rollout.episodes
         end = time.perf_counter()
@@ -209,12 +220,21 @@ class OnPolicyTrainer:
 
     # ---- policies and checkpoints ----------------------------------------------------------------------------------
 
+    @property
+    def mature_policy(self) -> ActorCritic:
+        """What is evaluated and exported: the newest policy, or with ``average_steps`` the mean of the last ones."""
+        if self._average is None:
+            return self.policy
+        mean = self._average.module
+        assert isinstance(mean, ActorCritic)
+        return mean
+
     def actor(self) -> nn.Module:
         """The deterministic policy, observation (N, D) to action (N, A), as it acts on the environment.
 
         That of a recurrent policy takes its memory as well and returns the next one.
         """
-        actor = self.policy.export_actor()
+        actor = self.mature_policy.export_actor()
         if self.config.symmetry == "canonical" and self.symmetry is not None:
             actor = CanonicalActor(actor, self.symmetry)
         return actor.eval()
@@ -229,15 +249,17 @@ class OnPolicyTrainer:
     @torch.no_grad()
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The most likely actions, as environments take them, and the policy's memory."""
+        policy = self.mature_policy
         if self.config.symmetry == "canonical":
-            return self.policy.head.to_env(self.actor()(observations["policy"])), {}
-        distribution, memory = self.policy.act(observations)
-        return self.collector.to_env(self.policy.head.mode(distribution), None), memory
+            return policy.head.to_env(self.actor()(observations["policy"])), {}
+        distribution, memory = policy.act(observations)
+        return self.collector.to_env(policy.head.mode(distribution), None), memory
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
         return {
             "policy": self.policy.state_dict(),
+            "average": None if self._average is None else self._average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "estimator_optimizer": None if self.estimator_optimizer is None else self.estimator_optimizer.state_dict(),
             "generator": self.generator.get_state(),
@@ -248,9 +270,11 @@ class OnPolicyTrainer:
 
     def load_policy(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
+        if self._average is not None:
+            self._average.load_state_dict(state["average"])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.policy.load_state_dict(state["policy"])
+        self.load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
         if self.estimator_optimizer is not None:
             self.estimator_optimizer.load_state_dict(state["estimator_optimizer"])

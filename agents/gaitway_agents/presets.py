@@ -37,6 +37,9 @@ class PPOConfig(Checked):
     """Anneal a constant learning rate linearly to this; None keeps it."""
     anneal_steps: PositiveInt | None = None
     """Steps after which it is there; None takes the whole training."""
+    average_steps: PositiveInt | None = None
+    """What is evaluated and exported is a mean over the policies of about the last so many steps (Polyak and Juditsky
+    1992), each weighted by exp(-age / average_steps); None takes the newest. Rollouts are always the newest's."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""

@@ -99,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_rsl_rl(run: Path, out: Path) -> int:
     """Write the newest policy as ``model_<iteration>.pt``, and print the network settings for rsl_rl."""
+    from gaitway_agents.on_policy import OnPolicyTrainer
     from gaitway_agents.presets import PPOConfig
     from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
     from gaitway_agents.rsl_rl.config import RslRlConfig
@@ -118,8 +119,9 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
             f"{run} has agent.symmetry=canonical: its policy mirrors what it sees, which rsl_rl's models cannot; "
             "train with agent.symmetry=augment or none"
         )
+    policy = trainer.mature_policy if isinstance(trainer, OnPolicyTrainer) else trainer.policy  # type: ignore[attr-defined]
     try:
-        networks = rsl_rl_checkpoint.networks_of(trainer.policy)  # type: ignore[attr-defined]
+        networks = rsl_rl_checkpoint.networks_of(policy)
     except ValueError as error:
         raise UserError(f"{run} cannot be written for rsl_rl: {error}") from error
     state = read_checkpoint(path)
