@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaitway_sim2real.mujoco.robots import MAX_TILT, MIN_HEIGHT
 from gaitway_tasks.registry import UnknownNameError, entries, get_task, presets, task_names
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.velocity import velocity_flat
@@ -124,6 +125,13 @@ def test_cpu_disturbs_every_robot(robot):
     events = get_task(f"velocity-flat-{robot}", "cpu").events
     assert {"push_robot", "base_com", "add_base_mass"} <= set(events)
     assert events["reset_base"].params["velocity_range"]["x"] == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+def test_cpu_ends_an_episode_at_what_validation_calls_a_fall(robot):
+    task = get_task(f"velocity-flat-{robot}-blind", "cpu")
+    assert task.terminations["tilted"].params["limit_angle"] == MAX_TILT
+    assert task.terminations["low"].params["minimum_height"] == MIN_HEIGHT * task.robot.init_height
 
 
 def test_of_names_that_are_as_near_the_first_is_suggested():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..mdp import events, rewards
+from ..mdp import events, rewards, terminations
 from ..robots.robot import ActuatorLaw, DCMotor, Robot
-from ..spec import Event, JointPositionAction, ObservationGroup, Reward, Task, Timing
+from ..spec import Event, JointPositionAction, ObservationGroup, Reward, Task, Termination, Timing
 from . import base
 from .base import COMMAND
 from .gaits import trot
@@ -55,6 +55,8 @@ def cpu(task: Task) -> Task:
       policy's command is calibrated;
     - every robot is pushed every 4 to 8 s, starts at up to 1 m/s in any direction and off its default pose, and carries
       its weight off centre: with less of it, robots fall when they are pushed or told to stop;
+    - a base that is tilted by more than 1 rad or lower than half its height at a reset has fallen, as in validation, or
+      a robot with folded legs would crawl on its shanks;
     - episodes last 8 s, or a policy that no longer falls hardly ever practises starting from a reset;
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       trained on only one simulated floor drags its feet and trips on the next.
@@ -90,11 +92,18 @@ def cpu(task: Task) -> Task:
         ),
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
+    falls = {
+        "tilted": Termination(func=terminations.bad_orientation, params={"limit_angle": 1.0}),
+        "low": Termination(
+            func=terminations.root_height_below_minimum, params={"minimum_height": 0.5 * task.robot.init_height}
+        ),
+    }
     task = replace(
         task,
         robot=task.robot.replace(actuators=drives),
         timing=timing,
         commands={"base_velocity": command},
+        terminations={**task.terminations, **falls},
         rewards={
             **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
             **added,
