@@ -23,10 +23,12 @@ CPU: dict[str, Any] = {
     "checkpoint_interval": 50,
     "total_steps": 4_500_000,
     "agent": PPOConfig(
+        num_steps=16,
         gamma=0.98,
         symmetry="canonical",
-        learning_rate_final=2e-4,
-        anneal_steps=3_000_000,
+        learning_rate_final=5e-4,
+        anneal_steps=2_000_000,
+        average_steps=250_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
             epochs=4,
@@ -41,7 +43,8 @@ CPU: dict[str, Any] = {
     "physics": PhysicsOptions(),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
-into the others, which halves the steps it needs."""
+into the others, which halves the steps it needs. The learning rate stays high to the end, because the mean over the
+last updates is what is examined and exported."""
 
 SPRINT: dict[str, Any] = CPU | {
     "total_steps": 3_000_000,
