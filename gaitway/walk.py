@@ -75,11 +75,11 @@ def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway,
         verdict, record = _verdict(out), RunFolder.open(out).record
         if verdict.passed or record["steps"] >= record["total_steps"]:
             break
-        more = min(record["steps"] + record["config"]["examination_interval"], record["total_steps"])
         print(
             f"FAIL after {record['steps']:,} steps: training goes on, to {record['total_steps']:,} at most", flush=True
         )
-        train = [*train_command(out, seed, settings, task), f"least_steps={more}"]
+        # The next examination decides; it comes as soon as the interval is full, which is no exact number of updates.
+        train = [*train_command(out, seed, settings, task), f"least_steps={record['steps'] + 1}"]
     film = out / "videos" / "walk.mp4"
     if not film.exists() or film.stat().st_mtime < (out / "bundle" / "contract.yaml").stat().st_mtime:
         _say_and_run(film_command(out), run)
