@@ -58,7 +58,7 @@ class OnPolicyTrainer:
             raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
             raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
-        if config.learning_rate_final is not None and not (config.anneal_steps or total_steps):
+        if config.learning_rate_final is not None and not total_steps:
             raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
         self.env, self.num_envs = env, env.num_envs
@@ -198,10 +198,11 @@ class OnPolicyTrainer:
 
     def _anneal(self) -> None:
         final = self.config.learning_rate_final
-        over = self.config.anneal_steps or self.total_steps
-        if final is not None and over:
-            start = self.config.optimizer.learning_rate
-            self.optimizer.learning_rate = start + (final - start) * min(1.0, self.steps / over)
+        if final is not None and self.total_steps:
+            start, done = self.config.optimizer.learning_rate, min(1.0, self.steps / self.total_steps)
+            exponential = self.config.anneal == "exponential"
+            rate = start * (final / start) ** done if exponential else start + (final - start) * done
+            self.optimizer.learning_rate = rate
 
     def _next_values(self, rollout: EnvRollout, values: Tensor) -> Tensor:
         """Values (T, N) of what followed each step: the next observation's, or where an episode ended its last one's.

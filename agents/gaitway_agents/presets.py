@@ -34,9 +34,9 @@ class PPOConfig(Checked):
     symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
-    """Anneal a constant learning rate linearly to this; None keeps it."""
-    anneal_steps: PositiveInt | None = None
-    """Steps after which it is there; None takes the whole training."""
+    """Anneal a constant learning rate to this over the whole training; None keeps it."""
+    anneal: Annotated[str, one_of("linear", "exponential")] = "linear"
+    """How the learning rate falls: by the same amount at each step, or by the same factor."""
     average_steps: PositiveInt | None = None
     """What is evaluated and exported is a mean over the policies of about the last so many steps (Polyak and Juditsky
     1992), each weighted by exp(-age / average_steps); None takes the newest. Rollouts are always the newest's."""
@@ -51,8 +51,10 @@ class PPOConfig(Checked):
         if isinstance(self.optimizer, TrustRegionConfig):
             if self.recompute_advantages:
                 raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
-        elif self.anneal_steps is not None and self.learning_rate_final is None:
-            raise ValueError(f"anneal_steps {self.anneal_steps} without learning_rate_final: set it, or leave both out")
+        elif self.anneal == "exponential" and not (self.learning_rate_final and self.learning_rate_final > 0.0):
+            raise ValueError(
+                f"anneal 'exponential' with learning_rate_final {self.learning_rate_final}: set one above 0"
+            )
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
             raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry != "none" and self.model.recurrent != "none":

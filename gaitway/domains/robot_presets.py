@@ -26,8 +26,8 @@ CPU: dict[str, Any] = {
         num_steps=16,
         gamma=0.98,
         symmetry="canonical",
-        learning_rate_final=5e-4,
-        anneal_steps=2_000_000,
+        learning_rate_final=1.5e-4,
+        anneal="exponential",
         average_steps=250_000,
         model=ActorCriticConfig(init_std=0.8, estimator=EstimatorConfig()),
         optimizer=OptimizerConfig(
@@ -43,12 +43,13 @@ CPU: dict[str, Any] = {
     "physics": PhysicsOptions(),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
-into the others, which halves the steps it needs. The learning rate stays high to the end, because the mean over the
-last updates is what is examined and exported."""
+into the others, which halves the steps it needs. The mean over the last updates is what is examined and exported, so the
+learning rate may stay high for long; a third of it is left after half the steps, and a tenth at the end, or a policy
+that is not good early gets worse again."""
 
 SPRINT: dict[str, Any] = CPU | {
     "total_steps": 3_000_000,
-    "agent": replace(CPU["agent"], learning_rate_final=1e-4, anneal_steps=None),
+    "agent": replace(CPU["agent"], learning_rate_final=1e-4, anneal="linear"),
 }
 
 

@@ -292,11 +292,21 @@ def test_an_iteration_learns_from_all_environments_and_tells_numbers():
     assert not not_numbers
 
 
-def test_the_learning_rate_falls_linearly_to_its_end():
-    config = dataclasses.replace(CONFIG, learning_rate_final=1e-3)
+@pytest.mark.parametrize(
+    ("anneal", "expected"),
+    [("linear", [1e-2, 7.75e-3, 5.5e-3, 3.25e-3, 1e-3]), ("exponential", [1e-2 * 10 ** (-k / 4) for k in range(5)])],
+)
+def test_the_learning_rate_falls_to_its_end_and_stays_there(anneal, expected):
+    config = dataclasses.replace(CONFIG, learning_rate_final=1e-3, anneal=anneal)
     trainer = OnPolicyTrainer(make_world(), config, seed=0, total_steps=4 * 8 * 32)
-    rates = [trainer.iterate()["learn/learning_rate"] for _ in range(5)]
-    assert rates == pytest.approx([1e-2, 7.75e-3, 5.5e-3, 3.25e-3, 1e-3])
+    rates = [trainer.iterate()["learn/learning_rate"] for _ in range(6)]
+    assert rates == pytest.approx([*expected, 1e-3])
+
+
+@pytest.mark.parametrize("final", [None, 0.0])
+def test_no_rate_falls_exponentially_to_nothing(final):
+    with pytest.raises(ValueError, match="anneal 'exponential' with learning_rate_final"):
+        dataclasses.replace(CONFIG, learning_rate_final=final, anneal="exponential")
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------

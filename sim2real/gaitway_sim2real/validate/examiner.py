@@ -51,11 +51,11 @@ def tightened(limit: Limit) -> Limit:
 
 
 EXAMINATION: tuple[Scenario, ...] = (
-    *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in CLASSES),
+    *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in (*CLASSES, "turning_carpet")),
     _short("command_grid", envs=60, seconds=8.0, commands="small_grid"),
     _short("straight", envs=4, seconds=10.0),
     _short("standing", envs=8, seconds=7.0),
-    _short("stops", envs=24, seconds=7.0),
+    _short("stops", envs=48, seconds=7.0),
     _short("command_steps", envs=12, seconds=7.0),
 )
 
