@@ -35,6 +35,8 @@ class Health:
     """State of charge, of 1."""
     other_writers: tuple[str, ...] = ()
     """Who else writes commands to this robot, now; :func:`RobotInterface.read` need not look every time."""
+    taken_by: str = ""
+    """Name of the robot's own controller where it is active again, and drives the motors."""
     source: str = ""
     """Who writes the states, where the wire tells it."""
     other_sources: tuple[str, ...] = ()

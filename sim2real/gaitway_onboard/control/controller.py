@@ -177,7 +177,7 @@ class Controller:
         return self.mode is Mode.DAMP
 
     def request(self, request: Request, why: str = "asked for by the operator") -> None:
-        """Take note of a wish; the next :meth:`step` heeds it."""
+        """Take note of a wish; the next :meth:`step` heeds it, or nothing does."""
         if request is Request.STOP:
             self.stop(OPERATOR_STOP, "stopped by the operator")
         else:
@@ -229,17 +229,22 @@ class Controller:
             self._judge(fault, now)
         elif not self.ended:
             self._advance(signals, now)
+        self._request = None  # what cannot be heeded now is not heeded later, when nobody expects it
         return self._command(signals, now)
 
     def _judge(self, fault: Fault, now: float) -> None:
         """A fault before anything moves may still go away."""
         if self.mode not in (Mode.INIT, Mode.PASSIVE) or fault.name in ALWAYS_FATAL:
             self.end(fault.name, fault.text, now, failed=True)
+        elif self._request is Request.LOWER:
+            self.end(FINISHED, self._why, now, failed=False)
         elif self.mode is Mode.PASSIVE:
             self._say(f"not ready any more: {fault.text}")
             self._enter(Mode.INIT, now)
         elif now - self.since > self.config.ready_timeout:
             self.end(fault.name, f"the robot did not become ready: {fault.text}", now, failed=True)
+        if self._request is Request.START and not self.ended:
+            self._say(f"not started: {fault.text}")
 
     def _advance(self, signals: Signals, now: float) -> None:
         """Change mode if it is time, and compute what the mode asks for."""
@@ -267,7 +272,6 @@ class Controller:
             self._enter(Mode.HOLD, now)
         elif self.mode is Mode.LOWER and done >= config.lower:
             self.end(FINISHED, self.reason, now, failed=False)
-        self._request = None
         self._ask(signals, now)
 
     def _lower(self, now: float, reason: str) -> None:

@@ -26,14 +26,17 @@ DEADZONE = 0.1
 """Of a stick, of 1."""
 STALE = 0.5
 """Silence after which sticks count as released [s]."""
+LET_GO = 1.0
+"""The same of devices that only tell of changes [s]: longer than a key takes to repeat, and than a thumb rests still."""
 NO_REMOTE = Remote()
 
 
 class Sticks:
     """Forward, left and counter-clockwise in [-1, 1], as commands in the range that the policy was trained on."""
 
-    def __init__(self, contract: Contract):
-        self._ranges = contract.command_ranges
+    def __init__(self, contract: Contract, stale: float = STALE):
+        """``stale`` is the silence after which they count as released [s]."""
+        self._ranges, self._stale = contract.command_ranges, stale
         self._shares = (0.0, 0.0, 0.0)
         self._stamp = -1e9
 
@@ -41,7 +44,7 @@ class Sticks:
         self._shares, self._stamp = (_beyond(forward), _beyond(left), _beyond(turn)), now
 
     def command(self, now: float) -> Command:
-        if now - self._stamp > STALE:
+        if now - self._stamp > self._stale:
             return 0.0, 0.0, 0.0
         vx, vy, yaw = (
             share * (high if share > 0.0 else -low)
@@ -84,7 +87,8 @@ class Gamepad:
     """A joystick of Linux, ``/dev/input/js0``: left stick moves, right stick turns.
 
     Buttons by number, as the kernel's drivers of Xbox and Sony pads count them: ``start`` (7, 9) goes on, A or cross
-    (0) lowers, B or circle (1) and ``back`` (6, 8) stop. A pad that is unplugged stops the robot.
+    (0) lowers, B or circle (1) and ``back`` (6, 8) stop. A pad that is unplugged stops the robot. One out of reach or
+    without power is like one that is held still, so sticks count for :data:`LET_GO` after the pad's last event.
     """
 
     EVENT = struct.Struct("IhBB")  # time [ms], value, kind, number
@@ -93,7 +97,7 @@ class Gamepad:
     LEFT_X, LEFT_Y, TURN = 0, 1, 3
 
     def __init__(self, path: str | Path, contract: Contract):
-        self.sticks = Sticks(contract)
+        self.sticks = Sticks(contract, LET_GO)
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -115,8 +119,9 @@ class Gamepad:
                 self._axes[number] = value / 32767.0
             elif kind == self.BUTTON and value and request is not Request.STOP:
                 request = self.REQUESTS.get(number, request)
-        forward, left, turn = (-self._axes.get(axis, 0.0) for axis in (self.LEFT_Y, self.LEFT_X, self.TURN))
-        self.sticks.move(forward, left, turn, now)  # a pad at rest sends nothing, and is not stale for it
+        if data:
+            forward, left, turn = (-self._axes.get(axis, 0.0) for axis in (self.LEFT_Y, self.LEFT_X, self.TURN))
+            self.sticks.move(forward, left, turn, now)
         return request
 
     def close(self) -> None:
@@ -126,17 +131,19 @@ class Gamepad:
 class Keyboard:
     """Keys of the terminal: Enter goes on, x lowers, space stops; w/s, a/d, q/e change the command by a fifth.
 
-    Terminals tell of no key's release, so a command holds until it is changed; any other letter key zeroes it.
+    Terminals tell of no key's release, and of no broken connection, so a command holds for :data:`LET_GO` after the
+    last key; a full stop that is held down keeps it up. Any other key zeroes it.
     """
 
-    HELP = "Enter: go on   space: STOP (damp)   x: lower   w/s a/d q/e: velocity   0: stand"
+    HELP = "Enter: go on   space: STOP (damp)   x: lower   w/s a/d q/e: velocity   hold '.': keep it   0: stand"
+    KEEP = "."
     STEPS = {"w": (1, 0, 0), "s": (-1, 0, 0), "a": (0, 1, 0), "d": (0, -1, 0), "q": (0, 0, 1), "e": (0, 0, -1)}  # noqa: RUF012
 
     def __init__(self, contract: Contract, terminal: IO[Any] | None = None):
         """``terminal`` is stdin's, if not given; keys are read at once, without Enter, until :meth:`close`."""
-        self.sticks = Sticks(contract)
+        self.sticks = Sticks(contract, LET_GO)
         self._file = (terminal or sys.stdin).fileno()
-        self._fifths = [0, 0, 0]
+        self._fifths, self._pressed = [0, 0, 0], -1e9
         self._before = termios.tcgetattr(self._file)
         tty.setcbreak(self._file)
 
@@ -146,9 +153,12 @@ class Keyboard:
             keys = os.read(self._file, 64).decode("ascii", "replace")
             if not keys:
                 return Request.STOP  # the terminal is gone
+            if now - self._pressed > LET_GO:
+                self._fifths = [0, 0, 0]
+            self._pressed = now
             request = self._press(keys)
-        forward, left, turn = (DEADZONE * _sign(n) + (1.0 - DEADZONE) * n / 5.0 for n in self._fifths)
-        self.sticks.move(forward, left, turn, now)
+            forward, left, turn = (DEADZONE * _sign(n) + (1.0 - DEADZONE) * n / 5.0 for n in self._fifths)
+            self.sticks.move(forward, left, turn, now)
         return request
 
     def _press(self, keys: str) -> Request | None:
@@ -163,7 +173,7 @@ class Keyboard:
             elif key in self.STEPS:
                 steps = zip(self._fifths, self.STEPS[key], strict=True)
                 self._fifths = [max(-5, min(5, n + step)) for n, step in steps]
-            else:
+            elif key != self.KEEP:
                 self._fifths = [0, 0, 0]
         return request
 

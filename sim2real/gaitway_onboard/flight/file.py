@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -69,7 +70,8 @@ class FlightFile:
         for log_time, sequence, payload in self._events:
             self._writer.add_message(self._ids[EVENT], log_time, payload, log_time, sequence)
         self._writer.flush()
-        self._full = self._stream.tell() + self._max // PARTS
+        self._length = self._stream.tell()
+        self._full = self._length + self._max // PARTS
 
     @property
     def trouble(self) -> str | None:
@@ -88,6 +90,7 @@ class FlightFile:
         self._ids[channel] = self._writer.register_channel(topic, ENCODING, number, dict(metadata))
 
     def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
+        self._check_length()
         self._writer.add_message(self._ids[channel], log_time, payload, log_time, sequence)
         if channel == EVENT:
             self._events.append((log_time, sequence, payload))
@@ -97,11 +100,28 @@ class FlightFile:
         return True
 
     def flush(self) -> None:
-        """Give all that was written to the operating system: it outlives this process from now on."""
+        """Give all that was written to the operating system: it outlives this process from now on.
+
+        Raises OSError if the flight, or a part of it, is not any more where it was written.
+        """
+        self._check()
         self._writer.flush()
-        self._pending = 0
-        if self._stream.tell() > self._full:
+        self._pending, self._length = 0, self._stream.tell()
+        if self._length > self._full:
             self._roll()
+
+    def _check_length(self) -> None:
+        if os.fstat(self._stream.fileno()).st_size < self._length:  # writing on would leave a hole
+            raise OSError(errno.ENODATA, "the file was cut while it was written", str(self.path))
+
+    def _check(self) -> None:
+        self._check_length()
+        named, own = os.stat(self.path), os.fstat(self._stream.fileno())
+        if not os.path.samestat(named, own):
+            raise OSError(errno.ESTALE, "another file took its place", str(self.path))
+        for part, size in zip(self._parts, self._sizes, strict=True):
+            if part.stat().st_size != size:
+                raise OSError(errno.ENODATA, "a part of the flight was changed", str(part))
 
     def sync(self) -> None:
         """Have what was flushed outlive a loss of power too."""
@@ -121,7 +141,8 @@ class FlightFile:
         self._begin()
 
     def close(self, summary: Mapping[str, str], told: Sequence[LoggedEvent] = ()) -> None:
-        """Finish the file; ``summary`` is what is known only now. It has every event already."""
+        """Finish the file; ``summary`` is what is known only now. It has every event already. Raises OSError."""
+        self._check()
         self._writer.add_metadata(END, {"end_ns": str(time.time_ns()), **summary})
         self._writer.finish()
         self._stream.flush()

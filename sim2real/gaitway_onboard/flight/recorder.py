@@ -24,6 +24,8 @@ from .encoder import EVENT, LoggedEvent
 from .messages import FlightError, pack_event
 from .ring import Ring
 
+GONE = (errno.ENOENT, errno.ESTALE)
+"""Errors after which the file's name stands for nothing, or for another file."""
 POLL = 0.02  # [s] between looks into the ring
 FLUSH = 0.5  # [s] between chunks: what is lost if this process is killed too
 SYNC = 2.0  # [s] between waits for the disk: what is lost if the power goes
@@ -117,7 +119,8 @@ class RecorderProcess:
             self._trouble = f"the recorder of flight {self._path} did not finish within {CLOSE_TIMEOUT:g} s"
         elif process.returncode != 0:
             self._trouble = self.trouble
-            self._finish({**summary, "trouble": str(self._trouble)}, told)
+            if self._ring.trouble not in GONE:
+                self._finish({**summary, "trouble": str(self._trouble)}, told)
         self._closed = True
         self._ring.release()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ ABSENT = 2.0  # [s] after which a service that discovery does not know is not th
 POLL = 0.01
 LONGEST = 1000  # characters of an answer that says which controller is active
 LYING_DOWN = 3.0  # [s] that a robot takes to lie down
+WATCH = 0.1  # [s] between two questions while the robot is driven
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,28 @@ class Service:
 
     def call(self, function: int, parameter: dict[str, Any] | None = None, timeout: float = ANSWER) -> Answer | None:
         """The answer, or None if none came in time. Sent twice, since the first may go before discovery."""
+        request, started = self.ask(function, parameter), self.bus.clock()
+        for end in (started + 0.2 * timeout, started + timeout):
+            if self.bus.clock() > started:
+                self._requests.send(request)
+            while self.bus.clock() < end:
+                self.bus.sleep_until(min(end, self.bus.clock() + POLL))
+                if (answer := self.heard()) is not None:
+                    return answer
+        return None
+
+    def ask(self, function: int, parameter: dict[str, Any] | None = None) -> bytes:
+        """Send a request and return it; what is :meth:`heard` from now on is the answer to it."""
         self._number += 1
         identity = {"id": self._number, "api_id": function}
         request = encode(REQUEST, {"header": {"identity": identity}, "parameter": json.dumps(parameter or {})})
-        started = self.bus.clock()
-        for end in (started + 0.2 * timeout, started + timeout):
-            self._requests.send(request)
-            while self.bus.clock() < end:
-                self.bus.sleep_until(min(end, self.bus.clock() + POLL))
-                for _, payload in self._responses.take_all():
-                    if (answer := self._answer(payload)) is not None:
-                        return answer
-        return None
+        self._requests.send(request)
+        return request
+
+    def heard(self) -> Answer | None:
+        """The answer, if it has come; does not wait."""
+        found = (self._answer(payload) for _, payload in self._responses.take_all())
+        return next((answer for answer in found if answer is not None), None)
 
     def _answer(self, payload: bytes) -> Answer | None:
         try:
@@ -146,13 +158,38 @@ def _active(switcher: Service, deadline: float) -> str:
         )
     if answer.code != 0:
         raise DeployError(f"{SERVICE} answers the question for the active controller with error {answer.code}")
-    name = None
-    if len(answer.data) <= LONGEST:
-        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-            name = parse_json(answer.data, SERVICE)["name"]
-    if not isinstance(name, str):
+    name = _name(answer)
+    if name is None:
         raise DeployError(
             f"{SERVICE} answers the question for the active controller with {answer.data[:80]!r}, which has no name "
             "in it: restart the robot"
         )
     return name
+
+
+def _name(answer: Answer) -> str | None:
+    """The active controller's in an answer to the question for it, "" for none; None if it has no name in it."""
+    name = None
+    if len(answer.data) <= LONGEST:
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+            name = parse_json(answer.data, SERVICE)["name"]
+    return name if isinstance(name, str) else None
+
+
+class Watch:
+    """Asks all the time, and never waits, whether the robot's own controller has been switched on again."""
+
+    def __init__(self, bus: Bus):
+        self._switcher = Service(bus, SERVICE)
+        self._asked = -math.inf
+        self.active = ""
+        """Its name; "" as long as it is off, as far as it is known."""
+
+    def look(self, now: float) -> None:
+        """Call it at the control rate."""
+        answer = self._switcher.heard()
+        if answer is not None and answer.code == 0:
+            self.active = _name(answer) or ""
+        if now - self._asked >= WATCH:
+            self._switcher.ask(CHECK_MODE)
+            self._asked = now

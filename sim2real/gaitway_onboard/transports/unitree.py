@@ -17,7 +17,7 @@ from ..wire.bus import Bus, Endpoint, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from ..wire.idl import Struct, WireError
 from ..wire.layouts import Message, layout_of
-from .motion_switcher import release
+from .motion_switcher import Watch, release
 from .on_bus import BusRobot
 from .open import Connection
 from .order import Order
@@ -84,6 +84,7 @@ class UnitreeRobot(BusRobot):
         self._remote_topic: Subscriber | None = None
         self._seen = self._corrupt = self._unsealed = self._foreign = 0
         self._heard: Subscriber | None = None
+        self._watch: Watch | None = None
         self._charge: float | None = None
         self._remote, self._remote_stamp = Remote(), -np.inf
 
@@ -176,6 +177,8 @@ class UnitreeRobot(BusRobot):
             who = ", ".join(sorted({each.who for each in others}))
             self.say(f"{who} could send commands and is silent: its first command will end this")
             self._silent = frozenset(each.handle for each in others)
+        if self.own_controller:
+            self._watch = Watch(self.bus)
         self._commands = commands
         self.damp()
 
@@ -209,6 +212,9 @@ class UnitreeRobot(BusRobot):
         self._take()
         signals, health = self._watched()
         health.corrupt, health.battery, health.behind = self._corrupt, self._charge, self._order.behind
+        if self._watch is not None:
+            self._watch.look(now)
+            health.taken_by = self._watch.active
         health.remote = self._remote if now - self._remote_stamp <= REMOTE_AGE else None
         return signals
 

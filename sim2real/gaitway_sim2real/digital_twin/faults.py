@@ -42,6 +42,7 @@ class Fault(StrEnum):
     BATTERY = "battery"  # nearly empty
     LOST = "lost"  # a motor's counter of lost frames rises with every state
     WRITER = "writer"  # somebody else offers commands
+    TAKEN = "taken-back"  # an app switches the robot's own controller on again, which stands up
     REPLAY = "replay"  # somebody else repeats old states, as they were
     SECOND_ROBOT = "second-robot"  # another robot, which stands, is on the same topics
     STOP = "stop"  # the operator presses the stop buttons

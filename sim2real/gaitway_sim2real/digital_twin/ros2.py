@@ -29,7 +29,9 @@ class Ros2Side:
     trajectory is taken by its first point, at once.
     """
 
-    faults = frozenset(Fault) - {Fault.CHECKSUM, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP}
+    faults = frozenset(Fault) - {
+        Fault.CHECKSUM, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP, Fault.TAKEN,
+    }  # fmt: skip
 
     def __init__(self, bus: Bus, config: Ros2Config):
         self.bus, self.config, self.period = bus, config, 1.0 / config.rate

@@ -189,6 +189,9 @@ class Twin:
         for injection in faults.starting(now):
             if injection.fault is Fault.WRITER:
                 self.side.intrude()
+            elif injection.fault is Fault.TAKEN and self.sport is not None:
+                self.sport.select(now)
+                self.sport.stand_up(now)
             elif injection.fault in (Fault.REPLAY, Fault.SECOND_ROBOT):
                 self._doubles[injection.fault] = self.side.double(obeys=injection.fault is Fault.SECOND_ROBOT)
             elif injection.fault is Fault.FALL:
@@ -259,6 +262,8 @@ class Twin:
         fault = Fault(fault)
         if fault not in self.side.faults:
             raise FaultError(f"{fault}: not on this wire; there are {', '.join(sorted(self.side.faults))}")
+        if fault is Fault.TAKEN and self.sport is None:
+            raise FaultError(f"{fault}: this robot has no controller of its own")
         if fault is Fault.FALL and self.body.hung:
             raise FaultError(f"{fault}: the robot hangs on its stand and cannot fall")
         if joint is not None and joint not in self.joint_names:

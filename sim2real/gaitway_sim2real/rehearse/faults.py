@@ -106,6 +106,7 @@ TROUBLES = (
     _wire(Fault.BATTERY, "The battery is nearly empty.", "battery"),
     _wire(Fault.LOST, "A motor counts lost messages with every state.", "motor_lost"),
     _wire(Fault.WRITER, "A second program offers commands.", "second_writer", within=0.6),
+    _wire(Fault.TAKEN, "An app switches the robot's own controller on again.", "taken_back", within=0.2),
     Trouble(
         name="second-deploy",
         about="A second deployment, on another computer, wants to drive the robot.",

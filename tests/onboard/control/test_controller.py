@@ -149,6 +149,28 @@ def test_a_start_away_from_the_default_pose_is_refused(contract: Contract) -> No
     play.until(Mode.POLICY, 1)
 
 
+def test_a_start_during_a_fault_is_not_kept_until_it_clears(contract: Contract) -> None:
+    play = Play(contract, BY_HAND)
+    play.go_on(5)
+    play.robot.tamper = lambda signals: signals.imu_quat_wxyz.fill(0.0)
+    play.go_on(5)
+    play.controller.request(Request.START)
+    assert set(play.go_on(20)) == {Mode.INIT} and play.said[-1].startswith("not started: the IMU")
+    play.robot.tamper = None
+    assert set(play.go_on(500)) == {Mode.PASSIVE}
+    play.controller.request(Request.START)
+    play.until(Mode.RAMP, 1)
+
+
+def test_lowering_during_a_fault_before_anything_moved_is_the_end(contract: Contract) -> None:
+    play = Play(contract, BY_HAND)
+    play.robot.tamper = lambda signals: signals.imu_quat_wxyz.fill(0.0)
+    play.go_on(5)
+    play.controller.request(Request.LOWER)
+    play.until(Mode.DAMP, 1)
+    assert play.controller.cause == "finished" and not play.controller.failed
+
+
 @pytest.mark.parametrize("mode", [Mode.RAMP, Mode.HOLD, Mode.POLICY, Mode.SETTLE, Mode.LOWER])
 def test_a_stop_is_heeded_in_every_mode_and_is_final(contract: Contract, mode: Mode) -> None:
     play = Play(contract)

@@ -15,7 +15,7 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import CommandError, Limited, parse_script, scripted
 from gaitway_onboard.control.controller import Request
-from gaitway_onboard.control.devices import Gamepad, Keyboard, RemoteOperator, first_gamepad
+from gaitway_onboard.control.devices import LET_GO, Gamepad, Keyboard, RemoteOperator, first_gamepad
 from gaitway_onboard.interface import Health, Remote, Signals
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,12 +90,22 @@ def test_a_gamepad(pad: tuple[Gamepad, int]) -> None:
     assert send() is None and gamepad.sticks.command(0.0) == (0.0, 0.0, 0.0)
     assert send((-32767, 2, 1), (32767, 2, 3)) is None
     np.testing.assert_allclose(gamepad.sticks.command(0.1), (1.0, 0.0, -1.0))
-    assert gamepad.poll(state(), 9.0) is None and gamepad.sticks.command(9.0)[0] == 1.0  # held sticks send nothing
+    assert gamepad.poll(state(), 0.9) is None and gamepad.sticks.command(0.9)[0] == 1.0  # held sticks send nothing
     assert send((1, 1, 7)) is Request.START and send((0, 1, 7)) is None
     assert send((1, 1, 0)) is Request.LOWER
     assert send((1, 1, 1), (1, 1, 7)) is Request.STOP
     os.close(writer)
     assert gamepad.poll(state(), 0.0) is Request.STOP  # unplugged
+
+
+def test_a_gamepad_that_fell_silent_stands_still(pad: tuple[Gamepad, int]) -> None:
+    gamepad, writer = pad
+    os.write(writer, EVENT.pack(0, -32767, 2, 1))
+    for now in np.arange(0.0, 5.0, 0.002):
+        assert gamepad.poll(state(), now) is None
+        assert gamepad.sticks.command(now)[0] == (1.0 if now <= LET_GO else 0.0)
+    os.write(writer, EVENT.pack(0, -32766, 2, 1))
+    assert gamepad.poll(state(), 5.0) is None and gamepad.sticks.command(5.0)[0] > 0.99
 
 
 def test_no_gamepad_is_said_clearly(contract: Contract, tmp_path: Path) -> None:
@@ -123,6 +133,17 @@ def test_a_keyboard(contract: Contract) -> None:
         assert press("wwwwwwwsaq") is None
         np.testing.assert_allclose(keyboard.sticks.command(0.0), (0.8, 0.08, 0.2))
         assert press("0") is None and keyboard.sticks.command(0.0) == (0.0, 0.0, 0.0)
+        press("ww")
+        for now in np.arange(0.0, 3.0, 0.002):  # the connection is lost, say
+            assert keyboard.poll(state(), now) is None
+            assert keyboard.sticks.command(now)[0] == pytest.approx(0.4 if now <= LET_GO else 0.0)
+        os.write(ours, b".")  # which keeps what there is, and that is nothing now
+        assert keyboard.poll(state(), 3.0) is None and keyboard.sticks.command(3.0) == (0.0, 0.0, 0.0)
+        os.write(ours, b"w")
+        keyboard.poll(state(), 3.0)
+        os.write(ours, b".")
+        keyboard.poll(state(), 3.9)
+        assert keyboard.sticks.command(4.5)[0] == pytest.approx(0.2)
         assert press("\n") is Request.START and press("x") is Request.LOWER
         assert press("w \n") is Request.STOP  # whatever comes after
         keyboard.close()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +190,60 @@ def test_a_disk_that_stays_full_leaves_a_file_that_is_not_finished(
     assert log.incomplete is not None and "its end cannot be written: No space left" in log.incomplete
     flight = read_flight(tmp_path / "a.mcap")
     assert flight.truncated and "how much is missing is not known" in text(summarise(flight), flight)
+
+
+def _removed(path: Path) -> None:
+    path.unlink()
+
+
+def _moved(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.mcap"))
+
+
+def _exchanged(path: Path) -> None:
+    path.unlink()
+    path.write_text("somebody's own")
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.hostile("durability")
+@pytest.mark.parametrize("late", [False, True], ids=["in flight", "at its end"])
+@pytest.mark.parametrize("harm", [_removed, _moved, _exchanged, _cut])
+def test_a_flight_whose_file_is_taken_away_is_not_recorded(tmp_path: Path, harm: Any, late: bool) -> None:
+    path = tmp_path / "a.mcap"
+    log = open_flight(path, JOINTS, {}, realtime=True)
+    fly(log, 300)
+    wait_until_stored(path, 300)
+    harm(path)
+    end = time.monotonic() + 20.0
+    while not late and log.incomplete is None:
+        assert time.monotonic() < end, "nobody has noticed"
+        fly(log, 5)
+        time.sleep(0.05)
+    log.close()
+    assert log.incomplete is not None and "cannot be written any further" in log.incomplete
+    if harm is _exchanged:
+        assert path.read_text() == "somebody's own"
+    elif harm is _cut:
+        assert read_flight(path).trouble
+    else:
+        assert not path.exists()
+
+
+@pytest.mark.hostile("durability")
+def test_a_part_of_a_flight_that_is_taken_away_is_noticed(tmp_path: Path) -> None:
+    log = open_flight(tmp_path / "a.mcap", JOINTS, {}, realtime=True, max_bytes=1_000_000)
+    part, end = tmp_path / "a.0001.mcap", time.monotonic() + 20.0
+    while not part.exists():
+        assert time.monotonic() < end, "the first part was never full"
+        fly(log, 50)
+        time.sleep(0.05)
+    part.unlink()
+    log.close()
+    assert log.incomplete is not None and "No such file" in log.incomplete
 
 
 @pytest.mark.hostile("untrusted files")

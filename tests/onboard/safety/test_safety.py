@@ -121,6 +121,7 @@ def with_one(array: np.ndarray, value: float) -> np.ndarray:
         ({"joint_pos": with_one(np.zeros(12), np.inf)}, "not_finite"),
         ({"health": Health(other_writers=("someone",))}, "second_writer"),
         ({"health": Health(other_sources=("someone",))}, "second_state_writer"),
+        ({"health": Health(taken_by="normal")}, "taken_back"),
         ({"health": Health(behind=0.049)}, None),
         ({"health": Health(behind=0.051)}, "tick_back"),
         ({"health": Health(motor_temperature=with_one(np.full(12, 30.0), 79.0), battery=0.11)}, None),

@@ -206,3 +206,20 @@ def test_a_call_that_was_lost_is_made_again():
     hand.serve(SERVICE, lambda function: heard.append(function) or ((0, "{}") if len(heard) > 1 else None))
     assert Service(robot.bus, SERVICE).call(1001).code == 0
     assert heard == [1001, 1001]
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize("answer", ["", "nonsense", '{"name": 7}', "[" * 5000, '{"name": "normal"}', None])
+def test_a_controller_that_is_switched_on_again_is_seen_while_driving(answer: str | None):
+    robot, hand, _ = meet()
+    hand.controller("normal")
+    hand.serve("sport", lambda function: (0, ""))
+    robot.take_over()
+    assert robot.read().health.taken_by == ""
+    hand.answers[SERVICE] = lambda function: None if answer is None else (0, answer)
+    seen, calls = set(), len(hand.calls)
+    for _ in range(250):
+        robot.sleep_until(robot.clock() + 0.002)
+        seen.add(robot.read().health.taken_by)
+    assert seen - {""} == ({"normal"} if answer and "normal" in answer else set())
+    assert 4 <= len(hand.calls) - calls <= 6, "it is asked ten times a second"

@@ -78,7 +78,8 @@ def test_it_begins_shows_and_ends(pair, fault):
 
 
 def test_every_fault_of_the_wire_is_tried():
-    assert set(SIGNS) | {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT} == set(Fault)
+    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN}
+    assert set(SIGNS) | others == set(Fault) and not others & set(SIGNS)
 
 
 def test_faults_spoil_what_is_told_and_not_what_is(pair):
@@ -110,6 +111,22 @@ def test_a_second_writer_is_there_for_the_controller_to_see(pair):
     assert twin.counters.accepted == len(twin.commands), "it sends nothing"
 
 
+def test_the_own_controller_that_is_switched_on_again_shows():
+    bus = MemoryBus()
+    twin = open_twin("unitree-go2", bus.join("twin"), hung=True)
+    bus.attach(twin.advance)
+    robot = UnitreeRobot(twin.hardware, bus)
+    robot.connect()
+    robot.take_over()
+    twin.inject(Fault.TAKEN, after=0.1)
+    assert go_on(twin, robot, 0.1).health.taken_by == "" and not twin.sport.active
+    assert go_on(twin, robot, 0.15).health.taken_by == twin.sport.name and twin.sport.active
+    refused = twin.counters.refused
+    robot.write(np.zeros(12), np.full(12, 9.0), np.ones(12))
+    go_on(twin, robot, 0.01)
+    assert twin.counters.refused > refused, "and the motors do not obey any more"
+
+
 @pytest.mark.parametrize("fault", [Fault.REPLAY, Fault.SECOND_ROBOT])
 def test_states_of_another_writer_are_there_and_not_believed(pair, fault):
     twin, robot = pair
@@ -128,6 +145,8 @@ def test_states_of_another_writer_are_there_and_not_believed(pair, fault):
 
 def test_what_cannot_be_provoked(pair):
     twin, _ = pair
+    with pytest.raises(FaultError, match="no controller of its own"):
+        twin.inject(Fault.TAKEN)
     with pytest.raises(FaultError, match="no fault 'earthquake'; there are silence"):
         twin.inject("earthquake")
     with pytest.raises(FaultError, match="no joint 'knee'"):
