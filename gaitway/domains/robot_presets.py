@@ -43,8 +43,8 @@ CPU: dict[str, Any] = {
     "physics": PhysicsOptions(),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
-into the others, which halves the steps it needs. The mean over the last updates is what is examined and exported, so the
-learning rate may stay high for long; a third of it is left after half the steps, and a tenth at the end, or a policy
+into the others, which halves the steps it needs. The mean over the last updates is what is examined and exported, so
+the learning rate may be high for long; a third of it is left after half the steps, and a tenth at the end, or a policy
 that is not good early gets worse again."""
 
 SPRINT: dict[str, Any] = CPU | {

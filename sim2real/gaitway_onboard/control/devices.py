@@ -27,7 +27,7 @@ DEADZONE = 0.1
 STALE = 0.5
 """Silence after which sticks count as released [s]."""
 LET_GO = 1.0
-"""The same of devices that only tell of changes [s]: longer than a key takes to repeat, and than a thumb rests still."""
+"""The same of devices that only tell of changes [s]: longer than a key takes to repeat, or a thumb rests still."""
 NO_REMOTE = Remote()
 
 

@@ -142,8 +142,8 @@ class Fault:
 
 
 TRIPS = (
-    "second_writer", "second_state_writer", "taken_back", "checksum", "tick_back", "state_age", "frozen_tick", "clock", "imu",
-    "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
+    "second_writer", "second_state_writer", "taken_back", "checksum", "tick_back", "state_age", "frozen_tick", "clock",
+    "imu", "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
     "not_ready", "policy_output", "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
@@ -205,8 +205,7 @@ class SafetyFilter:
             robot, others = health.source or "this robot", " and ".join(health.other_sources)
             return Fault("second_state_writer", f"states come from {robot}, and also from {others}")
         if health.taken_by:
-            return Fault("taken_back", f"the robot's own controller {health.taken_by!r} is active again, and the motors "
-                                       "obey it")  # fmt: skip
+            return Fault("taken_back", f"the robot's own controller {health.taken_by!r} drives it again")
         if health.behind > REORDER:
             return Fault("tick_back", f"the robot's clock went back by {health.behind:.3f} s: it started anew, or old "
                                       "states are being repeated")  # fmt: skip
