@@ -230,7 +230,9 @@ class Controller:
         elif not self.ended:
             self._advance(signals, now)
         self._request = None  # what cannot be heeded now is not heeded later, when nobody expects it
-        return self._command(signals, now)
+        command = self._command(signals, now)
+        self.safety.sent(command)
+        return command
 
     def _judge(self, fault: Fault, now: float) -> None:
         """A fault before anything moves may still go away."""
@@ -393,10 +395,9 @@ class Controller:
         return command
 
     def _damping(self, signals: Signals, now: float) -> Command | None:
-        pos, vel = signals.joint_pos, signals.joint_vel
-        known = bool(np.isfinite(pos).all() and np.isfinite(vel).all())
-        command = self.safety.clamp.damp(pos if known else 0.0 * self.loose[0], vel if known else self.loose[0],
-                                         self.loose[1])  # fmt: skip
+        known = np.isfinite(signals.joint_pos) & np.isfinite(signals.joint_vel)
+        pos, vel = (np.where(known, each, 0.0) for each in (signals.joint_pos, signals.joint_vel))
+        command = self.safety.clamp.damp(pos, vel, self.loose[1])
         self.log.frame(now, self.mode, command.targets, command.stiffness, command.damping, command.targets)
         return command if command.clamped else None
 

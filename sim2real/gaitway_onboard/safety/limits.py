@@ -13,7 +13,9 @@ import numpy as np
 from ..bundle.contract import Contract
 from ..hardware import Hardware
 from ..interface import Array, Health, Signals
-from .clamp import Clamp
+from .clamp import Clamp, Command
+from .consistency import Consistency
+from .fault import Fault
 
 STANDING_REACH = 0.4
 """Position error at which standing uses the whole effort limit [rad]."""
@@ -27,6 +29,10 @@ CLOCK_WINDOW = 2.0
 CLOCK_ERROR = 0.1
 """Share of that window by which they may disagree, besides ``max_state_age``. Quartz is off by 0.0001; a state may come
 late, and a simulator run slowly."""
+DRIFT = 0.001
+"""How much slower than ours the robot's clock may go, of 1, before its states count as coming later and later."""
+JUMP_BACK = 1.0
+"""How much less behind than ever a state can be [s]; more is another clock."""
 REORDER = 0.05
 """How much older than one before it a state may be [s], as a network may reorder them. It is never used; one that is
 older still is no accident of the network."""
@@ -78,6 +84,18 @@ class SafetyLimits:
     """Periods of the loop in a row that may end late."""
     max_stall: float = _limit(0.05, 1.0, "s")
     """How late a single period may end [s]: for that long, the robot was not watched."""
+    max_torque_error: float = _limit(0.12, 1.0)
+    """How far a drive's torque may be from what it was told, of its effort limit, besides 0.3 of what it was told."""
+    max_load: float = _limit(0.5, 1.0)
+    """What a drive may be told for a tenth of a second on average, of its effort limit: walking takes half of this."""
+    max_speed_error: float = _limit(3.0, 10.0, "rad/s")
+    """How far a joint's speed may be from how its position changes [rad/s]."""
+    max_gyro_error: float = _limit(0.5, 5.0, "rad/s")
+    """The same of the gyroscope and the orientation [rad/s], besides half of how fast the base turns."""
+    max_gravity_error: float = _limit(0.3, 1.0, "rad")
+    """Between what accelerometer and orientation call down, over a second [rad]."""
+    max_repeats: int = _limit(25, 500)
+    """States in a row in which a reading that is known to be noisy may be the same to the last digit."""
     max_silence: float = _limit(0.1, 0.5, "s")
     """How long the controller's process may stand still [s] before the guardian process damps the robot."""
 
@@ -132,21 +150,13 @@ def parse_limits(settings: Sequence[str]) -> SafetyLimits:
     return SafetyLimits(**values)  # type: ignore[arg-type]  # each is converted as its default is
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Why the robot must not be driven."""
-
-    name: str
-    """Of the check: one of :data:`TRIPS`."""
-    text: str
-
-
 TRIPS = (
     "second_writer", "second_state_writer", "taken_back", "checksum", "tick_back", "state_age", "frozen_tick", "clock",
     "imu", "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
-    "not_ready", "policy_output", "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
+    "frozen_sensor", "joint_inconsistent", "imu_inconsistent", "not_following", "not_ready", "policy_output",
+    "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
 )  # fmt: skip
-"""Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``motor_lost``."""
+"""Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``not_following``."""
 ALWAYS_FATAL = ("second_writer", "second_state_writer", "taken_back", "tick_back")
 """Faults that waiting does not cure."""
 
@@ -183,6 +193,7 @@ class SafetyFilter:
         self._lowest, self._highest = low - limits.joint_pos_margin, high + limits.joint_pos_margin
         self._corrupt, self._lost = _Leaky(limits.max_corrupt), _Leaky(limits.max_lost)
         self._clock, self._imu_clock = _Clock(limits.max_state_age), _Clock(limits.max_state_age)
+        self._consistency = Consistency(joint_names, self.effort_limit, limits)
         self._slack = self.max_vel * limits.max_state_age + JUMP
         self._seen: tuple[float, int, Array] | None = None
 
@@ -196,7 +207,11 @@ class SafetyFilter:
         fault = self._clocks(signals, now) or self._motion(signals) or self._jump(signals)
         if fault is None and health is not None:
             fault = self._motors(health, now)
-        return fault
+        return fault or self._consistency.fault(signals)
+
+    def sent(self, command: Command | None) -> None:
+        """What the drives were told after these signals; None is the robot's own damping."""
+        self._consistency.sent(None if command is None else (command.targets, command.stiffness, command.damping))
 
     def _writers(self, health: Health) -> Fault | None:
         if health.other_writers:
@@ -334,6 +349,7 @@ class _Clock:
         self._tick: int | None = None
         self._time = -math.inf
         self._begun: tuple[int, float] | None = None
+        self._behind: tuple[float, float] | None = None
 
     def fault(self, tick: int | None, rate: float | None, stamp: float, now: float) -> Fault | None:
         """``tick`` of the newest state, which came at ``stamp``; None, and zero until it counts, say nothing."""
@@ -347,6 +363,8 @@ class _Clock:
         self._tick, self._time = tick, now
         if rate is None:
             return None
+        if (fault := self._age(tick / rate, stamp)) is not None:
+            return fault
         if self._begun is None or not tick - self._begun[0] >= 0:  # at the start, and where 32 bits begin anew
             self._begun = tick, stamp
             return None
@@ -357,6 +375,20 @@ class _Clock:
         if ours > CLOCK_WINDOW:
             self._begun = tick, stamp
         return None
+
+    def _age(self, theirs: float, stamp: float) -> Fault | None:
+        """How much later than the quickest a state came: a delay that grows leaves each state as fresh as the last."""
+        behind = stamp - theirs
+        if self._behind is not None and not -JUMP_BACK < behind - self._behind[0] < math.inf:
+            self._behind = None  # the robot's clock begins anew, or was set
+        if self._behind is None:
+            self._behind = behind, stamp
+        quickest = min(behind, self._behind[0] + DRIFT * (stamp - self._behind[1]))
+        self._behind = quickest, stamp
+        if behind - quickest <= self.max_still:
+            return None
+        return Fault("state_age", f"states come {behind - quickest:.3f} s later than the quickest did, by the robot's "
+                                  "own clock")  # fmt: skip
 
 
 class _Leaky:

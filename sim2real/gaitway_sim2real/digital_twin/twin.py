@@ -166,6 +166,8 @@ class Twin:
             self.sport.step(now)
         if self._tipping:
             self._tip()
+        if self.faults.injections:
+            self.drives.unpowered = self.faults.powerless(now, len(self.joint_names))
         self.body.set_drives(*self.drives.drive(now, dt, self.body.joint_vel, self.body.joint_torque))
         self.body.step()
         self._steps += 1
@@ -208,7 +210,7 @@ class Twin:
             self._past.append([payload for _, payload in frames])
             if faults.active(Fault.REWIND, now):
                 frames = [(send, old) for (send, _), old in zip(frames, self._past[0], strict=True)]
-            self._states.send(now, (frames, reading))
+            self._states.send(now + faults.delay(now), (frames, reading))
             self._double(now, reading)
         self._reading = reading
 

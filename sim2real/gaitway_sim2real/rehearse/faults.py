@@ -24,6 +24,7 @@ from .verdict import FAULTS, Trial, TrialCheck
 AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5}
 """When a fault begins, in the time of its mode [s]."""
 CONFIG = ControllerConfig(hold=1.5)
+DRIVEN = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
 POLICY_PERIODS = 2
 """Within which damping must follow a detection."""
 LONG = 4.0
@@ -44,13 +45,18 @@ class Trouble:
     provoke: Callable[[Stage], object]
     within: float = 0.1
     """How soon it must be detected [s]."""
-    modes: tuple[Mode, ...] = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
+    modes: tuple[Mode, ...] = DRIVEN
 
 
-def _wire(fault: Fault, about: str, *causes: str, within: float = 0.1) -> Trouble:
-    return Trouble(
-        name=fault.value, about=about, causes=causes, within=within, provoke=lambda stage: stage.twin.inject(fault)
-    )
+def _wire(
+    fault: Fault, about: str, *causes: str, within: float = 0.1, modes: tuple[Mode, ...] = DRIVEN, leg: bool = False
+) -> Trouble:
+    """``leg`` is for a fault of a joint that carries the robot: the last of its first leg."""
+
+    def provoke(stage: Stage) -> object:
+        return stage.twin.inject(fault, joint=stage.bearing_joint if leg else None)
+
+    return Trouble(name=fault.value, about=about, causes=causes, within=within, provoke=provoke, modes=modes)
 
 
 def _stall(stage: Stage) -> None:
@@ -86,6 +92,8 @@ def _spoil(stage: Stage) -> None:
     stage.policy.twist = lambda targets: np.full(len(targets), np.nan)
 
 
+STUCK = ("frozen_sensor", "joint_inconsistent", "not_following")
+
 TROUBLES = (
     _wire(Fault.SILENCE, "No state comes any more, as when a cable is pulled.", "state_age"),
     _wire(Fault.FROZEN, "States keep coming, always the same one.", "frozen_tick"),
@@ -97,7 +105,16 @@ TROUBLES = (
     _wire(Fault.IMU_NAN, "The IMU says NaN.", "imu"),
     _wire(Fault.IMU_ZERO, "The IMU's quaternion is all zero.", "imu"),
     _wire(Fault.TILT, "The IMU says that the robot lies on its side.", "tilt"),
-    _wire(Fault.FALL, "The robot is tipped over.", "tilt", "joint_velocity", "joint_limit", within=1.0),
+    _wire(
+        Fault.FALL,
+        "The robot is tipped over.",
+        "tilt",
+        "joint_velocity",
+        "joint_limit",
+        "not_following",
+        "imu_inconsistent",
+        within=1.0,
+    ),
     _wire(Fault.JOINT_NAN, "An encoder says NaN.", "not_finite"),
     _wire(Fault.JOINT_RANGE, "An encoder reads beyond the end of its joint.", "joint_limit"),
     _wire(Fault.JOINT_JUMP, "An encoder slips, within its joint's range.", "joint_jump"),
@@ -106,7 +123,21 @@ TROUBLES = (
     _wire(Fault.BATTERY, "The battery is nearly empty.", "battery"),
     _wire(Fault.LOST, "A motor counts lost messages with every state.", "motor_lost"),
     _wire(Fault.WRITER, "A second program offers commands.", "second_writer", within=0.6),
-    _wire(Fault.TAKEN, "An app switches the robot's own controller on again.", "taken_back", within=0.2),
+    _wire(
+        Fault.TAKEN, "An app switches the robot's own controller on again.", "taken_back", "not_following", within=0.2
+    ),
+    _wire(Fault.GYRO_SIGN, "The gyroscope's signs are wrong.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
+    _wire(Fault.GYRO_OFF, "The gyroscope is off by 50 rad/s.", "imu_inconsistent"),
+    _wire(Fault.IMU_SIGN, "The IMU's orientation is conjugated.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
+    _wire(Fault.IMU_DRIFT, "The IMU's orientation tips over, by 0.1 rad/s.", "imu_inconsistent", within=5.0),
+    _wire(Fault.IMU_FROZEN, "The IMU repeats itself, in states that do not.", "frozen_sensor", within=0.2),
+    _wire(Fault.JOINT_FROZEN, "A joint repeats itself, in states that do not.", *STUCK, within=0.2),
+    _wire(Fault.ENCODERS_FROZEN, "The positions of all joints repeat themselves.", *STUCK, within=0.2),
+    _wire(Fault.SENSORS_FROZEN, "All sensors repeat themselves; the clock goes on.", *STUCK, within=0.2),
+    _wire(Fault.SPEEDS_ZERO, "All joints say that they stand still.", *STUCK, within=0.2),
+    _wire(Fault.LATER, "States take longer and longer, by 9 % of the time.", "state_age", within=0.5),
+    _wire(Fault.POWER, "All motors lose their power, as by a switch.", "not_following", "tilt", within=0.5),
+    _wire(Fault.MOTOR, "A knee's motor gives no torque.", "not_following", "tilt", within=0.5, leg=True),
     Trouble(
         name="second-deploy",
         about="A second deployment, on another computer, wants to drive the robot.",
@@ -145,10 +176,12 @@ TROUBLES = (
 )
 
 
-def possible(trouble: Trouble, hardware: Hardware) -> bool:
-    """Whether it can happen to this robot, as it is rehearsed."""
-    if trouble.name == Fault.FALL:
+def possible(trouble: Trouble, hardware: Hardware, contract: Contract) -> bool:
+    """Whether it can happen to this robot, as it is rehearsed, and shows."""
+    if trouble.name in (Fault.FALL, Fault.POWER, Fault.MOTOR):
         return not hangs(hardware)
+    if trouble.name in (Fault.GYRO_SIGN, Fault.IMU_SIGN):  # of a base that turns
+        return not hangs(hardware) and bool(np.any(contract.command_ranges))
     return trouble.name != Fault.LOST or hardware.family != "unitree_hg"  # whose motors tell of no lost messages
 
 

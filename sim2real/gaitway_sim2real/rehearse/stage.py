@@ -126,6 +126,11 @@ class Stage:
         self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
         self.witness = Witness()
 
+    @property
+    def bearing_joint(self) -> str:
+        """The first knee."""
+        return next(name for name in self.twin.joint_names if "calf" in name or "knee" in name)
+
     def perform(
         self,
         command: CommandSource,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import ConfigError, Controller, ControllerConfig, Mode, Request
 from gaitway_onboard.control.executor import Decision, InlineExecutor
 from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.safety.limits import SafetyLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onboard.onboard_robots import PointRobot, WavePolicy
@@ -132,7 +134,8 @@ def test_a_start_that_came_too_early_is_not_kept(contract: Contract) -> None:
 
 
 def test_a_start_away_from_the_default_pose_is_refused(contract: Contract) -> None:
-    play = Play(contract, BY_HAND)
+    lax = SafetyLimits(max_load=1.0, max_speed_error=10.0)  # or it would be noticed before
+    play = Play(contract, dataclasses.replace(BY_HAND, limits=lax))
     play.controller.request(Request.START)
     play.until(Mode.HOLD)
     play.go_on(100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import signal
@@ -18,7 +19,7 @@ from gaitway_onboard.control.loop import Period, run_loop
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_onboard.interface import Array, Signals
-from gaitway_onboard.safety.limits import standing_gains
+from gaitway_onboard.safety.limits import SafetyLimits, standing_gains
 
 QUICK = ControllerConfig(ramp=0.4, fade=0.1, hold=0.1, settle=0.1, lower=0.1, damp=0.1, ready_timeout=0.2)
 
@@ -63,7 +64,7 @@ def policy(bundle: Path) -> OnboardPolicy:
 
 
 def run(policy: OnboardPolicy, robot: LedgerRobot, seconds: float = 0.5, **options: Any) -> Any:
-    return run_loop(robot, policy, lambda time: (0.5, 0.0, 0.0), seconds, config=QUICK, **options)
+    return run_loop(robot, policy, lambda time: (0.5, 0.0, 0.0), seconds, **{"config": QUICK, **options})
 
 
 def test_states_in_order_ramp_from_the_measured_pose_and_damp_at_the_end(policy: OnboardPolicy) -> None:
@@ -176,7 +177,8 @@ def test_the_policy_does_not_start_away_from_the_default_pose(policy: OnboardPol
     def stuck(robot: LedgerRobot, signals: Signals) -> None:
         signals.joint_pos[robot.joint_names.index("RF_KFE")] = -0.8 - 0.4
 
-    report = run(policy, LedgerRobot(policy.contract, stuck))
+    lax = dataclasses.replace(QUICK, limits=SafetyLimits(max_load=1.0))  # or it would be noticed before
+    report = run(policy, LedgerRobot(policy.contract, stuck), config=lax)
     assert not report.ok and report.policy_periods == 0 and "RF_KFE is 0.40 rad from the default pose" in report.reason
 
 

@@ -286,7 +286,7 @@ def states(
     contract: Contract, ticks: Any, *, late: Any = 0.0, pos: Any = 0.0, rate: float | None = 1000.0
 ) -> list[Any]:
     """Names of the faults of states with these ticks, each ``late`` [s], with every joint ``pos`` off the default."""
-    safety = SafetyFilter(contract, contract.joint_names, SafetyLimits())
+    safety = SafetyFilter(contract, contract.joint_names, SafetyLimits(max_speed_error=10.0))
     names = []
     ticks = np.asarray(ticks)
     arrivals = np.maximum.accumulate(1e-3 * np.arange(0, 2 * len(ticks), 2) + late)  # they do not overtake each other
@@ -304,11 +304,17 @@ EVEN = np.arange(2, 5_002, 2)
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.85, 1.15, 1.5, 3.0])
 def test_a_clock_that_runs_at_another_rate(contract: Contract, share: float) -> None:
     names = states(contract, 2 + np.arange(0, 5_000, 2) * share if share else EVEN // 200)
-    assert set(names) == {None, "clock"} if share else {"frozen_tick"} <= set(names)
-    assert "clock" not in names[:50] and (not share or "clock" in names[: round(1000 * 0.3 / abs(share - 1.0))])
+    assert "clock" not in names[:50]
+    if share == 0.0:
+        assert {"frozen_tick"} <= set(names)
+    elif share < 1.0:  # one that is slow looks as if its states came later and later
+        assert {None, "state_age"} <= set(names) <= {None, "state_age", "clock"}
+        assert names.index("state_age") == pytest.approx(0.02 / (1.0 - share) / 0.002, abs=2.0 / (1.0 - share))
+    else:
+        assert set(names) == {None, "clock"} and "clock" in names[: round(1000 * 0.3 / (share - 1.0))]
 
 
-@pytest.mark.parametrize("share", [0.95, 1.0, 1.05])
+@pytest.mark.parametrize("share", [0.9995, 1.0, 1.05])
 def test_a_clock_that_is_a_little_off_is_no_reason(contract: Contract, share: float) -> None:
     rng = np.random.default_rng(0)
     ticks = np.rint(2 + np.arange(0, 5_000, 2) * share)
@@ -344,7 +350,9 @@ def test_a_joint_that_jumps_further_than_it_can_turn(
 ) -> None:
     ticks = np.r_[EVEN[:100], EVEN[100 + missed : 200 + missed]]
     names = states(contract, ticks, pos=np.where(np.arange(200) < 100, -0.5 * jump, 0.5 * jump))
-    assert names[100] == fault and {*names[:100], *names[101:]} == {None}
+    assert names[100] == fault and set(names[:100]) == {None}
+    # Its speed said nothing of a jump, and is not believed for as long as that is remembered.
+    assert set(names[101:]) == {None} or (abs(jump) > 1.0 and set(names[101:150]) <= {None, "joint_inconsistent"})
 
 
 def test_without_a_clock_a_jump_is_what_no_late_state_explains(contract: Contract) -> None:

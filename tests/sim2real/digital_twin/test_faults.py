@@ -78,8 +78,44 @@ def test_it_begins_shows_and_ends(pair, fault):
 
 
 def test_every_fault_of_the_wire_is_tried():
-    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN}
+    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN, *LIES}
     assert set(SIGNS) | others == set(Fault) and not others & set(SIGNS)
+
+
+LIES = {
+    Fault.GYRO_SIGN: {"gyro"},
+    Fault.GYRO_OFF: {"gyro"},
+    Fault.IMU_SIGN: {"imu_quat_wxyz"},
+    Fault.IMU_DRIFT: {"imu_quat_wxyz"},
+    Fault.IMU_FROZEN: {"imu_quat_wxyz", "gyro", "accelerometer"},
+    Fault.JOINT_FROZEN: {"joint_pos", "joint_vel", "joint_torque"},
+    Fault.ENCODERS_FROZEN: {"joint_pos"},
+    Fault.SENSORS_FROZEN: {"imu_quat_wxyz", "gyro", "accelerometer", "joint_pos", "joint_vel", "joint_torque"},
+    Fault.SPEEDS_ZERO: {"joint_vel"},
+    Fault.LATER: set(),
+    Fault.POWER: set(),
+    Fault.MOTOR: set(),
+}
+"""What each says otherwise than it is; nothing where the robot is otherwise than it was told."""
+READINGS = ("joint_pos", "joint_vel", "joint_torque", "imu_quat_wxyz", "gyro", "accelerometer")
+
+
+@pytest.mark.parametrize("fault", LIES)
+def test_a_lie_is_about_what_it_says_and_nothing_else(fault):
+    (twin, robot), (honest, witness) = (take_over(standing=True) for _ in range(2))
+    for each in (twin, honest):
+        each.body.tip(0.2)  # so that everything moves
+    twin.inject(fault, joint=JOINT)
+    told, true = go_on(twin, robot, 0.06), go_on(honest, witness, 0.06)
+    differ = {name for name in READINGS if not np.array_equal(getattr(told, name), getattr(true, name))}
+    if fault is Fault.LATER:
+        assert robot.clock() - 1e-3 * told.health.tick > robot.clock() - 1e-3 * true.health.tick + 0.003
+    elif fault in (Fault.POWER, Fault.MOTOR):
+        dead = np.arange(12) == number(robot) if fault is Fault.MOTOR else np.ones(12, bool)
+        assert not told.joint_torque[dead].any() and true.joint_torque[dead].all() and told.joint_torque[~dead].all()
+    else:
+        assert differ == LIES[fault]
+        np.testing.assert_array_equal(twin.truth().joint_pos, honest.truth().joint_pos)
 
 
 def test_faults_spoil_what_is_told_and_not_what_is(pair):

@@ -1,5 +1,6 @@
 """Rehearsals of a standing Go2 in simulated time: nominal, faults in several modes, policies that went wrong."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -12,12 +13,14 @@ from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import faults, nominal
 from gaitway_sim2real.rehearse.adversary import ADVERSARIES, Adversary
-from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, rehearse_fault
+from gaitway_sim2real.rehearse.faults import TROUBLES, Trouble, possible, rehearse_fault
 from gaitway_sim2real.rehearse.nominal import laps, rehearse_nominal
 from gaitway_sim2real.rehearse.policies import rehearse_policy
 from gaitway_sim2real.rehearse.stage import Player, Stage
+from gaitway_sim2real.rehearse.suite import Settings
 from gaitway_tasks.robots import GO2
 
+MOVING = {"lin_vel_x": (-1.0, 1.0), "lin_vel_y": (0.0, 0.0), "ang_vel_z": (0.0, 0.0)}
 WORN = Quirks(loss=0.01, jitter=0.005, command_loss=0.01, command_jitter=0.005)
 
 
@@ -107,6 +110,30 @@ def test_faults_end_in_damping(go2_bundle, name, mode):
     trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble(name), mode, quirks=WORN)
     assert trial.failures() == []
     assert trial.mode == mode and math.isfinite(trial.facts["detected after [ms]"])
+
+
+LIES = [
+    (each.name, mode)
+    for each in TROUBLES
+    if {"imu_inconsistent", "frozen_sensor", "not_following", "taken_back"} & set(each.causes) or each.name == "later"
+    for mode in each.modes
+    if each.name not in ("fall", "gyro-sign", "imu-sign")
+]
+
+
+@pytest.mark.parametrize(("name", "mode"), LIES)
+@pytest.mark.hostile("deployment")
+def test_lies_end_in_damping(go2_bundle, name, mode):
+    trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble(name), mode, quirks=Settings().quirks)
+    assert trial.failures() == []
+
+
+def test_signs_that_show_only_where_the_base_turns_are_not_asked_of_a_robot_that_stands(go2_bundle):
+    contract = Contract.load(go2_bundle)
+    turning = dataclasses.replace(contract, commands={"base_velocity": MOVING})
+    for name in ("gyro-sign", "imu-sign"):
+        assert not possible(trouble(name), hardware_from(GO2), contract)
+        assert possible(trouble(name), hardware_from(GO2), turning)
 
 
 @pytest.mark.hostile("deployment")

@@ -1,0 +1,216 @@
+"""Sensors and drives that lie, each within its range: what is noticed, how soon, and what honest noise is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.rotation import quat_conjugate, quat_from_rpy
+from gaitway_onboard.safety.clamp import Command
+from gaitway_onboard.safety.limits import SafetyFilter, SafetyLimits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DT, LIES = 0.002, 1.0
+"""Of a state, and when the lies begin [s]."""
+Lie = Callable[[Signals, Signals, float], None]
+"""What becomes of a reading, the one of the moment the lie began, and the time since then [s]."""
+
+
+class Walker:
+    """A robot that sways and swings its legs as told, from which honest readings of every sensor follow."""
+
+    def __init__(
+        self, contract: Contract, *, still: bool = False, noise: float = 1.0, loss: float = 0.0, seed: int = 0
+    ):
+        self.contract, self.size, self.noise, self.loss = contract, 0.0 if still else 1.0, noise, loss
+        self.rng = np.random.default_rng(seed)
+        self.safety = SafetyFilter(contract, contract.joint_names, SafetyLimits())
+        self.kp, self.kd = np.array(contract.per_joint("stiffness")), np.array(contract.per_joint("damping"))
+        self.torque = 0.4 * np.array(contract.per_joint("effort_limit"))
+        self.begun: Signals | None = None
+
+    def reading(self, time: float) -> Signals:
+        """A step of 2 Hz: rolls and pitches of 0.05 rad, joints that move by 0.3 rad."""
+
+        def quat(t: float) -> np.ndarray:
+            phase = 4.0 * np.pi * t
+            return quat_from_rpy(self.size * np.array([0.05 * np.sin(phase), 0.05 * np.sin(2 * phase), 0.5 * t]))
+
+        random, phase = self.rng.standard_normal, 4.0 * np.pi * time
+        before, after = quat(time - 1e-4), quat(time + 1e-4)
+        w, x, y, z = before
+        conjugate = np.array([w, -x, -y, -z])
+        change = _multiply(conjugate, after)
+        quiet, shove = self.noise, 2.0 * self.size * np.array([np.sin(phase), 0.0, np.cos(phase)])
+        w, x, y, z = quat(time)
+        up = 9.81 * np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+        return Signals(
+            joint_pos=np.array(self.contract.default_joint_pos)
+            + 0.3 * self.size * np.sin(phase) + quiet * 1e-3 * random(12),
+            joint_vel=0.3 * self.size * 4.0 * np.pi * np.cos(phase) * np.ones(12) + quiet * 0.1 * random(12),
+            imu_quat_wxyz=_multiply(quat(time), np.r_[1.0, quiet * 5e-4 * random(3)]),
+            gyro=change[1:] / 1e-4 + quiet * 0.03 * random(3),
+            stamp=time,
+            accelerometer=up + shove + quiet * 0.3 * random(3),
+            joint_torque=self.torque * np.ones(12) * np.cos(phase) + quiet * 0.3 * random(12),
+            health=Health(tick=round(1e3 * time), tick_rate=1e3),
+        )  # fmt: skip
+
+    def walk(self, seconds: float, lie: Lie | None = None, late: Callable[[float], float] = lambda time: 0.0) -> Any:
+        """Name of the first fault and when it came after :data:`LIES`, or None."""
+        for step in range(1, round((LIES + seconds) / DT)):
+            if self.rng.random() < self.loss:
+                continue
+            time = 10.0 + step * DT
+            signals = self.reading(time)
+            told, since = signals.joint_torque.copy(), time - 10.0 - LIES
+            if since >= 0.0 and lie is not None:
+                self.begun = self.begun or self.reading(time)
+                lie(signals, self.begun, since)
+            signals.stamp = now = time + (late(since) if since >= 0.0 else 0.0)
+            if (fault := self.safety.fault(signals, now)) is not None:
+                return fault.name, since
+            self.safety.sent(self.command(signals, told))
+        return None
+
+    def command(self, signals: Signals, torque: np.ndarray) -> Command:
+        """What asks for ``torque`` in the state that comes next."""
+        targets = signals.joint_pos + (torque + self.kd * signals.joint_vel) / self.kp
+        return Command(targets, self.kp, self.kd, False)
+
+
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    (w, x, y, z), (e, f, g, h) = a, b
+    product = np.array([
+        w * e - x * f - y * g - z * h, w * f + x * e + y * h - z * g,
+        w * g - x * h + y * e + z * f, w * h + x * g - y * f + z * e,
+    ])  # fmt: skip
+    return product / np.linalg.norm(product)
+
+
+@pytest.fixture(scope="module")
+def contract(exported: Path) -> Contract:
+    return Contract.load(exported)
+
+
+@pytest.mark.parametrize("still", [False, True], ids=["walking", "standing"])
+@pytest.mark.parametrize("noise", [0.0, 1.0, 2.0])
+def test_an_honest_robot_is_believed(contract: Contract, still: bool, noise: float) -> None:
+    assert Walker(contract, still=still, noise=noise).walk(3.0) is None
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10**6), loss=st.floats(0.0, 0.3), jitter=st.floats(0.0, 0.015))
+def test_whatever_is_lost_or_late(exported: Path, seed: int, loss: float, jitter: float) -> None:
+    walker = Walker(Contract.load(exported), loss=loss, seed=seed)
+    assert walker.walk(1.0, late=lambda since: jitter * walker.rng.random()) is None
+
+
+def negated(signals: Signals, begun: Signals, since: float) -> None:
+    signals.gyro = -signals.gyro
+
+
+def spinning(signals: Signals, begun: Signals, since: float) -> None:
+    signals.gyro = signals.gyro + np.array([0.0, 0.0, 50.0])
+
+
+def conjugated(signals: Signals, begun: Signals, since: float) -> None:
+    signals.imu_quat_wxyz = quat_conjugate(signals.imu_quat_wxyz)
+
+
+def leaning(signals: Signals, begun: Signals, since: float) -> None:
+    signals.imu_quat_wxyz = _multiply(signals.imu_quat_wxyz, quat_from_rpy(np.array([0.0, 0.1 * since, 0.0])))
+
+
+def hung(signals: Signals, begun: Signals, since: float) -> None:
+    signals.gyro, signals.imu_quat_wxyz, signals.accelerometer = begun.gyro, begun.imu_quat_wxyz, begun.accelerometer
+
+
+def one_joint(signals: Signals, begun: Signals, since: float) -> None:
+    signals.joint_pos[3], signals.joint_vel[3] = begun.joint_pos[3], begun.joint_vel[3]
+
+
+def positions(signals: Signals, begun: Signals, since: float) -> None:
+    signals.joint_pos = begun.joint_pos.copy()
+
+
+def speeds(signals: Signals, begun: Signals, since: float) -> None:
+    signals.joint_vel = np.zeros(12)
+
+
+def dead(signals: Signals, begun: Signals, since: float) -> None:
+    signals.joint_torque = np.zeros(12)
+
+
+def one_dead(signals: Signals, begun: Signals, since: float) -> None:
+    assert signals.joint_torque is not None
+    signals.joint_torque[7] = 0.0
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize(("lie", "still", "name", "within"), [
+    (negated, False, "imu_inconsistent", 0.5),
+    (spinning, False, "imu_inconsistent", 0.02),
+    (spinning, True, "imu_inconsistent", 0.02),
+    (conjugated, False, "imu_inconsistent", 0.5),
+    (leaning, False, "imu_inconsistent", 4.5),
+    (leaning, True, "imu_inconsistent", 4.5),
+    (hung, False, "frozen_sensor", 0.06),
+    (hung, True, "frozen_sensor", 0.06),
+    (one_joint, False, "frozen_sensor", 0.06),
+    (one_joint, True, "frozen_sensor", 0.06),
+    (positions, False, "joint_inconsistent", 0.3),
+    (positions, True, "frozen_sensor", 0.06),
+    (speeds, True, "frozen_sensor", 0.06),
+    (dead, False, "not_following", 0.3),
+    (one_dead, False, "not_following", 0.3),
+])  # fmt: skip
+def test_a_lie_is_noticed(contract: Contract, lie: Lie, still: bool, name: str, within: float) -> None:
+    found = Walker(contract, still=still).walk(within + 0.5, lie)
+    assert found is not None and found[0] == name and 0.0 <= found[1] <= within
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize(("growth", "within"), [(0.09, 0.25), (0.02, 1.2), (0.005, 6.0)])
+def test_states_that_grow_old_are_noticed_although_each_is_fresh(
+    contract: Contract, growth: float, within: float
+) -> None:
+    found = Walker(contract).walk(within, late=lambda since: growth * since)
+    assert found is not None and found[0] == "state_age" and found[1] * growth <= 0.027
+
+
+def test_a_drive_that_is_told_too_much_for_long_does_not_get_there(contract: Contract) -> None:
+    walker = Walker(contract, still=True)
+    walker.torque = 0.55 * np.array(contract.per_joint("effort_limit"))  # and says that it gives it
+    walker.reading = lambda time, read=walker.reading: _constant(read(time), walker.torque)  # type: ignore[method-assign]
+    found = walker.walk(1.0)
+    assert found is not None and found[0] == "not_following"
+
+
+def _constant(signals: Signals, torque: np.ndarray) -> Signals:
+    signals.joint_torque = torque.copy()
+    return signals
+
+
+@pytest.mark.parametrize("value", [None, 0.0, np.nan])
+def test_what_a_robot_does_not_tell_is_not_judged(contract: Contract, value: float | None) -> None:
+    def silent(signals: Signals, begun: Signals, since: float) -> None:
+        signals.accelerometer = None if value is None else np.full(3, value)
+        signals.joint_torque = None if value in (None, 0.0) else np.full(12, value)
+
+    assert Walker(contract).walk(2.0, silent) is None
+
+
+def test_a_pause_begins_anew(contract: Contract) -> None:
+    """States that come after a gap, as when a cable was out, are not compared with those before it."""
+    walker = Walker(contract)
+    assert walker.walk(0.5) is None
+    later = walker.reading(20.0)
+    later.gyro = later.gyro + 30.0
+    assert walker.safety.fault(later, 20.0) is None or walker.safety.fault(later, 20.0).name != "imu_inconsistent"
