@@ -105,6 +105,7 @@ class RunFolder:
 
     def update(self, **fields: Any) -> None:
         """Change the record and write it."""
+        self.lock.check()
         self.record.update(fields, updated=_now())
         write_text_atomically(self.path / RECORD, json.dumps(self.record, indent=2) + "\n")
 
@@ -128,6 +129,7 @@ class RunFolder:
 
     def _append(self, name: str, rows: list[dict[str, Any]]) -> None:
         path = self.path / name
+        self.lock.check()
         try:
             with open_to_append(path) as file:
                 file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
@@ -139,6 +141,7 @@ class RunFolder:
 
         Lines that are no rows are set aside in ``<name>.damaged``, with a warning.
         """
+        self.lock.check()
         for name in ROWS:
             path = self.path / name
             if not path.exists():
@@ -164,10 +167,19 @@ class RunFolder:
     def save_checkpoint(self, state: dict[str, Any], keep: int) -> Path:
         """Write ``state`` (with its ``steps``) and keep the newest ``keep`` checkpoints."""
         path = self.path / CHECKPOINTS / f"step_{state['steps']:012d}.pt"
+        self.lock.check()
         write_tensors_atomically(path, {"gaitway_run": RUN_FORMAT, **state})
         for old in self.checkpoints()[:-keep]:
             old.unlink(missing_ok=True)
         return path
+
+    def set_aside_after(self, path: Path) -> None:
+        """Rename the checkpoints after ``path``, which could not be read: they stand for steps that are done again."""
+        for later in self.checkpoints():
+            if later > path:
+                aside = later.with_name(f"{later.name}.unread")
+                os.replace(later, aside)
+                warnings.warn(f"{later} could not be read, and is kept as {aside.name}", RunWarning, stacklevel=2)
 
     def checkpoints(self) -> list[Path]:
         """Checkpoint files, oldest first."""

@@ -44,6 +44,17 @@ class RunLock:
             os.close(self._file)
             self._file = None
 
+    def check(self) -> None:
+        """Within ``with``: raise :class:`RunError` if the folder, or its lock, is not the one that was locked.
+
+        Somebody who removed it, and perhaps trains into a new one of its name, would get what this process writes.
+        """
+        if self._file is not None and not _is_at(self._file, self.folder / LOCK):
+            raise RunError(
+                f"{self.folder} was removed or replaced, or its {LOCK} was, while this process trained into it: it "
+                "writes nothing there any more; train anew, into another folder"
+            )
+
     def _take(self) -> int:
         path = self.folder / LOCK
         try:
@@ -64,6 +75,8 @@ class RunLock:
                     RunWarning,
                     stacklevel=4,
                 )
+            if not _is_at(file, path):
+                raise RunError(f"{path} was replaced just now: try again")
             me = {"pid": os.getpid(), "host": platform.node(), "since": _now()}
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(me).encode() + b"\n", 0)
@@ -85,6 +98,14 @@ class RunLock:
         except (OSError, ValueError, KeyError, TypeError):
             who = "another process"
         return RunError(f"{self.folder} is being trained by {who}: wait until it has ended, or stop it, then try again")
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether the open ``file`` is what ``path`` names."""
+    try:
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except OSError:
+        return False
 
 
 def _now() -> str:

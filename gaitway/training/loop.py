@@ -115,7 +115,7 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
                 saved = _save(run, learner, config, effort)
         except BaseException as error:
             _mark_failed(run, error)
-            if saved is not None and not isinstance(error, TrainingFailed):
+            if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
                 _print_ending(run, config, saved, "failed")
             raise
     finished = good or _is_done(learner, config)
@@ -165,6 +165,7 @@ def _iterate(learner: Learner, run: RunFolder) -> dict[str, float]:
             raise NonFiniteError(f"metric {bad} is not finite")
     except NonFiniteError as error:
         path = run.path / "nan_dump.pt"
+        run.lock.check()
         write_tensors_atomically(path, {"steps": learner.steps, "trainer": learner.state_dict()})
         raise TrainingFailed(
             f"training stopped after {learner.steps:,} steps: {error}. The whole state is in {path}; a lower "
@@ -195,9 +196,7 @@ def _restore(run: RunFolder, learner: Learner) -> Effort:
     except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(f"{path} does not fit {run.path}/config.yaml: {what}") from error
-    for later in run.checkpoints():
-        if later > path:
-            later.unlink()  # damaged, and named after steps that will be done again
+    run.set_aside_after(path)
     run.forget_after(steps)
     return effort
 

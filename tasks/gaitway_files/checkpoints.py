@@ -47,6 +47,8 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         raise FileError(path, f"needs more memory than there is, {size(Path(path).stat().st_size)}") from None
     except pickle.UnpicklingError as error:
         raise FileError(path, f"holds more than tensors and plain data, or is altered: {one_line(error)}") from None
+    except OSError as error:  # of the disk, not of the file
+        raise FileError(path, f"cannot be read: {error.strerror or error}") from None
     except Exception as error:  # torch raises what its reader meets
         raise DamagedFile(path, one_line(error)) from None
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from gaitway.cli import main
+from gaitway.config.train_config import resolve
 from gaitway.errors import RunError
 from gaitway.runs import folder as runs
 from gaitway.runs import lock as run_lock
@@ -41,6 +42,11 @@ def made(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(made, tmp_path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def small():
+    """Thirty iterations of the same."""
+    return resolve("cartpole", agent="a2c", overrides=[*SMALL, "total_steps=300"])
 
 
 def resume(run: Path, *settings: str) -> int:
@@ -115,6 +121,45 @@ def test_a_lock_that_is_a_link_is_not_followed(run, tmp_path, capsys):
     (run / ".lock").symlink_to(precious)
     assert resume(run, "total_steps=200") == 2
     assert precious.read_text() == "kept"
+
+
+@pytest.mark.parametrize("what", ["lock", "folder"])
+def test_a_training_whose_folder_is_somebody_elses_by_now_stops_and_writes_nothing_there(tmp_path, what, capsys):
+    """Here the other one begins between two iterations; that it came between two others would be luck."""
+    out, was = tmp_path / "run", tmp_path / "was"
+    config = RunFolder.create(out, small()).config()
+    run, rows = RunFolder.open(out), []
+
+    def take_away(self, row):
+        if len(rows) == 4:
+            if what == "lock":
+                (out / ".lock").unlink()
+            else:
+                out.rename(was)
+                RunFolder.create(out, small())
+            rows.append(RunLock(out).__enter__())
+        rows.append(row)
+        append(self, row)
+
+    append = RunFolder.append_metrics
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError, match="was removed or replaced, or its .lock"):
+        patch.setattr(RunFolder, "append_metrics", take_away)
+        training.train(config, run, quiet=True)
+    kept = was if what == "folder" else out
+    assert iterations(kept) == [1, 2, 3, 4] and len(list((kept / "checkpoints").iterdir())) == 1
+    if what == "folder":
+        assert not (out / "metrics.jsonl").exists() and not list((out / "checkpoints").iterdir())
+        assert RunFolder.open(out).record["steps"] == 0
+    assert "continue with" not in capsys.readouterr().out or what == "lock"
+
+
+def test_a_lock_that_was_replaced_while_it_was_taken_is_none(tmp_path, monkeypatch):
+    def late(file, how):
+        (tmp_path / ".lock").unlink()
+
+    monkeypatch.setattr(run_lock.fcntl, "flock", late)
+    with pytest.raises(RunError, match="was replaced just now"), RunLock(tmp_path):
+        pass
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------
@@ -285,6 +330,35 @@ def test_a_checkpoint_that_the_training_replaces_meanwhile_is_not_missed(run, mo
     monkeypatch.setattr(runs, "read_checkpoint", slow)
     assert folder.load_checkpoint()[1].name == "step_000000000110.pt"
     assert seen == ["step_000000000100.pt", "step_000000000110.pt"]
+
+
+def test_what_could_not_be_read_once_is_kept(run, monkeypatch, capsys):
+    """A disk that fails for a moment must not cost the newest checkpoint."""
+    newest, before = RunFolder.open(run).checkpoints()[-1], []
+
+    def once(path, **options):
+        if path == newest and not before:
+            before.append(path.read_bytes())
+            raise RuntimeError("PytorchStreamReader failed reading file data/0: file read failed")
+        return load(path, **options)
+
+    load = torch.load
+    monkeypatch.setattr(torch, "load", once)
+    assert resume(run, "total_steps=200") == 0
+    assert newest.with_name("step_000000000100.pt.unread").read_bytes() == before[0]
+    said = capsys.readouterr().err
+    assert "falling back" in said and "could not be read, and is kept as step_000000000100.pt.unread" in said
+
+
+def test_a_disk_that_cannot_be_read_ends_it_before_anything_is_done_again(run, monkeypatch, capsys):
+    def failing(path, **options):
+        raise OSError(5, "Input/output error")
+
+    files = sorted((run / "checkpoints").iterdir())
+    monkeypatch.setattr(torch, "load", failing)
+    assert resume(run, "total_steps=200") == 2
+    assert "cannot be read: Input/output error" in capsys.readouterr().err
+    assert sorted((run / "checkpoints").iterdir()) == files
 
 
 def test_where_all_are_damaged_the_reason_is_told(run, capsys):

@@ -117,7 +117,7 @@ def test_damaged_checkpoint_falls_back_to_the_one_before(uninterrupted, tmp_path
     newest = run.checkpoints()[-1]
     newest.write_bytes(newest.read_bytes()[:-1000])
     again = RunFolder.open(run.path)
-    with pytest.warns(UserWarning, match="falling back"):
+    with pytest.warns(UserWarning, match="falling back"), pytest.warns(UserWarning, match="is kept as"):
         training.train(config, again, quiet=True)
     assert differences(final_state(uninterrupted), final_state(again)) == []
 
