@@ -152,6 +152,7 @@ def _deploy(
     args: argparse.Namespace, config: ControllerConfig, stack: contextlib.ExitStack
 ) -> tuple[LoopReport, Encoder | None]:
     """Outcome and flight; the flight is closed with ``stack``."""
+    from gaitway_onboard.bundle.reading import one_reading
     from gaitway_onboard.control.commands import Limited
     from gaitway_onboard.control.console import Console
     from gaitway_onboard.control.deployment import drive, survey
@@ -161,8 +162,9 @@ def _deploy(
     from gaitway_sim2real.hardware import hardware_of
 
     hardware = hardware_of(args.robot, args.config)
-    signed = _signed(args)
-    doubts = _check(args, hardware) + _loosened(args, config)
+    bundle = None if args.bundle is None else stack.enter_context(one_reading(args.bundle))
+    signed = _signed(args, bundle)
+    doubts = _check(args, bundle, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
         raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
     if args.log is not None:
@@ -179,7 +181,7 @@ def _deploy(
     )  # fmt: skip
     robot = open_robot(hardware, connection)
     stack.callback(robot.close)
-    policy, estimator, seconds = _policy(args, robot, hardware)
+    policy, estimator, seconds = _policy(args, bundle, robot, hardware)
     panel = _panel(args, robot, policy.contract, stack)
     print(f"connecting to {args.robot} on {args.interface}, domain {args.domain} ...", flush=True)
     robot.connect()
@@ -190,7 +192,9 @@ def _deploy(
     flight = None
     if args.log is not None:
         about = {"robot": hardware.robot, "hardware": hardware.name, "task": policy.contract.task}
-        flight = open_flight(args.log, robot.joint_names, about, realtime=True, bundle=args.bundle)
+        if bundle is not None:
+            about["bundle"] = str(args.bundle.absolute())
+        flight = open_flight(args.log, robot.joint_names, about, realtime=True, bundle=bundle)
         stack.callback(flight.close)
     operators = [*panel.operators, *_keyboard(panel, policy.contract, stack)]
 
@@ -204,26 +208,26 @@ def _deploy(
     return report, flight
 
 
-def _check(args: argparse.Namespace, hardware: Any) -> tuple[str, ...]:
+def _check(args: argparse.Namespace, bundle: Path | None, hardware: Any) -> tuple[str, ...]:
     """Check the bundle against this robot: raise for errors, return the warnings."""
-    if args.bundle is None:
+    if bundle is None:
         return ()
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_onboard.safety.preflight import check_bundle, rehearsal_doubts
 
-    provided = Contract.load(args.bundle).estimators or {}
-    doubts: tuple[str, ...] = check_bundle(args.bundle, hardware, provided=tuple(provided), i_know=args.i_know)
-    return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(args.bundle, hardware)
+    provided = Contract.load(bundle).estimators or {}
+    doubts: tuple[str, ...] = check_bundle(bundle, hardware, provided=tuple(provided), i_know=args.i_know)
+    return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(bundle, hardware)
 
 
-def _signed(args: argparse.Namespace) -> str | None:
+def _signed(args: argparse.Namespace, bundle: Path | None) -> str | None:
     """Trusted signer of the bundle; None without --trust."""
-    if not args.trust:
+    if bundle is None or not args.trust:
         return None
     common.require("--trust", SIGNING)
     from gaitway_onboard.bundle.signature import load_public_keys, verify_bundle
 
-    key = verify_bundle(args.bundle, load_public_keys(args.trust))
+    key = verify_bundle(bundle, load_public_keys(args.trust))
     return f"by {key.path}, {key.fingerprint}"
 
 
@@ -235,9 +239,11 @@ def _loosened(args: argparse.Namespace, config: ControllerConfig) -> tuple[str, 
     return doubts
 
 
-def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -> tuple[Any, Any, float]:
+def _policy(
+    args: argparse.Namespace, bundle: Path | None, robot: HardwareInterface, hardware: Any
+) -> tuple[Any, Any, float]:
     """Policy, estimator and duration [s]."""
-    if args.excite is not None:
+    if bundle is None:
         from gaitway_sim2real.identify.excitation import Excitation
         from gaitway_tasks.robots import ROBOTS
 
@@ -246,8 +252,8 @@ def _policy(args: argparse.Namespace, robot: HardwareInterface, hardware: Any) -
     from gaitway_onboard.bundle.policy import OnboardPolicy
     from gaitway_onboard.estimation.estimators import open_estimator
 
-    policy = OnboardPolicy(args.bundle, robot.joint_names)
-    estimator = open_estimator(args.bundle, robot.joint_names, robot.period, hardware.feet)
+    policy = OnboardPolicy(bundle, robot.joint_names)
+    estimator = open_estimator(bundle, robot.joint_names, robot.period, hardware.feet)
     return policy, estimator, args.seconds or float("inf")
 
 

@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     key = _signing_key(args)
     others = _engines(args)
     bundle = common.bundle_of(args.source, args.robot)
+    from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.validate import validate_bundle
 
     from ..runs.files import make_folder, refuse_links
@@ -90,17 +91,19 @@ def run(args: argparse.Namespace) -> int:
         refuse_links(report)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
-    verdict = validate_bundle(
-        bundle, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-        video=not args.no_video, processes=0, engines=others,
-    )  # fmt: skip
-    if args.model is None:
-        verdict.save(bundle / "validation.json")
-    if args.json is not None:
-        verdict.save(args.json)
-    print(verdict.summary())
-    if key is not None:
-        _sign(bundle, key, verdict.passed)
+    with one_reading(bundle) as judged:
+        verdict = validate_bundle(
+            judged, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
+            video=not args.no_video, processes=0, engines=others,
+        )  # fmt: skip
+        if args.model is None:
+            for folder in (bundle, judged):
+                verdict.save(folder / "validation.json")
+        if args.json is not None:
+            verdict.save(args.json)
+        print(verdict.summary())
+        if key is not None:
+            _sign(bundle, judged, key, verdict.passed)
     print(f"report: {_short(report / 'report.html')}")
     return 0 if verdict.passed else 1
 
@@ -132,13 +135,13 @@ def _signing_key(args: argparse.Namespace) -> Any:
     return key
 
 
-def _sign(bundle: Path, key: Any, passed: bool) -> None:
+def _sign(bundle: Path, judged: Path, key: Any, passed: bool) -> None:
     from gaitway_onboard.bundle.signature import sign_bundle
 
     if not passed:
         print("not signed: the verdict is FAIL")
         return
-    path, fingerprint = sign_bundle(bundle, key)
+    path, fingerprint = sign_bundle(bundle, key, judged)
     print(f"signed: {_short(path)}, by {fingerprint}")
 
 

@@ -99,8 +99,8 @@ def test_soles_follow_a_smooth_rise():
     put_foot(world, "LF_FOOT", 0.08)
     put_foot(world, "RH_FOOT", 0.05)
     close(rewards.feet_phase(world, **params), [math.exp(-(0.03**2) / 0.01)], 1e-6)
-    world.episode_step[:] = 5  # a quarter of the swing: half of the height
-    put_foot(world, "LF_FOOT", 0.04)
+    world.episode_step[:] = 5  # a quarter of the swing
+    put_foot(world, "LF_FOOT", 0.08 * 0.5**0.7)
     put_foot(world, "RH_FOOT", 0.08 * 0.5**0.7)
     close(rewards.feet_phase(world, **params), [1.0], 1e-6)
 

@@ -232,9 +232,7 @@ class Contract:
     @classmethod
     def load(cls, bundle: str | Path) -> Contract:
         """Read and check ``contract.yaml`` of the folder ``bundle``; :func:`verify_files` checks the other files."""
-        bundle = Path(bundle)
-        if not bundle.is_dir():
-            raise BundleError(f"no bundle at {bundle}: " + ("it is a file" if bundle.exists() else "no such folder"))
+        bundle = check_folder(bundle)
         path = bundle / CONTRACT_FILE
         try:
             text = as_text(_read(path), path)
@@ -254,6 +252,14 @@ class Contract:
             raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
         _check(data, path)
         return cls(**{key: _built(key, value) for key, value in data.items() if key != "sha256"})
+
+
+def check_folder(bundle: str | Path) -> Path:
+    """Raise :class:`BundleError` unless there is a folder."""
+    bundle = Path(bundle)
+    if not bundle.is_dir():
+        raise BundleError(f"no bundle at {bundle}: " + ("it is a file" if bundle.exists() else "no such folder"))
+    return bundle
 
 
 def verify_files(bundle: str | Path) -> dict[str, bytes]:

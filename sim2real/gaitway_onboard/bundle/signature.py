@@ -46,12 +46,17 @@ class PublicKey:
     key: Any
 
 
-def sign_bundle(bundle: str | Path, key: Any) -> tuple[Path, str]:
+def sign_bundle(bundle: str | Path, key: Any, judged: Path | None = None) -> tuple[Path, str]:
     """Write ``signature.json`` into ``bundle`` over every file that is there now; returns it and the fingerprint.
 
-    ``key`` is of :func:`load_private_key`.
+    ``key`` is of :func:`load_private_key`. With ``judged``, the :func:`.reading.one_reading` of the bundle that passed,
+    what is signed is that; raises :class:`SignatureError` if the bundle is not the same any more.
     """
-    files = _files(Path(bundle))
+    files = _files(Path(bundle) if judged is None else judged)
+    if judged is not None and (changed := sorted(dict(files.items() ^ _files(Path(bundle)).items()))):
+        raise SignatureError(
+            f"{bundle}: {', '.join(changed)} changed while it was judged, so it is not signed: {AGAIN}"
+        )
     path, fingerprint = Path(bundle) / SIGNATURE_FILE, _fingerprint(key.public_key())
     signature = base64.b64encode(key.sign(_message(files))).decode()
     content = {"gaitway_signature": SCHEMA, "key": fingerprint, "files": files, "signature": signature}

@@ -17,6 +17,7 @@ pytest.importorskip("mujoco")
 import gaitway_sim2real.validate as suite
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from gaitway_onboard.bundle import contract, signature
 
 GO2 = ["--robot", "unitree-go2", "--interface", "lo", "--yes"]
 
@@ -108,3 +109,53 @@ def test_keys_are_looked_at_first(bundle: Path, key: Path, monkeypatch: pytest.M
     key.chmod(0o644)
     assert validate(monkeypatch, bundle, "--sign", key) == 0
     assert f"warning: others may read the key {key}: chmod 600 {key}" in capsys.readouterr().err
+
+
+def _swap(bundle: Path) -> None:
+    (bundle / "policy.onnx").write_text("another graph")
+
+
+@pytest.mark.hostile("deployment")
+def test_what_is_swapped_while_it_is_judged_is_not_signed(
+    bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    judged = []
+
+    def judge(folder: Path, **options: Any) -> Verdict:
+        _swap(bundle)
+        judged.append((folder / "policy.onnx").read_text())
+        return Verdict(True)
+
+    monkeypatch.setattr(suite, "validate_bundle", judge)
+    assert main(["validate", str(bundle), "--sign", str(key), "--no-video"]) == 2
+    assert judged == ["a graph"] and not (bundle / "signature.json").exists()
+    said = capsys.readouterr().err
+    assert f"{bundle}: policy.onnx changed while it was judged, so it is not signed" in said
+
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize("moment", ["verify_bundle", "load"])
+def test_what_is_swapped_after_it_was_verified_is_not_driven(
+    bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, moment: str
+) -> None:
+    """Before or after the signature is looked at: all readings are one."""
+    assert validate(monkeypatch, bundle, "--sign", key) == 0
+    seen = []
+
+    def verified(folder: Path, keys: Any) -> Any:
+        if moment == "verify_bundle":
+            _swap(bundle)
+        found = verify(folder, keys)
+        _swap(bundle)
+        return found
+
+    def load(folder: Path) -> Any:
+        seen.append((Path(folder) / "policy.onnx").read_text())
+        raise contract.BundleError(f"{folder} is looked at")
+
+    verify = signature.verify_bundle
+    monkeypatch.setattr(signature, "verify_bundle", verified)
+    monkeypatch.setattr(contract.Contract, "load", load)
+    assert deploy(bundle, "--trust", key.with_suffix(".pub")) == 2
+    assert seen == ["a graph"] and (bundle / "policy.onnx").read_text() == "another graph"
+    assert f"gaitway: {bundle} is looked at" in capsys.readouterr().err

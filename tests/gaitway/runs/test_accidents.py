@@ -142,7 +142,7 @@ def test_a_training_whose_folder_is_somebody_elses_by_now_stops_and_writes_nothi
         append(self, row)
 
     append = RunFolder.append_metrics
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError, match="was removed or replaced, or its .lock"):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError, match="was removed or replaced"):
         patch.setattr(RunFolder, "append_metrics", take_away)
         training.train(config, run, quiet=True)
     kept = was if what == "folder" else out
