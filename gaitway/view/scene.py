@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 
 from ..errors import UserError
+from .guard import guarded, restrict
 from .walkers import Array
 
 FRAME_S = 1 / 40  # between pictures
@@ -43,9 +44,9 @@ def page(name: str, host: str, port: int, text: str, *, browse: bool = False) ->
     import viser
 
     check_port(host, port)
-    with redirect_stdout(StringIO()):  # viser's own greeting
+    with redirect_stdout(StringIO()), guarded(host):  # viser's own greeting
         server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
-    # Sharing would publish the page through a server of viser's makers.
+    restrict(server)
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}"
     print(text.replace("URL", address), flush=True)

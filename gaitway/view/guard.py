@@ -1,0 +1,100 @@
+"""Who may steer a page, and with what: browsers that show the page itself, with values that its controls can have.
+
+A page of another site that is open in the same browser can reach a server on this computer. So requests must name this
+computer as their host, which one that was rebound by DNS does not, and those that say where they come from must come
+from the page. viser has no settings for it, so its calls are wrapped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import math
+import platform
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+from urllib.parse import urlsplit
+
+FORBIDDEN = 403
+
+
+@contextlib.contextmanager
+def guarded(host: str) -> Iterator[None]:
+    """A server of viser's that is made within refuses what is not from its own page; ``host`` is where it listens."""
+    import websockets.asyncio.server as library
+
+    open_server = library.serve
+
+    def serve(handler: Any, *args: Any, process_request: Any = None, **options: Any) -> Any:
+        def decide(connection: Any, request: Any) -> Any:
+            reason = refusal(request.headers, host)
+            if reason is not None:
+                return connection.respond(FORBIDDEN, f"{reason}\n")
+            return None if process_request is None else process_request(connection, request)
+
+        return open_server(handler, *args, process_request=decide, **options)
+
+    with mock.patch.object(library, "serve", serve):
+        yield
+
+
+def refusal(headers: Any, host: str) -> str | None:
+    """Why a request with these headers is refused, or None. Programs that are no browsers send no origin."""
+    asked, origins = headers.get_all("Host"), headers.get_all("Origin")
+    if len(asked) != 1 or not _is_here(name := _name(f"//{asked[0]}"), host):
+        return "this server is not known by that name"
+    if any(urlsplit(origin).netloc.lower() != asked[0].lower() for origin in origins):
+        return f"only the page of http://{name} may connect"
+    return None
+
+
+def _name(address: str) -> str:
+    try:
+        return (urlsplit(address).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_here(name: str, host: str) -> bool:
+    """Whether ``name`` can only stand for this computer: no name that others can point here."""
+    own = platform.node().lower()
+    if name in ("localhost", host.lower(), own, f"{own}.local") and name:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def restrict(server: Any) -> None:
+    """Let a page change its controls to values that they can have, and nothing else; nobody publishes it."""
+    from viser import _messages as messages
+
+    inbox = server._websock_server
+    for kind in (messages.ShareUrlRequest, messages.ShareUrlDisconnect):
+        inbox.unregister_handler(kind)  # it would go through a server of viser's makers
+    (update,) = inbox._incoming_handlers[messages.GuiUpdateMessage]
+    inbox.unregister_handler(messages.GuiUpdateMessage)
+
+    async def checked(client: Any, message: Any) -> None:
+        handle = server.gui._gui_input_handle_from_uuid.get(message.uuid)
+        if handle is not None and set(message.updates) == {"value"} and can_be(handle, message.updates["value"]):
+            await update(client, message)
+
+    inbox.register_handler(messages.GuiUpdateMessage, checked)
+
+
+def can_be(handle: Any, value: Any) -> bool:
+    """Whether a control of a page can have this value."""
+    props, now = handle._impl.props, handle.value
+    if isinstance(now, bool):
+        return isinstance(value, bool)
+    if isinstance(now, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return False
+        low, high = getattr(props, "min", None), getattr(props, "max", None)
+        return (low is None or value >= low) and (high is None or value <= high)
+    options = getattr(props, "options", None)
+    return value in options if options is not None else isinstance(value, type(now))
