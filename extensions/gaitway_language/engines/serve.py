@@ -2,8 +2,9 @@
 
     python -m gaitway_language.engines.serve --model Qwen/Qwen2.5-1.5B-Instruct --port 8000
 
-It answers one request at a time, from one trainer. Everyone who reaches the port can use it and replace its weights: it
-listens on this machine only unless told otherwise, and then belongs on a private network.
+It answers one request at a time, from one trainer. Every program that reaches the port can use it and replace its
+weights: it listens on this machine only unless told otherwise, and then belongs on a private network. Pages in a
+browser are refused.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +26,25 @@ from .group import WeightGroup
 from .stream import tensors_of
 
 CHUNK = 2**20
+REQUEST_BYTES = 2**30
+"""Most of a request but new weights, which is kept in memory."""
+SILENCE = 60.0
+"""Between two parts of a request, after which its connection is closed [s]."""
 SHARED = Path("/dev/shm")
 
 
-class EngineServer(HTTPServer):
-    """``engine`` over HTTP at ``address``, (host, port); port 0 takes a free one, ``server_port`` says which."""
+class EngineServer(ThreadingHTTPServer):
+    """``engine`` over HTTP at ``address``, (host, port); port 0 takes a free one, ``server_port`` says which.
+
+    A thread for each connection reads its request; one thread does what they ask for, in turn.
+    """
+
+    daemon_threads = True
 
     def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
         super().__init__(address, _Handler)
         self.engine, self.dtype = engine, dtype
+        self.turn = ThreadPoolExecutor(1)
         self.group: WeightGroup | None = None
         self.about = {
             "engine": type(engine).__name__,
@@ -44,6 +56,7 @@ class EngineServer(HTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: EngineServer
     protocol_version = "HTTP/1.1"
+    timeout = SILENCE
 
     def do_GET(self) -> None:
         self._answer(self.path == "/about", lambda: self.server.about)
@@ -59,16 +72,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(action is not None, action or dict)
 
     def _generate(self) -> Any:
-        request = json.loads(self._body())
+        request = self._body()
         settings = request["sampling"]
         sampling = Sampling(**settings | {name: tuple(v) for name, v in settings.items() if isinstance(v, list)})
-        return [asdict(completion) for completion in self.server.engine.generate(request["prompts"], sampling)]
+        found = self._in_turn(lambda: self.server.engine.generate(request["prompts"], sampling))
+        return [asdict(completion) for completion in found]
 
     def _score(self) -> Any:
-        return self.server.engine.score(json.loads(self._body())["sequences"])
+        sequences = self._body()["sequences"]
+        return self._in_turn(lambda: self.server.engine.score(sequences))
 
     def _update(self) -> Any:
-        left = int(self.headers["Content-Length"])
+        left = self._length()
         with tempfile.NamedTemporaryFile(dir=SHARED if SHARED.is_dir() else None, suffix=".safetensors") as file:
             while left and (part := self.rfile.read(min(left, CHUNK))):
                 file.write(part)
@@ -76,10 +91,13 @@ class _Handler(BaseHTTPRequestHandler):
             if left:
                 raise ConnectionError(f"{left} bytes of the new weights did not arrive")
             file.flush()
-            return dict(self.server.engine.update(tensors_of(Path(file.name))) or {})
+            return self._in_turn(lambda: dict(self.server.engine.update(tensors_of(Path(file.name))) or {}))
 
     def _join(self) -> Any:
-        request = json.loads(self._body())
+        request = self._body()
+        return self._in_turn(lambda: self._enter(request))
+
+    def _enter(self, request: Any) -> Any:
         group = WeightGroup(request["backend"], 1, request["host"], request["port"])
         group.join()
         self.server.group = group
@@ -87,22 +105,44 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _receive(self) -> Any:
         """Weights by way of the group; the request has their names and shapes."""
+        layout = self._body()["layout"]
+        return self._in_turn(lambda: self._take(layout))
+
+    def _take(self, layout: Any) -> Any:
         if self.server.group is None:
             raise ValueError("no group to receive weights from: /join comes first")
-        tensors = self.server.group.receive(json.loads(self._body())["layout"], self.server.dtype)
+        tensors = self.server.group.receive(layout, self.server.dtype)
         try:
             return dict(self.server.engine.update(tensors) or {})
         finally:
             for _ in tensors:  # the other side waits until the last one is taken
                 pass
 
-    def _body(self) -> bytes:
-        return self.rfile.read(int(self.headers["Content-Length"]))
+    def _in_turn(self, action: Callable[[], Any]) -> Any:
+        return self.server.turn.submit(action).result()
+
+    def _length(self) -> int:
+        length = int(self.headers["Content-Length"] or 0)
+        if length < 0:
+            raise ValueError(f"a request of {length} bytes")
+        return length
+
+    def _body(self) -> Any:
+        kind, length = self.headers.get_content_type(), self._length()
+        if kind != "application/json":
+            raise ValueError(f"a request of the type {kind}: application/json is needed")
+        if length > REQUEST_BYTES:
+            raise ValueError(f"a request of {length} bytes: at most {REQUEST_BYTES} are read")
+        return json.loads(self.rfile.read(length))
 
     def _answer(self, known: bool, action: Callable[[], Any]) -> None:
         """Answer with the action's result; 400 for errors of the client, 500 for errors of the server."""
+        page = self.headers["Origin"]
         try:
-            status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
+            if page is not None:
+                status, found = 403, {"error": f"a page of {page} asks, and only programs may"}
+            else:
+                status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
         except ValueError as error:
             status, found = 400, {"error": str(error)}
         except Exception as error:
@@ -166,6 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pass
     finally:
         server.server_close()
+        server.turn.shutdown(cancel_futures=True)
         engine.close()
 
 

@@ -88,7 +88,7 @@ class VLLMServerEngine:
         if isinstance(body, WeightStream):
             data, headers = iter(body), {"Content-Length": str(len(body))}
         elif body is not None:
-            data = json.dumps(body).encode()
+            data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
         try:
             connection.request(method, path, data, headers)
             response = connection.getresponse()

@@ -1,12 +1,15 @@
 """An engine in another process: the same answers over the wire, weights that arrive, and mistakes by their name."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import torch
@@ -175,3 +178,42 @@ def test_the_command_serves_a_folder(tmp_path):
             assert one.generate(PROMPTS, SAMPLING) == TransformersEngine(model).generate(PROMPTS, SAMPLING)
         finally:
             process.terminate()
+
+
+def _ask(address, path, body, **headers):
+    url = urlsplit(address)
+    connection = HTTPConnection(url.hostname, url.port, timeout=20)
+    connection.request("POST", path, body, headers)
+    response = connection.getresponse()
+    found = response.status, json.loads(response.read())
+    connection.close()
+    return found
+
+
+@pytest.mark.hostile("untrusted files")
+def test_pages_of_a_browser_are_refused(served):
+    address, engine = served
+    before = engine.score(PROMPTS)
+    weights = b"".join(bytes(part) for part in WeightStream(make(2).state_dict().items(), torch.float32))
+    status, said = _ask(address, "/update", weights, Origin="http://evil.example")
+    assert status == 403 and said["error"] == "a page of http://evil.example asks, and only programs may"
+    body = json.dumps({"sequences": [[1, 2, 3]]})
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        status, said = _ask(address, "/score", body, **{"Content-Type": kind})
+        assert status == 400 and "application/json is needed" in said["error"]
+    assert engine.score(PROMPTS) == before
+
+
+@pytest.mark.hostile("untrusted files")
+def test_silent_connections_hold_nobody_up(served):
+    """Ten that say nothing, and one that stops in the middle of its request."""
+    address, _ = served
+    url = urlsplit(address)
+    quiet = [socket.create_connection((url.hostname, url.port)) for _ in range(11)]
+    quiet[0].sendall(b"POST /score HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+    try:
+        there = VLLMServerEngine(make(), address)
+        assert len(there.score(PROMPTS)) == len(PROMPTS)
+    finally:
+        for connection in quiet:
+            connection.close()
