@@ -1,7 +1,8 @@
 """Any MJCF of a robot, reduced to the robot alone on a floor of ours, whatever else the file holds.
 
 Validation and the digital twin both start from this: bodies, inertias, shapes, joint friction and contact parameters
-are the file's; floor, keyframes, gravity, solver accuracy, sensors and actuators are not.
+are the file's; floor, keyframes, gravity, solver accuracy, sensors and actuators are not, and neither is what only a
+simulation can give a robot, such as less weight or a string to the sky.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .stage import set_stage
 
 GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
+HOLDS = ("stiffness", "damping", "frictionloss", "armature")
+"""Of a joint."""
 _FREE = mujoco.mjtJoint.mjJNT_FREE
 _SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
@@ -109,6 +112,13 @@ def load_robot(path: Path, joint_names: Sequence[str]) -> tuple[Any, str]:
     return _robot_only(_load(path, joint_names), joint_names, path)
 
 
+def help_in(path: Path, joint_names: Sequence[str]) -> tuple[str, ...]:
+    """What an MJCF gives its robot that no robot has, and :func:`load_robot` leaves out; raises as that does."""
+    found: list[str] = []
+    _robot_only(_load(path, joint_names), joint_names, path, found)
+    return tuple(found)
+
+
 def _load(path: Path, joint_names: Sequence[str]) -> Any:
     try:
         spec = load_spec(path)
@@ -119,7 +129,9 @@ def _load(path: Path, joint_names: Sequence[str]) -> Any:
     return spec
 
 
-def _robot_only(spec: Any, joint_names: Sequence[str], path: Path) -> tuple[Any, str]:
+def _robot_only(
+    spec: Any, joint_names: Sequence[str], path: Path, left_out: list[str] | None = None
+) -> tuple[Any, str]:
     names = Counter(joint.name for joint in spec.joints)
     if twice := [name for name in joint_names if names[name] > 1]:
         raise ModelError(f"{path} has more than one joint named {', '.join(twice)}: give each joint a name of its own")
@@ -142,6 +154,9 @@ def _robot_only(spec: Any, joint_names: Sequence[str], path: Path) -> tuple[Any,
             if (found := spec.geom(geom)) is not None:
                 found.conaffinity = found.conaffinity or 1
         spec.delete(pair)
+    found = _take_help(spec, base)
+    if left_out is not None:
+        left_out += found
     for body in list(spec.worldbody.bodies):
         if body.id != base.id:
             spec.delete(body)
@@ -155,6 +170,50 @@ def _robot_only(spec: Any, joint_names: Sequence[str], path: Path) -> tuple[Any,
     for joint in spec.joints:
         joint.actfrclimited = 0  # the torque limit is part of the actuator law
     return spec, base.name
+
+
+def _take_help(spec: Any, base: Any) -> list[str]:
+    """Take from the robot under ``base`` what holds, carries or moves it without a motor, and say what there was."""
+    found, option = [], spec.option
+    if light := [body.name or "a body" for body in spec.bodies if body.gravcomp]:
+        found.append(f"gravity compensation of {', '.join(light)}")
+        for body in spec.bodies:
+            body.gravcomp = 0.0
+    if np.any(option.wind) or option.density or option.viscosity:
+        found.append("wind, or a fluid around it")
+        option.wind, option.density, option.viscosity = [0.0, 0.0, 0.0], 0.0, 0.0
+    for joint in (each for each in base.joints if each.type == _FREE):
+        if any(np.any(getattr(joint, name)) for name in HOLDS):
+            found.append("a spring, damping, friction or inertia of its free base")
+            for name in HOLDS:
+                setattr(joint, name, 0.0 * np.asarray(getattr(joint, name)))
+    ties = [each for each in spec.equalities if _is_tied(spec, each, base)]
+    strings = [each for each in spec.tendons if any(_is_outside(wrap.target, base) for wrap in each.path)]
+    if ties or strings:
+        found.append(f"{len(ties) + len(strings)} constraints or tendons between it and the world")
+        for element in (*ties, *strings):
+            spec.delete(element)
+    option.enableflags, option.noslip_iterations = 0, 0
+    return found
+
+
+def _is_tied(spec: Any, equality: Any, base: Any) -> bool:
+    """Whether an equality of two bodies or sites ties the robot to anything else."""
+    kinds = {mujoco.mjtObj.mjOBJ_BODY: spec.body, mujoco.mjtObj.mjOBJ_SITE: spec.site}
+    if equality.type not in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD) or equality.objtype not in kinds:
+        return False
+    ends = [kinds[equality.objtype](name) if name else None for name in (equality.name1, equality.name2)]
+    return any(end is None or _is_outside(end, base) for end in ends)
+
+
+def _is_outside(element: Any, base: Any) -> bool:
+    """Whether a body, or the body of a site or geom, is not of the robot."""
+    body = element if hasattr(element, "joints") else getattr(element, "parent", None)
+    while body is not None and body.name != "world":
+        if body.id == base.id:
+            return False
+        body = body.parent
+    return body is not None
 
 
 def _root_body(body: Any) -> Any:

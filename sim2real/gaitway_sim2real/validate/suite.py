@@ -16,6 +16,7 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
+from ..mujoco.model import help_in
 from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
 from .commands import missing_commands
@@ -62,7 +63,7 @@ def validate_bundle(
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
     chosen, missing = usable(scenarios, contract, plants)
-    notes = estimates_note(contract) + missing
+    notes = estimates_note(contract) + missing + help_note(path, contract)
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
     if report_dir is not None:
@@ -231,6 +232,12 @@ def conditions_of(contract: Contract, scenario: Scenario, seed: int, repetition:
 def for_robot(scenario: Scenario, plant: Plant) -> Scenario:
     """The scenario with limits in SI units."""
     return replace(scenario, limits=tuple(limit.for_robot(plant.stand_height) for limit in scenario.limits))
+
+
+def help_note(path: Path, contract: Contract) -> tuple[str, ...]:
+    """A note about what the model gives its robot that no robot has."""
+    found = help_in(path, contract.joint_names)
+    return (f"Left out of {path.name}, since no robot has it: {'; '.join(found)}.",) if found else ()
 
 
 def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -15,6 +16,7 @@ from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.scenarios import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
+from gaitway_sim2real.validate.suite import help_note
 from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle
 
@@ -225,3 +227,65 @@ def test_missing_model_and_edited_bundle(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"policy\.onnx is truncated or edited"):
         validate_bundle(edited, report_dir=tmp_path / "report")
     assert not (tmp_path / "report").exists()
+
+
+def lighter(spec: mujoco.MjSpec) -> None:
+    for body in spec.bodies[1:]:
+        body.gravcomp = 0.5
+
+
+def windy(spec: mujoco.MjSpec) -> None:
+    spec.option.wind, spec.option.density, spec.option.viscosity = [3.0, 0.0, 5.0], 1000.0, 5.0
+
+
+def held(spec: mujoco.MjSpec) -> None:
+    (root,) = [joint for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE]
+    for name in ("damping", "stiffness", "armature"):  # numbers, or the coefficients of polynomials
+        size = np.size(getattr(root, name))
+        setattr(root, name, 50.0 if size == 1 else np.r_[50.0, np.zeros(size - 1)])
+
+
+def welded(spec: mujoco.MjSpec) -> None:
+    base = spec.worldbody.first_body().name
+    spec.add_equality(type=mujoco.mjtEq.mjEQ_WELD, objtype=mujoco.mjtObj.mjOBJ_BODY, name1=base, solref=[0.1, 1.0])
+
+
+def pinned(spec: mujoco.MjSpec) -> None:
+    spec.worldbody.add_site(name="sky", pos=[0.0, 0.0, 2.0])
+    spec.worldbody.first_body().add_site(name="hook")
+    spec.add_equality(
+        type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE, name1="hook", name2="sky", solref=[0.5, 1.0]
+    )
+
+
+def hanging(spec: mujoco.MjSpec) -> None:
+    spec.worldbody.add_site(name="sky", pos=[0.0, 0.0, 2.0])
+    spec.worldbody.first_body().add_site(name="hook")
+    string = spec.add_tendon(stiffness=500.0)
+    string.wrap_site("sky")
+    string.wrap_site("hook")
+
+
+def overridden(spec: mujoco.MjSpec) -> None:
+    spec.option.enableflags |= mujoco.mjtEnableBit.mjENBL_OVERRIDE
+    spec.option.o_solref, spec.option.noslip_iterations = [0.5, 1.0], 100
+
+
+@pytest.mark.hostile("untrusted files")
+@pytest.mark.parametrize(("help_", "said"), [
+    (lighter, "gravity compensation of "),
+    (windy, "wind, or a fluid around it"),
+    (held, "a spring, damping, friction or inertia of its free base"),
+    (welded, "1 constraints or tendons between it and the world"),
+    (pinned, "1 constraints or tendons between it and the world"),
+    (hanging, "1 constraints or tendons between it and the world"),
+    (overridden, ""),
+])  # fmt: skip
+def test_a_model_gives_its_robot_no_help(bundle: Path, own: Trajectory, tmp_path: Path, help_: Any, said: str) -> None:
+    spec = robot(bundle)
+    help_(spec)
+    path = write(tmp_path, spec)
+    assert_same_motion(own, run(bundle, path))
+    (note,) = help_note(path, Contract.load(bundle)) or ("",)
+    assert (said in note and note.startswith("Left out of other.xml, since no robot has it: ")) if said else note == ""
+    assert help_note(bundle / "robot.xml", Contract.load(bundle)) == ()
