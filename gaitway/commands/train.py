@@ -52,7 +52,7 @@ examples:
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
   gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
-  torchrun --nproc_per_node=2 -m gaitway train velocity-flat-anymal-c --world isaaclab --distributed
+  torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
   gaitway train gym:LunarLander-v3 --agent dqn agent.double=true

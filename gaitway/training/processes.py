@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..errors import UserError
 
 T = TypeVar("T")
-TORCHRUN = "torchrun --nproc_per_node=N -m gaitway train TASK --distributed"
+TORCHRUN = "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed"
 
 
 def check(distributed: bool) -> None:

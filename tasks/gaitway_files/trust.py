@@ -16,6 +16,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,8 @@ BROUGHT = ("run.json", "contract.yaml")
 """Files of run folders and bundles, whose modules are never imported."""
 
 _trusted: set[str] = set()
+_added: set[str] = set()
+"""Folders that a module was looked for in, and that no program is installed in."""
 
 
 class TrustError(ValueError):
@@ -70,7 +73,9 @@ def import_trusted(module: str, where: str) -> ModuleType:
     top = module.partition(".")[0]
     here = os.getcwd()
     if here not in sys.path and _brought(Path(here)) is None:
+        _load_plug_ins()
         sys.path.append(here)  # last, so that nothing there stands before an installed module
+        _added.add(here)
     for place in _places(top):
         if (folder := _brought(place)) is not None:
             raise TrustError(f"{where}: the module {top!r} lies in {folder}, a run or bundle; move it out to use it")
@@ -84,6 +89,20 @@ def import_trusted(module: str, where: str) -> ModuleType:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         at = f" in {frame.filename}, line {frame.lineno}" * (not isinstance(error, SyntaxError))  # which says it itself
         raise ImportError(f"{type(error).__name__}: {error}{at}", name=module) from error
+
+
+def installed_entry_points(group: str) -> list[EntryPoint]:
+    """The entry points of installed packages: a folder that one module was trusted from has none, whatever it says."""
+    found: dict[str, Distribution] = {}
+    for each in distributions(path=[place for place in sys.path if place not in _added]):
+        found.setdefault(str(each.metadata["Name"]), each)  # as Python does: the first of a name counts
+    return [point for each in found.values() for point in each.entry_points if point.group == group]
+
+
+def _load_plug_ins() -> None:
+    """Let libraries load their plug-ins while the current folder is not among the places where they look for them."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("gymnasium")
 
 
 def function_named(name: str, where: str) -> Callable[..., Any]:

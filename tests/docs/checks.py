@@ -95,7 +95,7 @@ def _check_pattern(command: Command) -> None:
         raise ValueError(f"no command {found[1]!r}")
     if unknown := set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", command.text)) - options(found[1]) - {"-m"}:
         if command.words[0] == "torchrun":
-            unknown -= {"--nproc_per_node"}
+            unknown -= {"--nproc_per_node", "--no-python"}
         if unknown:
             raise ValueError(f"gaitway {found[1]} has no {', '.join(sorted(unknown))}")
 

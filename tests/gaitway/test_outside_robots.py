@@ -169,3 +169,27 @@ def test_installed_robots_are_listed_and_broken_ones_left_out(tmp_path):
         "left out: the entry point colt = colt:X of gaitway.robots cannot be imported: ModuleNotFoundError",
     ):
         assert told in done.stderr
+
+
+@pytest.mark.hostile("untrusted files")
+def test_a_folder_that_one_module_was_trusted_from_has_no_plug_ins(tmp_path):
+    """Its dist-info makes installed packages of everything in it, for whoever looks for entry points."""
+    (tmp_path / "rewards.py").write_text("def bouncing(world):\n    return world.action\n")
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nDESCRIPTION = None\n")
+    install(tmp_path, evil="evil:DESCRIPTION")
+    points = tmp_path / "pony-0.1.dist-info/entry_points.txt"
+    points.write_text(points.read_text() + "[gymnasium.envs]\nevil = evil:DESCRIPTION\n__root__ = evil:DESCRIPTION\n")
+    code = (
+        "from gaitway_files.trust import function_named, trust\n"
+        "trust('rewards'); print(function_named('rewards:bouncing', 'here').__name__)\n"
+        "from gaitway_tasks.registry import task_names; print(len(task_names()))\n"
+        "import gymnasium; gymnasium.make('CartPole-v1'); import evil"  # the last shows that it can be found
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["bouncing", str(len(registry.task_names()))] and (tmp_path / "ran").exists()
+    (tmp_path / "ran").unlink()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code.removesuffix("; import evil")], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and not (tmp_path / "ran").exists(), done.stderr

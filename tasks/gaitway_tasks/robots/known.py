@@ -7,10 +7,10 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from gaitway_files.trust import object_named
+from gaitway_files.trust import installed_entry_points, object_named
 
 from .description import RobotDescription
 from .robot import Robot
@@ -34,7 +34,7 @@ def own() -> dict[str, RobotDescription]:
 @functools.cache
 def _installed() -> dict[str, EntryPoint]:
     found = {}
-    for point in entry_points(group=GROUP):
+    for point in installed_entry_points(GROUP):
         if point.name in own():
             print(f"ignoring the robot {point.name!r} of {point.value}: Gaitway has one of that name", file=sys.stderr)
         else:

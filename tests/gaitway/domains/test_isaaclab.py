@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -116,7 +117,7 @@ def test_settings_of_isaac_lab_are_refused_elsewhere():
     [
         (["--physics", "newton"], "--physics newton is an engine of Isaac Lab: add --world isaaclab"),
         (["--world", "isaaclab"], "Isaac Lab is not installed here"),
-        (["--distributed"], "torchrun --nproc_per_node=N -m gaitway train TASK --distributed"),
+        (["--distributed"], "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed"),
         (["--world", "isaac"], "did you mean 'isaaclab'?"),
     ],
 )
@@ -316,10 +317,13 @@ def test_mujoco_shows_rough_runs_on_flat_ground():
 
 
 @pytest.mark.slow
-def test_torchrun_trains_one_run_with_two_processes(tmp_path):
+def test_torchrun_trains_one_run_with_two_processes(hostile_folder, monkeypatch, tmp_path):
     """In MuJoCo over gloo: what differs in Isaac Lab is the device that gradients travel from."""
+    monkeypatch.chdir(hostile_folder)  # whose gaitway.py `torchrun -m gaitway` would run
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "-m", "gaitway", "train", FLAT]
+    (hostile_folder / "gaitway.py").write_text("raise SystemExit(7)\n")
+    torchrun, gaitway = (str(Path(sys.executable).with_name(name)) for name in ("torchrun", "gaitway"))
+    command = [torchrun, "--nproc_per_node=2", "--no-python", gaitway, "train", FLAT]
     settings = ["--distributed", "num_envs=8", "num_threads=1", "agent.num_steps=4", "--out", str(out), "--quiet"]
     for total in (128, 256):
         resume = ["--resume"] if out.exists() else []
