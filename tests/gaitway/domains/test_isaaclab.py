@@ -317,11 +317,11 @@ def test_mujoco_shows_rough_runs_on_flat_ground():
 
 
 @pytest.mark.slow
-def test_torchrun_trains_one_run_with_two_processes(hostile_folder, monkeypatch, tmp_path):
+def test_torchrun_trains_one_run_with_two_processes(monkeypatch, tmp_path):
     """In MuJoCo over gloo: what differs in Isaac Lab is the device that gradients travel from."""
-    monkeypatch.chdir(hostile_folder)  # whose gaitway.py `torchrun -m gaitway` would run
+    monkeypatch.chdir(tmp_path)
     out = tmp_path / "run"
-    (hostile_folder / "gaitway.py").write_text("raise SystemExit(7)\n")
+    Path("gaitway.py").write_text("raise SystemExit(7)\n")  # which `torchrun -m gaitway` would run
     torchrun, gaitway = (str(Path(sys.executable).with_name(name)) for name in ("torchrun", "gaitway"))
     command = [torchrun, "--nproc_per_node=2", "--no-python", gaitway, "train", FLAT]
     settings = ["--distributed", "num_envs=8", "num_threads=1", "agent.num_steps=4", "--out", str(out), "--quiet"]
