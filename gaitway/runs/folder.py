@@ -178,7 +178,7 @@ class RunFolder:
         for later in self.checkpoints():
             if later > path:
                 aside = later.with_name(f"{later.name}.unread")
-                os.replace(later, aside)
+                later.rename(aside)
                 warnings.warn(f"{later} could not be read, and is kept as {aside.name}", RunWarning, stacklevel=2)
 
     def checkpoints(self) -> list[Path]:

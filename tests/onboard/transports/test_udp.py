@@ -23,7 +23,7 @@ def hardware(contract: Contract, port: int) -> Hardware:
     every = dict.fromkeys(contract.joint_names, 20.0)
     return Hardware(
         name="udp", robot=contract.robot, family=f"{UdpRobot.__module__}:open_robot", wire=port,
-        motors=contract.joint_names[::-1], effort_limit=every, velocity_limit=every, max_stiffness=every,
+        motors=contract.joint_names[::-1], effort_limit=dict.fromkeys(contract.joint_names, 80.0), velocity_limit=every, max_stiffness=every,
         max_damping=every, damping=every,
     )  # fmt: skip
 

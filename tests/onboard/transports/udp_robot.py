@@ -1,7 +1,7 @@
 """A transport that is not DDS: datagrams of float32 numbers. It has no row in the table; its robot names it.
 
 To the robot: one letter (H hello, C command, D damping), then targets, kp and kd, (3, J). From the robot, after each:
-its tick and the positions and velocities of its joints, (2, J). A robot answers whoever spoke to it.
+its time [us] and the positions and velocities of its joints, (2, J). A robot answers whoever spoke to it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class UdpRobot:
             (tick,), numbers = struct.unpack_from("<I", data), np.frombuffer(data, "<f4", offset=4).astype(float)
             pos, vel = numbers.reshape(2, len(self.joint_names))
             upright, still = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
-            self._signals = Signals(pos, vel, upright, still, self.clock(), health=Health(tick=tick))
+            self._signals = Signals(pos, vel, upright, still, self.clock(), health=Health(tick=tick, tick_rate=1e6))
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
         self._socket.sendto(b"C" + frame(targets, stiffness, damping), self._address)
@@ -125,10 +125,12 @@ def frame(*rows: Array) -> bytes:
 
 
 class UdpHandRobot:
-    """The robot's end: joints go half of the way to their targets at each command. Runs in a thread until closed."""
+    """The robot's end: joints follow their targets within ``LAG`` [s]. Runs in a thread until closed."""
+
+    LAG = 0.01
 
     def __init__(self, default_pos: tuple[float, ...]):
-        self.pos, self.tick = np.array(default_pos), 0
+        self.pos = np.array(default_pos)
         self.frames: list[tuple[float, bool]] = []
         """When each command came, and whether it has stiffness."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -140,18 +142,20 @@ class UdpHandRobot:
 
     def _run(self) -> None:
         self._socket.settimeout(0.05)
+        last = time.monotonic()
         while not self._closed.is_set():
             try:
                 data, sender = self._socket.recvfrom(LARGEST)
             except TimeoutError:
                 continue
+            now, before = time.monotonic(), self.pos
             if data[:1] != b"H":
                 targets, stiffness, _ = np.frombuffer(data, "<f4", offset=1).reshape(3, -1)
-                self.frames.append((time.monotonic(), bool(stiffness.any())))
+                self.frames.append((now, bool(stiffness.any())))
                 if stiffness.any():
-                    self.pos = self.pos + 0.5 * (targets - self.pos)
-            self.tick += 1
-            state = struct.pack("<I", self.tick) + frame(self.pos, np.zeros(len(self.pos)))
+                    self.pos = targets + np.exp((last - now) / self.LAG) * (before - targets)
+            state = struct.pack("<I", int(1e6 * now) % 2**32) + frame(self.pos, (self.pos - before) / (now - last))
+            last = now
             self._socket.sendto(state, sender)
 
     def close(self) -> None:
