@@ -20,12 +20,21 @@ PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_
 
 
 def hardware(contract: Contract, port: int) -> Hardware:
-    every = dict.fromkeys(contract.joint_names, 20.0)
+    def every(value: float) -> dict[str, float]:
+        return dict.fromkeys(contract.joint_names, value)
+
     return Hardware(
-        name="udp", robot=contract.robot, family=f"{UdpRobot.__module__}:open_robot", wire=port,
-        motors=contract.joint_names[::-1], effort_limit=dict.fromkeys(contract.joint_names, 80.0), velocity_limit=every, max_stiffness=every,
-        max_damping=every, damping=every,
-    )  # fmt: skip
+        name="udp",
+        robot=contract.robot,
+        family=f"{UdpRobot.__module__}:open_robot",
+        wire=port,
+        motors=contract.joint_names[::-1],
+        effort_limit=every(80.0),
+        velocity_limit=every(20.0),
+        max_stiffness=every(20.0),
+        max_damping=every(20.0),
+        damping=every(20.0),
+    )
 
 
 def test_it_is_deployed(exported: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
