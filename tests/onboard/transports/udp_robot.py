@@ -32,9 +32,13 @@ class UdpRobot:
         self._damping = np.array([hardware.damping[name] for name in self.joint_names])
         self._address = HOST, int(hardware.wire)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._socket.bind((HOST, 0))
+        self._socket.settimeout(0.05)
         self._signals: Signals | None = None
         self._driving = False
+        self._closed = threading.Event()
+        self._receiver = threading.Thread(target=self._receive, daemon=True)
+        self._receiver.start()
 
     def clock(self) -> float:
         return time.monotonic()
@@ -49,7 +53,6 @@ class UdpRobot:
                 raise DeployError(f"no robot answers on UDP port {self._address[1]}")
             self._socket.sendto(b"H", self._address)
             self.sleep_until(self.clock() + 0.02)
-            self._take()
 
     def check_alone(self) -> None: ...
 
@@ -58,18 +61,18 @@ class UdpRobot:
         self.damp()
 
     def read(self) -> Signals:
-        self._take()
         assert self._signals is not None
         if not self._driving:
             self._socket.sendto(b"H", self._address)
         return self._signals
 
-    def _take(self) -> None:
-        while True:
+    def _receive(self) -> None:
+        """A state is stamped when it comes, not when it is read: this program may pause in between."""
+        while not self._closed.is_set():
             try:
                 data = self._socket.recv(LARGEST)
-            except BlockingIOError:
-                return
+            except OSError:  # none within the timeout, or nobody listens
+                continue
             (tick,), numbers = struct.unpack_from("<I", data), np.frombuffer(data, "<f4", offset=4).astype(float)
             pos, vel = numbers.reshape(2, len(self.joint_names))
             upright, still = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
@@ -92,6 +95,8 @@ class UdpRobot:
     def ignore(self, identity: str) -> None: ...
 
     def close(self) -> None:
+        self._closed.set()
+        self._receiver.join()
         self._socket.close()
 
 
