@@ -14,12 +14,14 @@ import os
 import shutil
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gaitway_files.checkpoints import load_checkpoint
 from gaitway_files.json_files import read_json
-from gaitway_files.reading import DamagedFile, FileError, MissingFile
+from gaitway_files.reading import DamagedFile, FileError, MissingFile, one_line
 from gaitway_files.writing import open_to_append
 
 from ..config.overrides import CONFIG_FILE, GONE, changes, read_tree
@@ -228,6 +230,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             "Gaitway that made it"
         )
     return state
+
+
+@contextmanager
+def fitting(checkpoint: Path, run: Path) -> Iterator[None]:
+    """Raise :class:`RunError` where what is done with a checkpoint's state does not fit it."""
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise RunError(f"{checkpoint} does not fit {run}/config.yaml: {one_line(error)}") from error
 
 
 def is_run(path: Path) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RunError
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, fitting
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
@@ -29,7 +29,8 @@ def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Traine
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
     state, path = found
     trainer = config.domain.player(config, run.path, num_envs)
-    trainer.load_policy(state["trainer"])
+    with fitting(path, run.path):
+        trainer.load_policy(state["trainer"])
     return config, trainer, path
 
 

@@ -16,7 +16,7 @@ from gaitway_tasks.registry import called
 
 from ..errors import RunError
 from ..runs.files import write_tensors_atomically
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, fitting
 from .events import EventWriter
 from .examinations import GOOD, Examinations
 from .interrupt import StopRequest, stop_requests
@@ -186,16 +186,13 @@ def _restore(run: RunFolder, learner: Learner) -> Effort:
         run.forget_after(-1)
         return Effort()
     state, path = found
-    try:
+    with fitting(path, run.path):
         steps = state["steps"]
         effort = Effort(
             state["iteration"], state["wall_s"], dict(state["time_s"]), cpu=run.record.get("cpu_time_s", 0.0)
         )
         learner.load_state_dict(state["trainer"])
         torch.set_rng_state(state["torch_rng"])
-    except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise RunError(f"{path} does not fit {run.path}/config.yaml: {what}") from error
     run.set_aside_after(path)
     run.forget_after(steps)
     return effort

@@ -16,7 +16,7 @@ from gaitway_isaaclab.options import IsaacLabOptions
 from torch import Tensor
 
 from ..errors import RunError
-from ..runs.folder import RunFolder
+from ..runs.folder import RunFolder, fitting
 from ..training.evaluator import EVALUATION_SEED
 from ..training.progress import Counter
 from ..training.tracking import off_command
@@ -69,7 +69,8 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
         env = launch.make_env(task, num_envs, seed=seed, options=options, viewer=viewer)
         with contextlib.closing(env):
             trainer = config.domain.trainer_in(env, config, seed)
-            trainer.load_policy(found[0]["trainer"])
+            with fitting(found[1], folder.path):
+                trainer.load_policy(found[0]["trainer"])
             what = f"{task.name}, {folder.record['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"
             print(f"{what}; robot: {env.simulation['asset']}", flush=True)
             steps: Iterable[int] = itertools.count()

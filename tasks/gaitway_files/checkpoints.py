@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import pickle
 import struct
 import zipfile
@@ -38,9 +39,13 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
     """The tensors and plain values that ``torch.save`` wrote to a file, on ``device``. Raises :class:`FileError`."""
     import torch
 
-    check_checkpoint(path)
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
+            _check(file, path)
+            file.seek(0)
+            return torch.load(file, map_location=device, weights_only=True)
+    except FileError:
+        raise
     except torch.OutOfMemoryError:  # of a GPU: a RuntimeError
         raise
     except MemoryError:
@@ -66,6 +71,7 @@ def _check(file: IO[bytes], path: str | Path) -> None:
         raise DamagedFile(path, "it does not begin as a checkpoint does")
     with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
         sizes = {info.filename: info for info in archive.infolist()}
+        _check_contents(file, archive, path)
         _check_places(sizes, path)
         if (bad := archive.testzip()) is not None:
             raise DamagedFile(path, f"{bad[:60]} does not match its checksum")
@@ -80,6 +86,25 @@ def _check(file: IO[bytes], path: str | Path) -> None:
         content = read_member(archive, info, path)
     folder = described[0].removesuffix("data.pkl")
     _Inert(content, path, {name.removeprefix(folder): info.file_size for name, info in sizes.items()}).check()
+
+
+def _check_contents(file: IO[bytes], archive: zipfile.ZipFile, path: str | Path) -> None:
+    """The table of contents may be found in one way only: zipfile and torch look for it by different rules."""
+    infos = archive.infolist()
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - 98))
+    tail = file.read().rjust(98, b"\0")
+    large, place, last = tail[:56], tail[56:76], tail[76:]
+    mark, *_, count, length, begin, comment = struct.unpack("<4s4H2LH", last)
+    good, at = mark == b"PK\5\6" and not comment, end - 22
+    if place[:4] == b"PK\6\7":
+        (at,) = struct.unpack_from("<Q", place, 8)
+        count, length, begin = struct.unpack_from("<3Q", large, 32)
+        good = good and large[:4] == b"PK\6\6" and at == end - 98
+    good = good and begin == archive.start_dir and begin + length == at and count == len(infos)
+    names = {info.filename.lower() for info in infos}
+    if not good or len(names) != len(infos) or not all(name.isascii() and name.isprintable() for name in names):
+        raise DamagedFile(path, "its table of contents is not as torch.save writes it")
 
 
 def _check_places(infos: dict[str, zipfile.ZipInfo], path: str | Path) -> None:

@@ -1,7 +1,8 @@
 """ONNX graphs of strangers: looked through first, tried in a process of its own, and only then opened.
 
 The look is a walk through the file's own encoding (Protocol Buffers), since a robot's computer has onnxruntime and no
-package to parse ONNX with.
+package to parse ONNX with. What two readers could take for different things, such as a number written with more bytes
+than it needs, is refused: no program that writes ONNX does so.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def _session(content: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # never its own format, by a mark in the file
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
@@ -249,6 +251,8 @@ class _Walk:
                 raise self.fail(f"has more than {FIELDS} fields")
             tag, at = self._varint(message, at)
             kind, number = tag & 7, tag >> 3
+            if not 0 < number < 2**29:
+                raise self.fail("is no ONNX graph, or cut off")
             if kind == 2:
                 length, at = self._varint(message, at)
                 if length > end - at:
@@ -274,6 +278,8 @@ class _Walk:
             byte = message[at]
             at += 1
             value |= (byte & 127) << (7 * position)
-            if byte < 128:
+            if byte < 128 and value < 2**64 and (byte or not position):  # else it has bytes that say nothing
                 return value, at
+            if byte < 128:
+                break
         raise self.fail("is no ONNX graph, or cut off")

@@ -29,7 +29,8 @@ SIZES = 10_000_000
 SAMPLES = 10_000
 """Most samples of a delay."""
 
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_PARTS = re.compile(rb"""<!--.*?-->|<\?[^<]*?\?>|<(?![!?])(?:[^<>"']|"[^<"]*"|'[^<']*')*>|[^<]+""", re.DOTALL)
+"""A comment, a declaration, an element's tag, or text. In no other place does XML allow a ``<``; MuJoCo does."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 
@@ -45,7 +46,27 @@ def check_mjcf(path: str | Path) -> bytes:
 
 def read_mjcf(path: str | Path) -> ElementTree.Element:
     """The elements of an MJCF file, as :func:`check_mjcf` lets it pass; included files are not put in."""
-    return ElementTree.fromstring(_COMMENT.sub(b"", check_mjcf(path)))
+    plain = _without_comments(check_mjcf(path), Path(path))
+    return ElementTree.fromstring(plain, ElementTree.XMLParser(encoding="utf-8"))
+
+
+def _without_comments(content: bytes, path: Path) -> bytes:
+    """The file as expat reads it: MuJoCo takes comments that XML forbids.
+
+    Raises :class:`FileError` for what the two would read differently: a comment within a value, a NUL, an encoding.
+    """
+    if b"\0" in content:
+        raise FileError(path, "holds a NUL: MJCF is text in UTF-8")
+    parts, at = [], 0
+    while at < len(content):
+        if not (part := _PARTS.match(content, at)):
+            line = content.count(b"\n", 0, at) + 1
+            raise FileError(
+                path, f"declares entities or a document type, or has an open tag or comment, in line {line}"
+            )
+        at = part.end()
+        parts.append(b"\n" * part[0].count(b"\n") if part[0].startswith(b"<!") else part[0])
+    return b"".join(parts)
 
 
 class _Walk:
@@ -61,10 +82,8 @@ class _Walk:
         if self.files > FILES:
             raise FileError(path, f"more than {FILES} files include each other")
         content = read_bytes(path, MODEL_BYTES)
-        plain = _COMMENT.sub(b"", content)  # MuJoCo takes comments that XML forbids
-        if b"<!" in plain:
-            raise FileError(path, "declares entities or a document type, or a comment in it has no end")
-        parser = expat.ParserCreate()
+        plain = _without_comments(content, path)
+        parser = expat.ParserCreate("utf-8")  # as MuJoCo, whatever the file says of itself
         stack = [copies]
         included: list[tuple[str, float]] = []
 

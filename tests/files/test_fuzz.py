@@ -25,13 +25,15 @@ from gaitway_files.mjcf_files import check_mjcf
 from gaitway_files.reading import MIB, FileError
 from gaitway_files.trust import TrustError
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract
-from gaitway_onboard.bundle.verdict import VerdictError, read_verdict, seal
+from gaitway_onboard.bundle.verdict import VerdictError, seal
+from gaitway_onboard.estimation.legs import LegError, read_legs
 from gaitway_onboard.flight.messages import FlightError
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.isaaclab.config import read_yaml
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage
+from gaitway_sim2real.validate.verdict import Verdict
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
@@ -39,6 +41,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from onboard.flight.flights import JOINTS, fly
 from stand_bundle import make_stand_bundle
 
+import gaitway.demo
 from gaitway.config.train_config import dump, load, resolve
 from gaitway.errors import UserError
 from gaitway.runs.folder import RunFolder
@@ -46,6 +49,7 @@ from gaitway.runs.folder import RunFolder
 from .mutations import damaged, inside_zip, steps
 
 pytestmark = pytest.mark.hostile("untrusted files")
+DEMO = Path(gaitway.demo.__file__).parent / "bundles" / "anymal-c"
 EXAMPLES = 1000
 SECONDS = 2.0
 """Of processor time, the most that one small file may take."""
@@ -92,16 +96,9 @@ def contract(tmp: Path) -> Kind:
 
 def verdict(tmp: Path) -> Kind:
     """With a seal that is right, where there is still one to be made."""
-    rows = [{"title": f"walk {k}", "required": True, "passed": True, "value": 0.5 * k} for k in range(6)]
-    body = {
-        "gaitway_validation": 1,
-        "contract_sha256": "cd" * 32,
-        "suite_version": "1.0",
-        "policy_sha256": "ab" * 32,
-        "verdict": "PASS",
-        "scenarios": rows,
-        "model": "bundle",
-    }
+    body = json.loads((DEMO / "validation.json").read_text("utf-8"))
+    del body["seal"], body["sensitivity"], body["remarks"]
+    body["scenarios"] = body["scenarios"][::20]
 
     def read(content: bytes) -> object:
         try:
@@ -110,7 +107,7 @@ def verdict(tmp: Path) -> Kind:
         except (ValueError, RecursionError):
             pass
         (tmp / "validation.json").write_bytes(content)
-        return read_verdict(tmp / "validation.json")
+        return Verdict.load(tmp / "validation.json")
 
     return Kind(json.dumps(body, indent=1).encode(), read, VerdictError)
 
@@ -149,6 +146,12 @@ def graph_tried(tmp: Path) -> Kind:
 
 def model(tmp: Path) -> Kind:
     return Kind(ANYMAL_C.mjcf.read_bytes(), in_file(tmp / "robot.xml", check_mjcf), FileError)
+
+
+def legs(tmp: Path) -> Kind:
+    path = tmp / "legs.xml"
+    read = in_file(path, lambda path: read_legs(path, ANYMAL_C.base_name, ANYMAL_C.foot_names))
+    return Kind(ANYMAL_C.mjcf.read_bytes(), read, LegError)
 
 
 def model_tried(tmp: Path) -> Kind:
@@ -222,8 +225,8 @@ def leapp(tmp: Path) -> Kind:
 
 
 KINDS = (
-    contract, verdict, golden, recording, graph, graph_tried, model, model_tried, flight, checkpoint, config, record,
-    env, leapp,
+    contract, verdict, golden, recording, graph, graph_tried, model, model_tried, legs, flight, checkpoint, config,
+    record, env, leapp,
 )  # fmt: skip
 
 

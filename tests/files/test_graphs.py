@@ -124,6 +124,33 @@ def test_bytes_that_are_no_graph(content):
         check_graph(content, "policy.onnx")
 
 
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def message(*fields: tuple[bytes, bytes]) -> bytes:
+    """Fields of bytes, each with its tag as it is to be written."""
+    return b"".join(tag + varint(len(content)) + content for tag, content in fields)
+
+
+@pytest.mark.parametrize("tag", [b"\xa2\x80\x80\x80\x10", b"\xa2\x00", b"\xa2\x80\x80\x80\x80\x80\x80\x80\x80\x40"])
+def test_a_name_behind_a_tag_that_readers_cut_off_differently(tag):
+    node = message((b"\x0a", b"x"), (b"\x12", b"y"), (tag, b"Loop"))  # 22 is the type of an operation
+    content = b"\x08\x09" + message((b"\x3a", message((b"\x0a", node), (b"\x12", b"policy"))))
+    with pytest.raises(FileError, match="no ONNX graph"):
+        check_graph(content, "policy.onnx")
+
+
+def test_a_graph_that_is_also_a_file_of_onnxruntimes_own_format():
+    """Its bytes 4 to 8 are the mark of that format, in the name of who made it."""
+    content = message((b"\x12", b"  ORTM")) + doubled().SerializeToString()
+    assert content[4:8] == b"ORTM"
+    assert open_graph(content, "policy.onnx").run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [2.0, 2.0]
+
+
 def grown() -> onnx.ModelProto:
     """A tenth of a terabyte of ones, from three hundred bytes, while it is loaded."""
     return model(

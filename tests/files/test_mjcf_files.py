@@ -37,6 +37,36 @@ HEADS = {
 }  # fmt: skip
 
 
+HIDDEN = '<replicate count="99999999"><geom size=".1"/></replicate>'
+DIFFERENT = {
+    "comment in a value": ('<text name="a<!--" data="b"/>' + HIDDEN + '<text name="-->" data="b"/>').encode(),
+    "tag in a value": b'<text name="<worldbody>" data="b"/>',
+    "open": b'<text name="a" data="b"',
+    "NUL": b"<!--\0-->",
+    "UTF-16": "<custom/>".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_two_readers_of_xml_take_for_different_things(name, tmp_path):
+    path = tmp_path / "robot.xml"
+    path.write_bytes(b"<mujoco><custom>" + DIFFERENT[name] + b"</custom></mujoco>")
+    with pytest.raises(FileError, match=r"holds a NUL|an open tag or comment, in line 1"):
+        check_mjcf(path)
+
+
+def test_a_file_is_read_as_utf_8_whatever_it_calls_itself(tmp_path):
+    """In EBCDIC, the bytes of ``count`` would be another word."""
+    path = tmp_path / "robot.xml"
+    begin = b'<?xml version="1.0" encoding="cp037"?>'
+    path.write_bytes(begin + b"<mujoco><worldbody>" + HIDDEN.encode() + b"</worldbody></mujoco>")
+    with pytest.raises(FileError, match="more than 50000 elements"):
+        check_mjcf(path)
+    path.write_bytes(begin + b"<mujoco>\n<!-- a > b -- c\n-->\n<size nuser_geom='1000000'/></mujoco>")
+    with pytest.raises(FileError, match=r"nuser_geom 1e[+]06; at most 1000 are read in line 4"):
+        check_mjcf(path)
+
+
 @pytest.mark.parametrize("name", [*REFUSED, *HEADS])
 def test_models_that_are_refused_before_mujoco_sees_them(name, tmp_path):
     inner, said = REFUSED.get(name, ("", None))

@@ -216,6 +216,43 @@ def test_a_checkpoint_comes_back_and_its_claims_are_checked(tmp_path):
         load_checkpoint(path)
 
 
+def _moved(content: bytes) -> bytes:
+    return b"PK\3\4 in front" + content
+
+
+def _twice(content: bytes) -> bytes:
+    return content + content
+
+
+def _elsewhere(content: bytes) -> bytes:
+    """The end record of large archives is said to be at the file's begin; zipfile does not look."""
+    return content[:-34] + struct.pack("<Q", 0) + content[-26:]
+
+
+def _fewer(content: bytes) -> bytes:
+    """One member is announced, and more are listed."""
+    return content[:-66] + struct.pack("<Q", 1) + content[-58:]
+
+
+@pytest.mark.parametrize("change", [_moved, _twice, _elsewhere, _fewer])
+def test_a_table_of_contents_that_two_readers_would_find_in_two_places(change, tmp_path):
+    path = tmp_path / "step_1.pt"
+    torch.save({"weight": torch.ones(4)}, path)
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(FileError, match=r"its table of contents is not as torch.save writes it"):
+        load_checkpoint(path)
+
+
+def test_names_that_torch_takes_for_the_same(tmp_path):
+    """It looks for them without regard to case."""
+    path = tmp_path / "step_1.pt"
+    torch.save({"weight": torch.ones(4)}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("step_1/Data.PKL", b"other")
+    with pytest.raises(FileError, match=r"its table of contents is not as torch.save writes it"):
+        load_checkpoint(path)
+
+
 def test_checkpoints_that_unpack_are_bombs(tmp_path):
     path = tmp_path / "step_1.pt"
     torch.save({"w": torch.zeros(2**20)}, path)

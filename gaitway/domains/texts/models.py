@@ -17,7 +17,7 @@ from gaitway_tasks.language.spec import LanguageTask
 
 from ...errors import RunError
 from ...runs.files import disk_error
-from ...runs.folder import RunFolder, is_run
+from ...runs.folder import RunFolder, fitting, is_run
 from .devices import find_device, usual_dtype
 
 if TYPE_CHECKING:
@@ -138,12 +138,10 @@ def load_run(run: RunFolder) -> Loaded:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
     state, path = found
     model, tokenizer = open_start(config, run)
-    weights = state["trainer"]["policy"]
-    try:
+    with fitting(path, run.path):
+        weights = state["trainer"]["policy"]
         # What the trainer's policy has beside the model, such as a critic, is no part of it.
         load_trainable_state(model, {k.removeprefix("model."): v for k, v in weights.items() if k.startswith("model.")})
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise RunError(f"{path} does not fit {run.path}/config.yaml: {str(error).splitlines()[0]}") from error
     return Loaded(model, tokenizer, config, state["steps"])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.mjcf_files import read_mjcf
-from gaitway_files.reading import FileError
+from gaitway_files.reading import FileError, one_line
 from numpy.typing import NDArray
 
 from ..rotation import matrix_from_quat
@@ -22,6 +22,8 @@ from ..rotation import matrix_from_quat
 Array = NDArray[np.float64]
 
 REFUSED = ("include", "attach", "replicate", "composite", "flexcomp")
+LENGTHS = {"quat": 4, "axisangle": 4, "fromto": 6}
+"""Numbers of an attribute, where they are not three."""
 
 
 class LegError(ValueError):
@@ -70,7 +72,13 @@ class LeggedBody:
 
 def read_legs(path: str | Path, base: str, feet: Sequence[str]) -> LeggedBody:
     """Read ``feet``, bodies below the body ``base``, from the MJCF at ``path``. Raises :class:`LegError`."""
-    return _Reader(Path(path)).read(base, feet)
+    try:
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            return _Reader(Path(path)).read(base, feet)
+    except LegError:
+        raise
+    except (ValueError, ArithmeticError, LookupError) as error:  # of a number, a turn about no axis, a class
+        raise LegError(f"{path} is not a valid MJCF: {one_line(error)}") from None
 
 
 class _Reader:
@@ -113,7 +121,7 @@ class _Reader:
         return LeggedBody(
             legs=tuple(self._leg(bodies[base], bodies[name]) for name in feet),
             imu=np.zeros(3) if imu is None else self._vector(imu, "pos", (0.0, 0.0, 0.0)),
-            mass=sum(float(node.get("mass", 0.0)) for node in self.root.iter("inertial")),
+            mass=sum(self._numbers("mass", node.get("mass", "0"), 1)[0] for node in self.root.iter("inertial")),
         )
 
     def _leg(self, base: ElementTree.Element, foot: ElementTree.Element) -> Leg:
@@ -139,7 +147,7 @@ class _Reader:
 
     def _hinge(self, joint: ElementTree.Element, offset: Array, turn: Array) -> Hinge:
         name, attributes = joint.get("name", ""), self._attributes(joint)
-        if attributes.get("type", "hinge") != "hinge" or float(attributes.get("ref", 0.0)) != 0.0:
+        if attributes.get("type", "hinge") != "hinge" or float(attributes.get("ref", "0")) != 0.0:
             raise LegError(f"{self.path}: joint {name!r} of a leg must be a hinge whose ref is 0")
         axis = self._vector(joint, "axis", (0.0, 0.0, 1.0))
         return Hinge(
@@ -166,7 +174,7 @@ class _Reader:
 
     def _spheres(self, geom: ElementTree.Element, attributes: Mapping[str, str]) -> Iterator[tuple[Array, float]]:
         kind = attributes.get("type", "sphere")
-        size = [float(value) for value in attributes.get("size", "0").split()]
+        size = self._numbers("size", attributes.get("size", "0"))
         centre, turn = self._vector(geom, "pos", (0.0, 0.0, 0.0)), self._turn(geom)
         if kind == "sphere":
             yield centre, size[0]
@@ -190,7 +198,13 @@ class _Reader:
 
     def _vector(self, node: ElementTree.Element, key: str, default: Sequence[float]) -> Array:
         text = self._attributes(node).get(key)
-        return np.array(default if text is None else [float(value) for value in text.split()], dtype=float)
+        return np.array(default) if text is None else self._numbers(key, text, LENGTHS.get(key, 3))
+
+    def _numbers(self, key: str, text: str, length: int | None = None) -> Array:
+        numbers = np.array([float(word) for word in text.split()])
+        if len(numbers) != (length or len(numbers)) or not np.isfinite(numbers).all():
+            raise LegError(f"{self.path}: {key}={text[:60]!r} must be {length or ''} finite numbers")
+        return numbers
 
     def _turn(self, node: ElementTree.Element) -> Array:
         """Orientation of a body, frame or geom in its parent, (3, 3)."""

@@ -158,13 +158,13 @@ class Consistency:
         law = np.minimum(np.maximum(law, -self.effort_limit), self.effort_limit)
         share = passed / (TORQUE_TIME + passed)
         self._load += share * (law - self._load)
-        load = np.abs(self._load) / self.effort_limit
-        if load.max() > self.limits.max_load:
+        load, torque = np.abs(self._load) / self.effort_limit, signals.joint_torque
+        known = torque is not None and math.isfinite(float(torque.sum()))  # not every robot tells it
+        if load.max() > (0.5 * (1.0 + self.limits.max_load) if known else self.limits.max_load):
             worst = int(load.argmax())
             return Fault("not_following", f"{self.joint_names[worst]} is told {100 * load[worst]:.0f} % of its effort "
                                           f"for {TORQUE_TIME:g} s, and does not get where it should")  # fmt: skip
-        torque = signals.joint_torque
-        if torque is None or not math.isfinite(float(torque.sum())):  # not every robot tells it
+        if torque is None or not known:
             self._torque[:] = 0.0
             return None
         self._torque += share * (law - torque - self._torque)

@@ -87,7 +87,9 @@ class SafetyLimits:
     max_torque_error: float = _limit(0.12, 1.0)
     """How far a drive's torque may be from what it was told, of its effort limit, besides 0.3 of what it was told."""
     max_load: float = _limit(0.5, 1.0)
-    """What a drive may be told for a tenth of a second on average, of its effort limit: walking takes half of this."""
+    """What a drive that does not report its torque may be told for a tenth of a second on average, of its effort limit.
+
+    Good gaits take half of this. For one that does, and gives what it was told, it is midway from here to 1."""
     max_speed_error: float = _limit(3.0, 10.0, "rad/s")
     """How far a joint's speed may be from how its position changes [rad/s]."""
     max_gyro_error: float = _limit(0.5, 5.0, "rad/s")

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gaitway_onboard.bundle.verdict import SCHEMA, VerdictError, old_suite, read_verdict
+from gaitway_files.reading import one_line
+from gaitway_onboard.bundle.verdict import AGAIN, SCHEMA, VerdictError, old_suite, read_verdict
 
 from ..pages.verdict import plain, write_verdict
 from .in_engines import engines_of, side_by_side
@@ -279,12 +280,17 @@ class Verdict:
     def load(cls, path: str | Path, *, policy: Path | None = None) -> Verdict:
         """Read a verdict and check its seal; with ``policy``, also that it is about that policy.onnx."""
         data = read_verdict(path, policy=policy)
-        return cls(
-            **{key: data[key] for key in _SCALARS},
-            notes=tuple(data["notes"]),
-            seeds=tuple(SeedResult(**row) for row in data.get("seeds", ())),
-            scenarios=tuple(_result(row) for row in data["scenarios"]),
-        )
+        try:
+            verdict = cls(
+                **{key: data[key] for key in _SCALARS},
+                notes=tuple(data["notes"]),
+                seeds=tuple(SeedResult(**row) for row in data.get("seeds", ())),
+                scenarios=tuple(_result(row) for row in data["scenarios"]),
+            )
+            verdict.summary()  # what cannot be said is no verdict
+            return verdict
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise VerdictError(f"{path} does not say what a verdict says ({one_line(error)}): {AGAIN}") from None
 
 
 _SCALARS = (

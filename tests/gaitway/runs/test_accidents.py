@@ -298,6 +298,14 @@ def test_an_unreadable_checkpoint_says_why(run, kind):
         read_checkpoint(path)
 
 
+@pytest.mark.parametrize("state", [{}, {"trainer": {}}, {"trainer": {"policy": {"net": torch.ones(2)}}}])
+def test_a_checkpoint_without_what_a_run_needs_is_not_loaded(run, state):
+    path = RunFolder.open(run).checkpoints()[-1]
+    save(path, {"gaitway_run": 3, "steps": 1, **state})
+    with pytest.raises(RunError, match=rf"{path} does not fit {run}/config.yaml: "):
+        load_trainer(RunFolder.open(run))
+
+
 def test_a_checkpoint_that_may_not_be_read_says_so_and_is_not_thrown_away(run, monkeypatch, capsys):
     newest = RunFolder.open(run).checkpoints()[-1]
 
@@ -336,11 +344,11 @@ def test_what_could_not_be_read_once_is_kept(run, monkeypatch, capsys):
     """A disk that fails for a moment must not cost the newest checkpoint."""
     newest, before = RunFolder.open(run).checkpoints()[-1], []
 
-    def once(path, **options):
-        if path == newest and not before:
-            before.append(path.read_bytes())
+    def once(file, **options):
+        if not before:
+            before.append(newest.read_bytes())
             raise RuntimeError("PytorchStreamReader failed reading file data/0: file read failed")
-        return load(path, **options)
+        return load(file, **options)
 
     load = torch.load
     monkeypatch.setattr(torch, "load", once)
@@ -351,7 +359,7 @@ def test_what_could_not_be_read_once_is_kept(run, monkeypatch, capsys):
 
 
 def test_a_disk_that_cannot_be_read_ends_it_before_anything_is_done_again(run, monkeypatch, capsys):
-    def failing(path, **options):
+    def failing(file, **options):
         raise OSError(5, "Input/output error")
 
     files = sorted((run / "checkpoints").iterdir())

@@ -185,12 +185,20 @@ def test_states_that_grow_old_are_noticed_although_each_is_fresh(
     assert found is not None and found[0] == "state_age" and found[1] * growth <= 0.027
 
 
-def test_a_drive_that_is_told_too_much_for_long_does_not_get_there(contract: Contract) -> None:
+@pytest.mark.parametrize(("share", "tells", "trips"), [(0.55, False, True), (0.55, True, False), (0.8, True, True)])
+def test_a_drive_that_is_told_too_much_for_long_does_not_get_there(
+    contract: Contract, share: float, tells: bool, trips: bool
+) -> None:
+    """One that says that it gives what it is told is believed for longer."""
     walker = Walker(contract, still=True)
-    walker.torque = 0.55 * np.array(contract.per_joint("effort_limit"))  # and says that it gives it
+    walker.torque = share * np.array(contract.per_joint("effort_limit"))
     walker.reading = lambda time, read=walker.reading: _constant(read(time), walker.torque)  # type: ignore[method-assign]
-    found = walker.walk(1.0)
-    assert found is not None and found[0] == "not_following"
+
+    def silent(signals: Signals, begun: Signals, since: float) -> None:
+        signals.joint_torque = None
+
+    found = walker.walk(1.0, None if tells else silent)
+    assert (found is not None) == trips and (found is None or found[0] == "not_following")
 
 
 def _constant(signals: Signals, torque: np.ndarray) -> Signals:
