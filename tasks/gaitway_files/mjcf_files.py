@@ -47,7 +47,10 @@ def check_mjcf(path: str | Path) -> bytes:
 def read_mjcf(path: str | Path) -> ElementTree.Element:
     """The elements of an MJCF file, as :func:`check_mjcf` lets it pass; included files are not put in."""
     plain = _without_comments(check_mjcf(path), Path(path))
-    return ElementTree.fromstring(plain, ElementTree.XMLParser(encoding="utf-8"))
+    try:
+        return ElementTree.fromstring(plain, ElementTree.XMLParser(encoding="utf-8"))
+    except ElementTree.ParseError as error:  # of a colon in a name, which it takes for a namespace
+        raise FileError(path, f"is not XML, or cut off ({error})") from None
 
 
 def _without_comments(content: bytes, path: Path) -> bytes:
