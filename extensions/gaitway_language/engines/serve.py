@@ -2,15 +2,18 @@
 
     python -m gaitway_language.engines.serve --model Qwen/Qwen2.5-1.5B-Instruct --port 8000
 
-It answers one request at a time, from one trainer. Every program that reaches the port can use it and replace its
-weights: it listens on this machine only unless told otherwise, and then belongs on a private network. Pages in a
-browser are refused.
+It answers one request at a time, from one trainer, and listens on this machine only unless told otherwise. Other
+machines are answered only if the environment here and there holds the same secret, GAITWAY_ENGINE_TOKEN. It is sent as
+it is, so keep the server on a private network. Pages in a browser are refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import hmac
+import ipaddress
 import json
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,17 +34,33 @@ REQUEST_BYTES = 2**30
 SILENCE = 60.0
 """Between two parts of a request, after which its connection is closed [s]."""
 SHARED = Path("/dev/shm")
+TOKEN = "GAITWAY_ENGINE_TOKEN"
+"""Environment variable with the secret that server and trainer share."""
+
+
+def bearer() -> str | None:
+    """The value of the header ``Authorization`` for the secret in the environment; None without one."""
+    token = os.environ.get(TOKEN, "")
+    return f"Bearer {token}" if token else None
+
+
+def needed(host: str) -> str:
+    return f"others reach {host}: set {TOKEN} to the same secret here and where you train, or leave --host out"
 
 
 class EngineServer(ThreadingHTTPServer):
     """``engine`` over HTTP at ``address``, (host, port); port 0 takes a free one, ``server_port`` says which.
 
-    A thread for each connection reads its request; one thread does what they ask for, in turn.
+    A thread for each connection reads its request; one thread does what they ask for, in turn. Raises ValueError for an
+    address that others reach while the environment holds no secret.
     """
 
     daemon_threads = True
 
     def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
+        self.bearer = bearer()
+        if self.bearer is None and not _is_loopback(address[0]):
+            raise ValueError(needed(address[0]))
         super().__init__(address, _Handler)
         self.engine, self.dtype = engine, dtype
         self.turn = ThreadPoolExecutor(1)
@@ -137,10 +156,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, known: bool, action: Callable[[], Any]) -> None:
         """Answer with the action's result; 400 for errors of the client, 500 for errors of the server."""
-        page = self.headers["Origin"]
+        page, secret = self.headers["Origin"], self.headers["Authorization"] or ""
         try:
             if page is not None:
                 status, found = 403, {"error": f"a page of {page} asks, and only programs may"}
+            elif self.server.bearer and not hmac.compare_digest(secret.encode(), self.server.bearer.encode()):
+                status, found = 401, {"error": f"{TOKEN} must hold the secret that the server was started with"}
             else:
                 status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
         except ValueError as error:
@@ -160,6 +181,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing at every request."""
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m gaitway_language.engines.serve", description=__doc__)
     parser.add_argument("--model", required=True, help="folder in Hugging Face's form, or a model of its hub by id")
@@ -173,6 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-length", type=int, help="tokens of a prompt and its answer, at most")
     asked = parser.parse_args(arguments)
     dtype: torch.dtype = getattr(torch, asked.dtype)
+    if bearer() is None and not _is_loopback(asked.host):
+        parser.error(needed(asked.host))
 
     from transformers import AutoModelForCausalLM
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from .group import WeightGroup, own_address
 from .merged import merged
+from .serve import bearer
 from .stream import WeightStream
 
 
@@ -84,11 +85,12 @@ class VLLMServerEngine:
         kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
         connection = kind(url.hostname or "", url.port, timeout=timeout or self.timeout)
         data: bytes | Iterator[Any] | None = None
-        headers = {}
+        secret = bearer()
+        headers = {} if secret is None else {"Authorization": secret}
         if isinstance(body, WeightStream):
-            data, headers = iter(body), {"Content-Length": str(len(body))}
+            data, headers = iter(body), headers | {"Content-Length": str(len(body))}
         elif body is not None:
-            data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+            data, headers = json.dumps(body).encode(), headers | {"Content-Type": "application/json"}
         try:
             connection.request(method, path, data, headers)
             response = connection.getresponse()

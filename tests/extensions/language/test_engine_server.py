@@ -46,6 +46,11 @@ def make(seed=0, vocabulary=37):
 
 
 @pytest.fixture
+def secret(monkeypatch):
+    monkeypatch.setenv("GAITWAY_ENGINE_TOKEN", "a long secret word")
+
+
+@pytest.fixture
 def served():
     """A server in a thread, around a model with weights of its own, and its address."""
     engine = TransformersEngine(make(1))
@@ -202,6 +207,28 @@ def test_pages_of_a_browser_are_refused(served):
         status, said = _ask(address, "/score", body, **{"Content-Type": kind})
         assert status == 400 and "application/json is needed" in said["error"]
     assert engine.score(PROMPTS) == before
+
+
+@pytest.mark.hostile("untrusted files")
+def test_only_who_knows_the_secret_is_answered(secret, served, monkeypatch):
+    address, engine = served
+    assert len(VLLMServerEngine(make(1), address).score(PROMPTS)) == len(PROMPTS)
+    before = engine.score(PROMPTS)
+    for word in ("", "another word", "a long secret"):
+        monkeypatch.setenv("GAITWAY_ENGINE_TOKEN", word)
+        with pytest.raises(RuntimeError, match="GAITWAY_ENGINE_TOKEN must hold the secret that the server was started"):
+            VLLMServerEngine(make(2), address)
+    weights = b"".join(bytes(part) for part in WeightStream(make(2).state_dict().items(), torch.float32))
+    assert _ask(address, "/update", weights, Authorization="Bearer")[0] == 401
+    assert engine.score(PROMPTS) == before
+
+
+@pytest.mark.hostile("untrusted files")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "trainer.example"])
+def test_no_server_for_others_without_a_secret(host, monkeypatch):
+    monkeypatch.delenv("GAITWAY_ENGINE_TOKEN", raising=False)
+    with pytest.raises(ValueError, match="set GAITWAY_ENGINE_TOKEN to the same secret here and where you train"):
+        EngineServer(TransformersEngine(make()), (host, 0), vocabulary=37, dtype=torch.float32)
 
 
 @pytest.mark.hostile("untrusted files")
