@@ -315,7 +315,9 @@ class Controller:
         """What this mode wants, before any clamp."""
         elapsed, fade = now - self.since, self.config.fade
         if self.mode in (Mode.RAMP, Mode.HOLD):
-            self._blend(elapsed / self._move, elapsed / fade, self.safety.default, self.standing)
+            # At the end feet stand where the policy put them, and stiffness would drag them over the ground.
+            gains = self.walking if self._ending else self.standing
+            self._blend(elapsed / self._move, elapsed / fade, self.safety.default, gains)
         elif self.mode in (Mode.POLICY, Mode.SETTLE):
             self._run_policy(signals, now)
             share = (now - self._begun) / fade
