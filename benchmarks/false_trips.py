@@ -154,11 +154,11 @@ def hardware_for(robot: str, bundle: Path) -> Hardware:
     effort, speed = (
         dict(zip(names, contract.per_joint(key), strict=True)) for key in ("effort_limit", "velocity_limit")
     )
-    same = {name: 1.0 for name in names}
     return Hardware(
-        name=f"{robot} on the Go2's wire", robot=robot, family="unitree_go", motors=names, enable=dict.fromkeys(names, 1),
-        effort_limit=effort, velocity_limit=speed, max_stiffness={name: 500.0 * one for name, one in same.items()},
-        max_damping={name: 50.0 * one for name, one in same.items()},
+        name=f"{robot} on the Go2's wire", robot=robot, family="unitree_go", motors=names,
+        enable=dict.fromkeys(names, 1),
+        effort_limit=effort, velocity_limit=speed, max_stiffness=dict.fromkeys(names, 500.0),
+        max_damping=dict.fromkeys(names, 50.0),
         damping=dict(zip(names, contract.per_joint("damping"), strict=True)), feet=contract.foot_bodies,
         stand_down=go2.stand_down,
     )  # fmt: skip

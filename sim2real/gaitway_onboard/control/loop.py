@@ -156,7 +156,12 @@ class Loop:
             with contextlib.suppress(Exception):  # without signals, the robot's own damping is as good
                 command = controller.step(robot.read(), robot.clock())
             try:
-                self.send(command)
+                try:
+                    self.send(command)
+                except Exception:
+                    if command is None:
+                        raise
+                    robot.damp()  # which asks for nothing that was computed
                 self.beat()
                 robot.sleep_until(robot.clock() + controller.period)
             except Exception as error:

@@ -27,6 +27,8 @@ TORQUE_SHARE = 0.3
 """Share by which a drive's strength, and what it says of it, may be off."""
 TURN_SHARE = 0.5
 """Share by which gyroscope and orientation may differ, besides ``max_gyro_error``."""
+BELIEVED = 0.8
+"""Share of the way from ``max_load`` to the whole effort up to which a drive that gives what it is told is believed."""
 GRAVITY = 9.81
 GAP = 0.1
 """Between two states, after which the comparisons begin anew [s]."""
@@ -40,12 +42,17 @@ smooth motion hardly any."""
 class Consistency:
     """Give it every state and every command, in turn. Joint arrays are in the robot's own order, (J,)."""
 
-    def __init__(self, joint_names: tuple[str, ...], effort_limit: Array, limits: SafetyLimits):
+    def __init__(
+        self, joint_names: tuple[str, ...], effort_limit: Array, limits: SafetyLimits, top_speed: Array | float = np.inf
+    ):
+        """``effort_limit`` [N m], and ``top_speed`` [rad/s] at which a motor gives no torque any more, (J,) each."""
         self.joint_names, self.effort_limit, self.limits = joint_names, effort_limit, limits
+        self.top_speed = top_speed
         self._told: tuple[Array, Array, Array] | None = None
         self._last: tuple[float, int | None, Signals] | None = None
         joints = len(joint_names)
         self._repeats = {"gyro": _Repeats(3), "joint_pos": _Repeats(joints), "joint_vel": _Repeats(joints)}
+        self._reported = False
         self._begin()
 
     def _begin(self) -> None:
@@ -160,14 +167,21 @@ class Consistency:
         self._load += share * (law - self._load)
         load, torque = np.abs(self._load) / self.effort_limit, signals.joint_torque
         known = torque is not None and math.isfinite(float(torque.sum()))  # not every robot tells it
-        if load.max() > (0.5 * (1.0 + self.limits.max_load) if known else self.limits.max_load):
+        if not known and self._reported:
+            return Fault("not_finite", "the drives do not say any more what torque they give, or what is no number")
+        self._reported |= known
+        if load.max() > (BELIEVED + (1.0 - BELIEVED) * self.limits.max_load if known else self.limits.max_load):
             worst = int(load.argmax())
             return Fault("not_following", f"{self.joint_names[worst]} is told {100 * load[worst]:.0f} % of its effort "
                                           f"for {TORQUE_TIME:g} s, and does not get where it should")  # fmt: skip
         if torque is None or not known:
             self._torque[:] = 0.0
             return None
-        self._torque += share * (law - torque - self._torque)
+        # A motor that turns gives less, the faster the less; how much less depends on a line that is not known here.
+        spent = self.effort_limit * signals.joint_vel / self.top_speed
+        least = np.minimum(np.maximum(law, -self.effort_limit - spent), self.effort_limit - spent)
+        given = np.minimum(np.maximum(torque, np.minimum(law, least)), np.maximum(law, least))
+        self._torque += share * (given - torque - self._torque)
         self._law += share * (np.abs(law) - self._law)
         over = np.abs(self._torque) - TORQUE_SHARE * self._law - self.limits.max_torque_error * self.effort_limit
         worst = int(over.argmax())

@@ -89,7 +89,8 @@ class SafetyLimits:
     max_load: float = _limit(0.5, 1.0)
     """What a drive that does not report its torque may be told for a tenth of a second on average, of its effort limit.
 
-    Good gaits take half of this. For one that does, and gives what it was told, it is midway from here to 1."""
+    Good gaits take half of this. For one that does, and gives what it was told, it is most of the way from here to 1:
+    a shove may ask a joint for all that it has."""
     max_speed_error: float = _limit(3.0, 10.0, "rad/s")
     """How far a joint's speed may be from how its position changes [rad/s]."""
     max_gyro_error: float = _limit(0.5, 5.0, "rad/s")
@@ -184,18 +185,20 @@ class SafetyFilter:
         self.effort_limit = np.array(contract.per_joint("effort_limit"))[order]
         self.max_vel = np.full(len(order), limits.max_joint_vel)
         self.max_temperature, self.min_battery = limits.max_temperature, limits.min_battery
+        top_speed: Array | float = np.inf
         if hardware is not None:
             effort, speed = ([table[name] for name in joint_names] for table in (hardware.effort_limit,
                              hardware.velocity_limit))  # fmt: skip
             self.effort_limit = np.minimum(self.effort_limit, effort)
-            self.max_vel = np.minimum(self.max_vel, 1.2 * np.array(speed))
+            top_speed = np.array(speed, float)
+            self.max_vel = np.minimum(self.max_vel, 1.2 * top_speed)
             self.max_temperature = min(self.max_temperature, hardware.max_motor_temperature)
             self.min_battery = max(self.min_battery, hardware.min_battery)
         self.clamp = Clamp(self.effort_limit, low, high)
         self._lowest, self._highest = low - limits.joint_pos_margin, high + limits.joint_pos_margin
         self._corrupt, self._lost = _Leaky(limits.max_corrupt), _Leaky(limits.max_lost)
         self._clock, self._imu_clock = _Clock(limits.max_state_age), _Clock(limits.max_state_age)
-        self._consistency = Consistency(joint_names, self.effort_limit, limits)
+        self._consistency = Consistency(joint_names, self.effort_limit, limits, top_speed)
         self._slack = self.max_vel * limits.max_state_age + JUMP
         self._seen: tuple[float, int, Array] | None = None
 

@@ -259,8 +259,8 @@ class UnitreeRobot(BusRobot):
         self._send(targets, stiffness, damping)
 
     def damp(self) -> None:
-        held = 0.0 if self._signals is None else np.nan_to_num(self._signals.joint_pos)  # 0 * nan would be nan
-        self._send(held, 0.0, self._damping)
+        held = 0.0 if self._signals is None else self._signals.joint_pos
+        self._send(np.where(np.isfinite(held), held, 0.0), 0.0, self._damping)  # 0 * nan would be nan
 
     def _send(self, targets: Array | float, stiffness: Array | float, damping: Array) -> None:
         if self._commands is None:

@@ -16,7 +16,6 @@ import numpy as np
 from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import DCMotor, Robot
 from gaitway_tasks.robots.parameters import JointParameters
-from numpy.typing import NDArray
 
 from .command import Command
 from .quirks import Quirks
@@ -89,8 +88,10 @@ class Drives:
         self._is_plain = not quirks.battery_sag and bool((self._strength == 1.0).all())
         self._coming: deque[tuple[float, Array]] = deque()
         self._last_command = -np.inf
-        self.unpowered: NDArray[np.bool_] = np.zeros(count, bool)
-        """Motors that give no torque, and say so, (J,)."""
+        self.faulty: Array = np.ones(count)
+        """Factors on the torque of motors that have a fault, and report what they give, (J,)."""
+        self.stuck: dict[int, float] = {}
+        """Motors that give one torque whatever they are told, by their joint [N m]."""
         self.temperature = np.full(count, AMBIENT)
         """[degrees C], (J,)"""
         self.battery = quirks.battery
@@ -142,8 +143,12 @@ class Drives:
             stuck = now < self._latched_until
             constant = np.where(stuck, self._held, constant)
             kp, kd = np.where(stuck, 0.0, kp), np.where(stuck, 0.0, kd)
-        if self.unpowered.any():
-            constant, kp, kd = (np.where(self.unpowered, 0.0, each) for each in (constant, kp, kd))
+        if (self.faulty != 1.0).any():
+            constant, kp, kd = self.faulty * constant, self.faulty * kp, self.faulty * kd
+        if self.stuck:
+            constant, kp, kd = constant.copy(), kp.copy(), kd.copy()
+            for joint, held in self.stuck.items():
+                constant[joint], kp[joint], kd[joint] = held, 0.0, 0.0
         self._age(dt, torque)
         return constant, kp, kd, low, high
 

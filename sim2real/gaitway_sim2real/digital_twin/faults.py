@@ -20,7 +20,13 @@ HOT = 15.0  # [K] over the limit
 EMPTY = 0.02  # state of charge
 SPIN = 50.0  # [rad/s] that a gyroscope is off by
 DRIFT = 0.1  # [rad/s] at which an orientation drifts
-LATER = 0.09  # [s] that a state takes longer with each second
+LATER = 0.09  # [s] that a message takes longer with each second
+SLIP = 0.4  # [rad] by which a mounting gives way
+CREEP = 0.5  # [rad/s] at which an encoder drifts
+FLICKER = 0.2  # [rad] to either side, of an encoder that flickers
+AHEAD = 10.0  # [s] by which a clock jumps
+SPARSE = 0.04  # [s] between states that come too rarely
+WEAK = 0.3  # share of their torque that weak drives give
 STOP_BUTTONS = ("L2", "B")
 
 
@@ -58,6 +64,37 @@ class Fault(StrEnum):
     ENCODERS_FROZEN = "encoders-frozen"  # the positions of all joints do
     SENSORS_FROZEN = "sensors-frozen"  # everything does, but the clock
     SPEEDS_ZERO = "speeds-zero"  # all joints say that they stand still
+    GYRO_NAN = "gyro-nan"
+    GYRO_ZERO = "gyro-zero"  # the gyroscope says that nothing turns
+    GYRO_FROZEN = "gyro-frozen"  # the gyroscope alone repeats itself
+    GYRO_AXES = "gyro-axes"  # its x and y are taken for each other
+    IMU_ORDER = "imu-order"  # the quaternion comes as (x, y, z, w)
+    IMU_NORM = "imu-norm"  # it is twice as long as it should be
+    IMU_SLIP = "imu-slip"  # the IMU's mounting gives way
+    ACCELEROMETER_SIGN = "accelerometer-sign"  # it says what it feels from the other side
+    JOINT_INF = "joint-inf"
+    JOINT_SPEED_NAN = "joint-speed-nan"
+    JOINT_TORQUE_NAN = "joint-torque-nan"
+    JOINT_SIGN = "joint-sign"  # an encoder counts the wrong way round
+    JOINT_DRIFT = "joint-drift"  # an encoder drifts away
+    JOINT_FLICKER = "joint-flicker"  # an encoder goes to and fro
+    SPEEDS_SIGN = "speeds-sign"  # all speeds have the wrong sign
+    SPEEDS_DEGREES = "speeds-degrees"  # all speeds are in degrees
+    TORQUES_FROZEN = "torques-frozen"  # what the drives report of their torque repeats itself
+    CLOCK_SLOW = "clock-slow"  # the robot's clock runs half as fast
+    CLOCK_STANDS = "clock-stands"  # it stands still, in states that go on
+    CLOCK_JUMP = "clock-jump"  # it jumps ahead
+    RESTART = "restart"  # it begins anew
+    SPARSE = "sparse"  # states come too rarely
+    CORRUPT = "corrupt"  # every tenth state has a wrong checksum
+    CUT = "cut"  # states come cut in half
+    DEAF = "deaf"  # the robot hears no commands any more
+    HEARD_LATER = "heard-later"  # commands take longer and longer
+    WEAK = "weak"  # all drives give less than they are told
+    RUNAWAY = "runaway"  # a motor gives all that it can
+    MOTOR_SIGN = "motor-sign"  # a motor turns the wrong way round
+    MOTOR_STUCK = "motor-stuck"  # a motor goes on with the torque that it has
+    SELECT = "select"  # the operator presses the other stop button
     LATER = "later"  # states take longer and longer
     POWER = "power"  # the motors lose their power
     MOTOR = "motor"  # one of them does
@@ -69,7 +106,9 @@ class Fault(StrEnum):
 
     @property
     def of_a_joint(self) -> bool:
-        return self.name.startswith("JOINT") or self in (Fault.TEMPERATURE, Fault.LOST, Fault.MOTOR)
+        return self.name.startswith(("JOINT", "MOTOR")) or self in (
+            Fault.TEMPERATURE, Fault.LOST, Fault.RUNAWAY,
+        )  # fmt: skip
 
 
 HELD: dict[Fault, tuple[str, ...]] = {
@@ -77,8 +116,12 @@ HELD: dict[Fault, tuple[str, ...]] = {
     Fault.JOINT_FROZEN: JOINTS,
     Fault.ENCODERS_FROZEN: ("joint_pos",),
     Fault.SENSORS_FROZEN: (*IMU, *JOINTS, "foot_force"),
+    Fault.GYRO_FROZEN: ("gyro",),
+    Fault.TORQUES_FROZEN: ("joint_torque",),
 }
 """What a sensor that hangs says again and again."""
+STRENGTH = {Fault.POWER: 0.0, Fault.MOTOR: 0.0, Fault.WEAK: WEAK, Fault.MOTOR_SIGN: -1.0}
+"""Factors on the torque of drives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +148,8 @@ class FaultBoard:
         self._fastest, self._hottest = fastest, hottest
         self._frozen: Reading | None = None
         self._held: dict[Injection, Reading] = {}
-        self._missed = 0
+        self._missed = self._states = 0
+        self._next_sparse = -math.inf
 
     def active(self, fault: Fault, now: float) -> bool:
         return any(injection.fault is fault and injection.at(now) for injection in self.injections)
@@ -121,21 +165,55 @@ class FaultBoard:
 
     def clock(self, now: float) -> float:
         """What the robot's own clock says at ``now`` [s]."""
-        begun = [each.start for each in self.injections if each.fault is Fault.CLOCK and each.at(now)]
-        return now + (RUSH - 1.0) * max(0.0, now - min(begun, default=now))
+        said = now
+        for each in self.injections:
+            if each.at(now):
+                elapsed = now - each.start
+                match each.fault:
+                    case Fault.CLOCK:
+                        said += (RUSH - 1.0) * elapsed
+                    case Fault.CLOCK_SLOW:
+                        said -= 0.5 * elapsed
+                    case Fault.CLOCK_STANDS:
+                        said -= elapsed
+                    case Fault.CLOCK_JUMP:
+                        said += AHEAD
+                    case Fault.RESTART:
+                        said = elapsed
+        return said
 
-    def delay(self, now: float) -> float:
-        """How much later than else a state of ``now`` arrives [s]."""
-        begun = [each.start for each in self.injections if each.fault is Fault.LATER and each.at(now)]
+    def delay(self, fault: Fault, now: float) -> float:
+        """How much later than else a message of ``now`` arrives, by ``LATER`` or ``HEARD_LATER`` [s]."""
+        begun = [each.start for each in self.injections if each.fault is fault and each.at(now)]
         return LATER * max(0.0, now - min(begun, default=now))
 
-    def powerless(self, now: float, joints: int) -> np.ndarray:
-        """Motors without power, (J,) bool."""
-        out = np.zeros(joints, bool)
-        for injection in self.injections:
-            if injection.at(now) and injection.fault in (Fault.POWER, Fault.MOTOR):
-                out[slice(None) if injection.fault is Fault.POWER else injection.joint] = True
+    def silent(self, now: float) -> bool:
+        """Whether the state of ``now`` is not sent."""
+        if self.active(Fault.SILENCE, now):
+            return True
+        if not self.active(Fault.SPARSE, now):
+            return False
+        if silent := now < self._next_sparse:
+            return silent
+        self._next_sparse = now + SPARSE
+        return False
+
+    def corrupt(self, now: float) -> bool:
+        """Whether the state of ``now`` has a wrong checksum."""
+        self._states += 1
+        return self.active(Fault.CHECKSUM, now) or (self.active(Fault.CORRUPT, now) and self._states % 10 == 0)
+
+    def strength(self, now: float, joints: int) -> np.ndarray:
+        """Factors on what the drives give, (J,): 0 without power, below 0 for one that turns the wrong way round."""
+        out = np.ones(joints)
+        for each in self.injections:
+            if each.at(now) and each.fault in STRENGTH:
+                out[each.joint if each.fault.of_a_joint else slice(None)] *= STRENGTH[each.fault]
         return out
+
+    def joints(self, fault: Fault, now: float) -> list[int]:
+        """Joints that have it."""
+        return [each.joint for each in self.injections if each.fault is fault and each.at(now)]
 
     def starting(self, now: float) -> list[Injection]:
         """What has begun since this was last asked."""
@@ -164,7 +242,7 @@ class FaultBoard:
             held = self._held.setdefault(injection, replace(reading))
             for name in HELD[fault]:
                 value = getattr(reading, name).copy()
-                rows = joint if fault is Fault.JOINT_FROZEN else slice(None)
+                rows = joint if fault.of_a_joint else slice(None)
                 value[rows] = getattr(held, name)[rows]
                 setattr(reading, name, value)
         match fault:
@@ -178,6 +256,26 @@ class FaultBoard:
                 reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([0.0, DRIFT * elapsed, 0.0]))
             case Fault.SPEEDS_ZERO:
                 reading.joint_vel = np.zeros_like(reading.joint_vel)
+            case Fault.SPEEDS_SIGN:
+                reading.joint_vel = -reading.joint_vel
+            case Fault.SPEEDS_DEGREES:
+                reading.joint_vel = np.degrees(reading.joint_vel)
+            case Fault.GYRO_ZERO:
+                reading.gyro = np.zeros(3)
+            case Fault.GYRO_AXES:
+                reading.gyro = reading.gyro[[1, 0, 2]]
+            case Fault.IMU_ORDER:
+                reading.quat_wxyz = np.roll(reading.quat_wxyz, -1)
+            case Fault.IMU_SLIP:
+                reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([SLIP, 0.0, 0.0]))
+            case Fault.ACCELEROMETER_SIGN:
+                reading.accelerometer = -reading.accelerometer
+            case Fault.JOINT_SIGN:
+                reading.joint_pos[joint] *= -1.0
+            case Fault.JOINT_DRIFT:
+                reading.joint_pos[joint] += CREEP * elapsed
+            case Fault.JOINT_FLICKER:
+                reading.joint_pos[joint] += FLICKER * (1.0 if self._states % 2 else -1.0)
 
     def _spoil(self, reading: Reading, fault: Fault, joint: int) -> None:
         match fault:
@@ -187,8 +285,18 @@ class FaultBoard:
                 glitch(reading, "zero")
             case Fault.TILT:
                 reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([TILT, 0.0, 0.0]))
+            case Fault.IMU_NORM:
+                reading.quat_wxyz = 2.0 * reading.quat_wxyz
+            case Fault.GYRO_NAN:
+                reading.gyro = np.full(3, math.nan)
             case Fault.JOINT_NAN:
                 reading.joint_pos[joint] = math.nan
+            case Fault.JOINT_INF:
+                reading.joint_pos[joint] = math.inf
+            case Fault.JOINT_SPEED_NAN:
+                reading.joint_vel[joint] = math.nan
+            case Fault.JOINT_TORQUE_NAN:
+                reading.joint_torque[joint] = math.nan
             case Fault.JOINT_RANGE:
                 reading.joint_pos[joint] = self._high[joint] + BEYOND
             case Fault.JOINT_JUMP:

@@ -30,7 +30,8 @@ class Ros2Side:
     """
 
     faults = frozenset(Fault) - {
-        Fault.CHECKSUM, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP, Fault.TAKEN,
+        Fault.CHECKSUM, Fault.CORRUPT, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP, Fault.SELECT,
+        Fault.TAKEN,
     }  # fmt: skip
 
     def __init__(self, bus: Bus, config: Ros2Config):

@@ -153,7 +153,8 @@ class Twin:
 
     def _take(self) -> None:
         for stamp, payload in self.side.receive():
-            self._incoming.send(stamp, payload)
+            if not self.faults.active(Fault.DEAF, stamp):
+                self._incoming.send(stamp + self.faults.delay(Fault.HEARD_LATER, stamp), payload)
         self.side.counters.lost = self._incoming.lost
 
     def _step(self) -> None:
@@ -167,7 +168,7 @@ class Twin:
         if self._tipping:
             self._tip()
         if self.faults.injections:
-            self.drives.unpowered = self.faults.powerless(now, len(self.joint_names))
+            self._break_drives(now)
         self.body.set_drives(*self.drives.drive(now, dt, self.body.joint_vel, self.body.joint_torque))
         self.body.step()
         self._steps += 1
@@ -175,6 +176,14 @@ class Twin:
         if now >= self._next_state - EPSILON:
             self._sense(now)
         self._deliver(now)
+
+    def _break_drives(self, now: float) -> None:
+        faults, torque = self.faults, self.body.joint_torque
+        self.drives.faulty = faults.strength(now, len(self.joint_names))
+        self.drives.stuck = {
+            **{joint: self.drives.limits.effort[joint] for joint in faults.joints(Fault.RUNAWAY, now)},
+            **{j: self.drives.stuck.get(j, float(torque[j])) for j in faults.joints(Fault.MOTOR_STUCK, now)},
+        }
 
     def _obey(self, due: float, command: Command) -> None:
         told = self._told
@@ -202,15 +211,19 @@ class Twin:
             self.press()
         if faults.active(Fault.STOP, now):
             remote = Remote(remote.left, remote.right, remote.buttons | frozenset(STOP_BUTTONS))
+        if faults.active(Fault.SELECT, now):
+            remote = Remote(remote.left, remote.right, remote.buttons | {"select"})
         self.side.remote = remote
         clock = faults.clock(now)
         reading = faults.spoil(self.sensors.read(round(1000.0 * clock) & 0xFFFFFFFF, period), now)
-        if not faults.active(Fault.SILENCE, now):
-            frames = self.side.state(clock, reading, intact=not faults.active(Fault.CHECKSUM, now))
+        if not faults.silent(now):
+            frames = self.side.state(clock, reading, intact=not faults.corrupt(now))
+            if faults.active(Fault.CUT, now):
+                frames = [(send, payload[: len(payload) // 2]) for send, payload in frames]
             self._past.append([payload for _, payload in frames])
             if faults.active(Fault.REWIND, now):
                 frames = [(send, old) for (send, _), old in zip(frames, self._past[0], strict=True)]
-            self._states.send(now + faults.delay(now), (frames, reading))
+            self._states.send(now + faults.delay(Fault.LATER, now), (frames, reading))
             self._double(now, reading)
         self._reading = reading
 

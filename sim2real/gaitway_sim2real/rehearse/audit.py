@@ -133,13 +133,17 @@ class Audit:
     @property
     def worst(self) -> float:
         """Largest share of a torque limit that any frame asked for."""
-        shares = [frame.share for frame in self.frames if not np.isnan(frame.share)]
-        return max(shares, default=np.nan)
+        return _largest(self.frames)
 
-    def checks(self) -> tuple[TrialCheck, TrialCheck]:
-        """What every frame must keep to."""
+    def checks(self, stiff: bool = False) -> tuple[TrialCheck, TrialCheck]:
+        """What every frame must keep to; with ``stiff``, the torque limit is only for frames with stiffness."""
         broken = sum(bool(frame.faults) for frame in self.frames)
+        worst = _largest([frame for frame in self.frames if frame.stiff]) if stiff else self.worst
         return (
-            TrialCheck(title="largest torque asked for, of the limit", value=self.worst, limit=1.0),
+            TrialCheck(title="largest torque asked for, of the limit", value=worst, limit=1.0),
             TrialCheck(title="broken command frames", value=broken, limit=0),
         )
+
+
+def _largest(frames: list[Frame]) -> float:
+    return max((frame.share for frame in frames if not np.isnan(frame.share)), default=np.nan)

@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
 from gaitway_onboard.hardware import Hardware
-from gaitway_onboard.interface import Array, DeployError
+from gaitway_onboard.interface import Array, DeployError, Signals
 from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.transports.unitree_frames import CommandFrame
 
 from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
@@ -21,15 +23,21 @@ from .newcomer import Newcomer
 from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Trial, TrialCheck
 
-AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5}
+AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5, Mode.LOWER: 0.3}
 """When a fault begins, in the time of its mode [s]."""
 CONFIG = ControllerConfig(hold=1.5)
-DRIVEN = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
+DRIVEN = (Mode.RAMP, Mode.HOLD, Mode.POLICY, Mode.LOWER)
+MOVING = (Mode.RAMP, Mode.POLICY)
+"""Where joints move, without which some faults do not show."""
+FIRM = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
+"""Where the robot stands on its stiffness."""
 POLICY_PERIODS = 2
 """Within which damping must follow a detection."""
 LONG = 4.0
 """Of policy [s]: more than any fault needs."""
-STALL = 0.08
+BRIEF = 0.2
+"""Of policy [s], where the fault comes after it."""
+STALL, SLOW = 0.08, 0.003
 """[s]"""
 
 
@@ -46,17 +54,36 @@ class Trouble:
     within: float = 0.1
     """How soon it must be detected [s]."""
     modes: tuple[Mode, ...] = DRIVEN
+    blind: bool = False
+    """Whether the controller cannot know the robot's state any more: what its damping asks for then is not judged."""
+
+
+LOADED = (
+    Fault.WEAK, Fault.RUNAWAY, Fault.MOTOR_SIGN, Fault.MOTOR_STUCK, Fault.DEAF, Fault.HEARD_LATER,
+    Fault.TORQUES_FROZEN, Fault.JOINT_DRIFT,
+)  # fmt: skip
+"""Faults of drives, which show where legs carry the robot."""
+MOVED = (Fault.HEARD_LATER, Fault.TORQUES_FROZEN)
+"""Faults that show in a robot that walks."""
 
 
 def _wire(
-    fault: Fault, about: str, *causes: str, within: float = 0.1, modes: tuple[Mode, ...] = DRIVEN, leg: bool = False
+    fault: Fault,
+    about: str,
+    *causes: str,
+    within: float = 0.1,
+    modes: tuple[Mode, ...] = DRIVEN,
+    leg: bool = False,
+    blind: bool = False,
 ) -> Trouble:
     """``leg`` is for a fault of a joint that carries the robot: the last of its first leg."""
 
     def provoke(stage: Stage) -> object:
         return stage.twin.inject(fault, joint=stage.bearing_joint if leg else None)
 
-    return Trouble(name=fault.value, about=about, causes=causes, within=within, provoke=provoke, modes=modes)
+    return Trouble(
+        name=fault.value, about=about, causes=causes, within=within, provoke=provoke, modes=modes, blind=blind
+    )
 
 
 def _stall(stage: Stage) -> None:
@@ -90,6 +117,54 @@ def _second_deploy(stage: Stage) -> Newcomer:
 
 def _spoil(stage: Stage) -> None:
     stage.policy.twist = lambda targets: np.full(len(targets), np.nan)
+
+
+def _slow(stage: Stage) -> None:
+    """Every turn of the loop takes 3 ms more."""
+    read = stage.robot.read
+
+    def slowly() -> Signals:
+        late = stage.bus.clock() + SLOW
+        stage.twin.advance(late)
+        stage.bus.time = late
+        return read()
+
+    stage.robot.read = slowly  # type: ignore[method-assign]
+
+
+def _twist(change: Callable[[Array], Array]) -> Callable[[Stage], None]:
+    def provoke(stage: Stage) -> None:
+        stage.policy.twist = change
+
+    return provoke
+
+
+def _broken(*args: object) -> Any:
+    raise OSError("the network is down")
+
+
+def _no_reading(stage: Stage) -> None:
+    stage.robot.read = _broken  # type: ignore[method-assign]
+
+
+def _no_writing(stage: Stage) -> None:
+    stage.robot.write = _broken  # type: ignore[method-assign,assignment]
+
+
+def _commander(stage: Stage) -> None:
+    """A second program lets the robot go limp, again and again."""
+    commands = stage.bus.join("commander").publisher(stage.robot.command_topic)
+    frame = CommandFrame(stage.hardware)
+    frame.fill(0.0, 0.0, np.zeros(len(stage.hardware.joint_names)))
+    stage.bus.attach(lambda deadline: commands.send(bytes(frame.sealed())))
+
+
+def _now_and_then(fault: Fault, seconds: float) -> Callable[[Stage], None]:
+    def provoke(stage: Stage) -> None:
+        for number in range(3):
+            stage.twin.inject(fault, after=0.1 + 0.4 * number, duration=seconds)
+
+    return provoke
 
 
 STUCK = ("frozen_sensor", "joint_inconsistent", "not_following")
@@ -129,7 +204,9 @@ TROUBLES = (
     _wire(Fault.GYRO_SIGN, "The gyroscope's signs are wrong.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
     _wire(Fault.GYRO_OFF, "The gyroscope is off by 50 rad/s.", "imu_inconsistent"),
     _wire(Fault.IMU_SIGN, "The IMU's orientation is conjugated.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
-    _wire(Fault.IMU_DRIFT, "The IMU's orientation tips over, by 0.1 rad/s.", "imu_inconsistent", within=5.0),
+    _wire(
+        Fault.IMU_DRIFT, "The IMU's orientation tips over, by 0.1 rad/s.", "imu_inconsistent", within=5.0, modes=FIRM
+    ),
     _wire(Fault.IMU_FROZEN, "The IMU repeats itself, in states that do not.", "frozen_sensor", within=0.2),
     _wire(Fault.JOINT_FROZEN, "A joint repeats itself, in states that do not.", *STUCK, within=0.2),
     _wire(Fault.ENCODERS_FROZEN, "The positions of all joints repeat themselves.", *STUCK, within=0.2),
@@ -173,14 +250,126 @@ TROUBLES = (
         provoke=_spoil,
         modes=(Mode.POLICY,),
     ),
+    _wire(Fault.GYRO_NAN, "The gyroscope says NaN.", "imu"),
+    _wire(Fault.GYRO_ZERO, "The gyroscope says that nothing turns.", "frozen_sensor", "imu_inconsistent"),
+    _wire(Fault.GYRO_FROZEN, "The gyroscope alone repeats itself.", "frozen_sensor", "imu_inconsistent"),
+    _wire(
+        Fault.GYRO_AXES,
+        "The gyroscope's x and y are taken for each other.",
+        "imu_inconsistent",
+        within=1.0,
+        modes=(Mode.POLICY,),
+    ),
+    _wire(Fault.IMU_ORDER, "The orientation comes as (x, y, z, w).", "imu_inconsistent", "tilt"),
+    _wire(Fault.IMU_NORM, "The quaternion is twice as long as it should be.", "imu"),
+    _wire(Fault.IMU_SLIP, "The IMU's mounting gives way, by 0.4 rad.", "imu_inconsistent"),
+    _wire(Fault.ACCELEROMETER_SIGN, "The accelerometer's signs are wrong.", "imu_inconsistent", within=1.0),
+    _wire(Fault.JOINT_INF, "An encoder says infinity.", "not_finite"),
+    _wire(Fault.JOINT_SPEED_NAN, "The speed of a joint is NaN.", "not_finite"),
+    _wire(Fault.JOINT_TORQUE_NAN, "The torque that a drive reports is NaN.", "not_finite"),
+    _wire(Fault.JOINT_SIGN, "A knee's encoder counts the wrong way round.", "joint_jump", "joint_limit", leg=True),
+    _wire(
+        Fault.JOINT_DRIFT,
+        "A knee's encoder drifts, by 0.5 rad/s.",
+        *STUCK,
+        "joint_limit",
+        within=1.0,
+        modes=FIRM,
+        leg=True,
+    ),
+    _wire(Fault.JOINT_FLICKER, "An encoder goes to and fro, by 0.4 rad.", "joint_jump", "joint_inconsistent"),
+    _wire(Fault.SPEEDS_SIGN, "All speeds have the wrong sign.", *STUCK, within=1.0, modes=MOVING),
+    _wire(Fault.SPEEDS_DEGREES, "All speeds are in degrees.", "joint_velocity", *STUCK, within=1.0),
+    _wire(
+        Fault.TORQUES_FROZEN,
+        "The torques that drives report repeat themselves.",
+        *STUCK,
+        within=0.5,
+        modes=(Mode.POLICY,),
+    ),
+    _wire(Fault.CLOCK_SLOW, "The robot's clock runs half as fast.", "state_age", "clock", within=0.1),
+    _wire(Fault.CLOCK_STANDS, "The robot's clock stands, in states that go on.", "frozen_tick"),
+    _wire(Fault.CLOCK_JUMP, "The robot's clock jumps ahead by 10 s.", "clock"),
+    _wire(Fault.RESTART, "The robot's clock begins anew.", "tick_back", "clock", blind=True),
+    _wire(Fault.SPARSE, "Only one state in 40 ms comes.", "state_age"),
+    _wire(Fault.CORRUPT, "Every tenth state has a wrong checksum.", "checksum", within=0.5),
+    _wire(Fault.CUT, "States come cut in half.", "state_age"),
+    _wire(Fault.DEAF, "The robot hears no commands any more.", "not_following", "tilt", within=0.5, modes=MOVING),
+    _wire(
+        Fault.HEARD_LATER, "Commands take longer and longer.", "not_following", "tilt", within=2.0, modes=(Mode.POLICY,)
+    ),
+    _wire(Fault.WEAK, "All drives give a third of their torque.", "not_following", "tilt", within=0.5, modes=FIRM),
+    _wire(Fault.RUNAWAY, "A knee's motor gives all that it can.", "not_following", "joint_velocity", "tilt", leg=True),
+    _wire(Fault.MOTOR_SIGN, "A knee's motor turns the wrong way round.", "not_following", "joint_velocity", leg=True),
+    _wire(
+        Fault.MOTOR_STUCK,
+        "A knee's motor goes on with the torque that it has.",
+        "not_following",
+        within=0.5,
+        modes=MOVING,
+        leg=True,
+    ),
+    _wire(Fault.SELECT, "The operator presses the other stop button.", OPERATOR_STOP),
+    Trouble(
+        name="slow-loop",
+        about=f"Every turn of the control loop takes {1e3 * SLOW:g} ms more.",
+        causes=("loop_overrun", "state_age"),
+        provoke=_slow,
+    ),
+    Trouble(
+        name="no-reading", about="Reading raises an error.", causes=("exception",), provoke=_no_reading, blind=True
+    ),
+    Trouble(
+        name="no-writing", about="Writing raises an error.", causes=("exception",), provoke=_no_writing, blind=True
+    ),
+    Trouble(
+        name="policy-infinite",
+        about="The policy puts out infinity.",
+        causes=("policy_output",),
+        provoke=_twist(lambda targets: np.full(len(targets), np.inf)),
+        modes=(Mode.POLICY,),
+    ),
+    Trouble(
+        name="policy-far",
+        about="The policy wants a joint 20 rad away.",
+        causes=("policy_output",),
+        provoke=_twist(lambda targets: targets + 20.0 * (np.arange(len(targets)) == 0)),
+        modes=(Mode.POLICY,),
+    ),
+    Trouble(
+        name="policy-width",
+        about="The policy puts out one target too few.",
+        causes=("exception", "policy_output"),
+        provoke=_twist(lambda targets: targets[1:]),
+        modes=(Mode.POLICY,),
+    ),
+    Trouble(
+        name="commander",
+        about="A second program sends commands.",
+        causes=("second_writer",),
+        provoke=_commander,
+        within=0.6,
+    ),
+    Trouble(
+        name="hiccup",
+        about="Three times, no state comes for 6 ms.",
+        causes=(),
+        provoke=_now_and_then(Fault.SILENCE, 0.006),
+    ),
+    Trouble(
+        name="bad-states",
+        about="Three times, two states have a wrong checksum.",
+        causes=(),
+        provoke=_now_and_then(Fault.CHECKSUM, 0.004),
+    ),
 )
 
 
 def possible(trouble: Trouble, hardware: Hardware, contract: Contract) -> bool:
     """Whether it can happen to this robot, as it is rehearsed, and shows."""
-    if trouble.name in (Fault.FALL, Fault.POWER, Fault.MOTOR):
+    if trouble.name in (Fault.FALL, Fault.POWER, Fault.MOTOR, *LOADED):
         return not hangs(hardware)
-    if trouble.name in (Fault.GYRO_SIGN, Fault.IMU_SIGN):  # of a base that turns
+    if trouble.name in (Fault.GYRO_SIGN, Fault.GYRO_AXES, Fault.IMU_SIGN, *MOVED):  # of a base that turns
         return not hangs(hardware) and bool(np.any(contract.command_ranges))
     return trouble.name != Fault.LOST or hardware.family != "unitree_hg"  # whose motors tell of no lost messages
 
@@ -200,8 +389,9 @@ def rehearse_fault(
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)
     contract = stage.policy.contract
-    script = scripted(tour(contract.command_ranges, 2.0 * LONG))
-    performance = stage.perform(script, LONG, config=CONFIG, on_start=cue.meet)
+    seconds = BRIEF if mode is Mode.LOWER else LONG
+    script = scripted(tour(contract.command_ranges, 2.0 * seconds))
+    performance = stage.perform(script, seconds, config=CONFIG, on_start=cue.meet)
     if isinstance(cue.provoked, Newcomer):
         cue.provoked.leave()
     if not trouble.causes:
@@ -232,17 +422,22 @@ class _Cue:
 
 
 def _judge_undisturbed(trouble: Trouble, mode: Mode, newcomer: object, performance: Performance) -> Trial:
-    """The newcomer is refused before it says anything, and the first goes on to its end."""
+    """The robot is driven on to the end; a newcomer is refused before it says anything."""
     report, audit = performance.report, performance.audit
-    error = newcomer.error if isinstance(newcomer, Newcomer) else None
+    outcome = performance.outcome
+    refused: tuple[TrialCheck, ...] = ()
+    if isinstance(newcomer, Newcomer):
+        told = isinstance(newcomer.error, DeployError)
+        outcome += f"; the second: {newcomer.error or 'was not refused'}"
+        refused = (TrialCheck(title="newcomer refused", value=float(told), limit=1, at_least=True),)
     return Trial(
         group=FAULTS,
         name=trouble.name,
         mode=mode.value,
         about=trouble.about,
-        outcome=f"{performance.outcome}; the second: {error or 'was not refused'}",
+        outcome=outcome,
         checks=(
-            TrialCheck(title="newcomer refused", value=float(isinstance(error, DeployError)), limit=1, at_least=True),
+            *refused,
             TrialCheck(title="writers of commands", value=len(audit.commanders), limit=1),
             TrialCheck(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
             *audit.checks(),
@@ -275,7 +470,7 @@ def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performan
             unit="s",
             at_least=True,
         ),
-        *audit.checks(),
+        *audit.checks(stiff=trouble.blind),
     )
     return Trial(
         group=FAULTS,

@@ -11,7 +11,7 @@ from . import plots
 from .trace import Trace
 from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck, quantity
 
-MODES = ("ramp", "hold", "policy")
+MODES = ("ramp", "hold", "policy", "lower")
 
 NOT_SHOWN = (
     "A real robot: firmware, cables and radio may do what the twin does not know of.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
@@ -52,6 +53,15 @@ class Performance:
 def hangs(hardware: Hardware) -> bool:
     """Whether it is rehearsed on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
     return len(ROBOTS[hardware.robot].foot_names) < 4
+
+
+def _ancestors(model: Any, body: str) -> set[int]:
+    """Bodies that carry this one, itself included."""
+    found, number = set(), int(model.body(body).id)
+    while number:
+        found.add(number)
+        number = int(model.body_parentid[number])
+    return found
 
 
 class Player:
@@ -128,8 +138,12 @@ class Stage:
 
     @property
     def bearing_joint(self) -> str:
-        """The first knee."""
-        return next(name for name in self.twin.joint_names if "calf" in name or "knee" in name)
+        """The knee of the first leg: the last joint above its foot, or above an ankle."""
+        body = self.twin.body
+        names, model = self.twin.joint_names, body.model
+        above = [name for name in names if model.joint(name).bodyid[0] in _ancestors(model, body.foot_names[0])]
+        knees = [name for name in above if "ankle" not in name]
+        return knees[-1]
 
     def perform(
         self,

@@ -29,7 +29,6 @@ from .stage import hangs
 from .trace import Trace
 from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
 
-MODES = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
 SENSORS = Quirks(
     encoder_noise=0.0005, velocity_noise=0.05, torque_noise=0.2,
     gyro_noise=0.02, accelerometer_noise=0.2, orientation_noise=0.0005,
@@ -158,8 +157,8 @@ def _calls(
     return [
         (_fault, {"trouble": trouble.name, "mode": mode})
         for trouble in settings.troubles
-        for mode in MODES
-        if mode in trouble.modes and possible(trouble, hardware, contract)
+        for mode in trouble.modes
+        if possible(trouble, hardware, contract)
     ]
 
 

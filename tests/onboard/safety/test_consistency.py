@@ -58,18 +58,26 @@ class Walker:
             gyro=change[1:] / 1e-4 + quiet * 0.03 * random(3),
             stamp=time,
             accelerometer=up + shove + quiet * 0.3 * random(3),
-            joint_torque=self.torque * np.ones(12) * np.cos(phase) + quiet * 0.3 * random(12),
+            joint_torque=self.torque * np.ones(12) * (np.cos(phase) if self.size else 1.0) + quiet * 0.3 * random(12),
             health=Health(tick=round(1e3 * time), tick_rate=1e3),
         )  # fmt: skip
 
-    def walk(self, seconds: float, lie: Lie | None = None, late: Callable[[float], float] = lambda time: 0.0) -> Any:
-        """Name of the first fault and when it came after :data:`LIES`, or None."""
+    def walk(
+        self,
+        seconds: float,
+        lie: Lie | None = None,
+        late: Callable[[float], float] = lambda time: 0.0,
+        tells: bool = True,
+    ) -> Any:
+        """Name of the first fault and when it came after :data:`LIES`, or None. ``tells``: its torque."""
         for step in range(1, round((LIES + seconds) / DT)):
             if self.rng.random() < self.loss:
                 continue
             time = 10.0 + step * DT
             signals = self.reading(time)
             told, since = signals.joint_torque.copy(), time - 10.0 - LIES
+            if not tells:
+                signals.joint_torque = None
             if since >= 0.0 and lie is not None:
                 self.begun = self.begun or self.reading(time)
                 lie(signals, self.begun, since)
@@ -185,34 +193,43 @@ def test_states_that_grow_old_are_noticed_although_each_is_fresh(
     assert found is not None and found[0] == "state_age" and found[1] * growth <= 0.027
 
 
-@pytest.mark.parametrize(("share", "tells", "trips"), [(0.55, False, True), (0.55, True, False), (0.8, True, True)])
+@pytest.mark.parametrize(("share", "tells", "trips"), [(0.55, False, True), (0.55, True, False), (0.95, True, True)])
 def test_a_drive_that_is_told_too_much_for_long_does_not_get_there(
     contract: Contract, share: float, tells: bool, trips: bool
 ) -> None:
     """One that says that it gives what it is told is believed for longer."""
     walker = Walker(contract, still=True)
     walker.torque = share * np.array(contract.per_joint("effort_limit"))
-    walker.reading = lambda time, read=walker.reading: _constant(read(time), walker.torque)  # type: ignore[method-assign]
-
-    def silent(signals: Signals, begun: Signals, since: float) -> None:
-        signals.joint_torque = None
-
-    found = walker.walk(1.0, None if tells else silent)
+    _edit(walker, lambda signals: setattr(signals, "joint_torque", walker.torque.copy()))
+    found = walker.walk(1.0, tells=tells)
     assert (found is not None) == trips and (found is None or found[0] == "not_following")
 
 
-def _constant(signals: Signals, torque: np.ndarray) -> Signals:
-    signals.joint_torque = torque.copy()
-    return signals
+def _edit(walker: Walker, change: Callable[[Signals], None]) -> None:
+    read = walker.reading
+
+    def reading(time: float) -> Signals:
+        signals = read(time)
+        change(signals)
+        return signals
+
+    walker.reading = reading  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("value", [None, 0.0, np.nan])
 def test_what_a_robot_does_not_tell_is_not_judged(contract: Contract, value: float | None) -> None:
-    def silent(signals: Signals, begun: Signals, since: float) -> None:
-        signals.accelerometer = None if value is None else np.full(3, value)
-        signals.joint_torque = None if value in (None, 0.0) else np.full(12, value)
+    walker = Walker(contract)
+    _edit(walker, lambda signals: setattr(signals, "accelerometer", None if value is None else np.full(3, value)))
+    assert walker.walk(2.0, tells=False) is None
 
-    assert Walker(contract).walk(2.0, silent) is None
+
+@pytest.mark.hostile("deployment")
+@pytest.mark.parametrize("value", [None, np.nan])
+def test_a_torque_that_is_told_no_more_is_noticed(contract: Contract, value: float | None) -> None:
+    def silent(signals: Signals, begun: Signals, since: float) -> None:
+        signals.joint_torque = None if value is None else np.full(12, value)
+
+    assert Walker(contract).walk(1.0, silent) == ("not_finite", 0.0)
 
 
 def test_a_pause_begins_anew(contract: Contract) -> None:

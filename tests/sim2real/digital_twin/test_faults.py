@@ -60,6 +60,13 @@ SIGNS = {
     Fault.BATTERY: lambda signals, robot: signals.health.battery == pytest.approx(EMPTY),
     Fault.LOST: lambda signals, robot: signals.health.motor_lost[number(robot)] >= 8,
     Fault.STOP: lambda signals, robot: signals.health.remote.buttons >= {"L2", "B"},
+    Fault.SELECT: lambda signals, robot: signals.health.remote.buttons >= {"select"},
+    Fault.CLOCK_SLOW: lambda signals, robot: robot.clock() - 1e-3 * signals.health.tick > 0.005,
+    Fault.CLOCK_STANDS: lambda signals, robot: (
+        robot.clock() - signals.stamp < 0.003 and robot.clock() - 1e-3 * signals.health.tick > 0.01
+    ),
+    Fault.CUT: lambda signals, robot: robot.clock() - signals.stamp > 0.015,
+    Fault.SPARSE: lambda signals, robot: robot.clock() - signals.stamp > 0.01,
 }
 
 
@@ -78,7 +85,7 @@ def test_it_begins_shows_and_ends(pair, fault):
 
 
 def test_every_fault_of_the_wire_is_tried():
-    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN, *LIES}
+    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN, *LIES, *BROKEN}
     assert set(SIGNS) | others == set(Fault) and not others & set(SIGNS)
 
 
@@ -92,6 +99,23 @@ LIES = {
     Fault.ENCODERS_FROZEN: {"joint_pos"},
     Fault.SENSORS_FROZEN: {"imu_quat_wxyz", "gyro", "accelerometer", "joint_pos", "joint_vel", "joint_torque"},
     Fault.SPEEDS_ZERO: {"joint_vel"},
+    Fault.SPEEDS_SIGN: {"joint_vel"},
+    Fault.SPEEDS_DEGREES: {"joint_vel"},
+    Fault.TORQUES_FROZEN: {"joint_torque"},
+    Fault.GYRO_NAN: {"gyro"},
+    Fault.GYRO_ZERO: {"gyro"},
+    Fault.GYRO_FROZEN: {"gyro"},
+    Fault.GYRO_AXES: {"gyro"},
+    Fault.IMU_ORDER: {"imu_quat_wxyz"},
+    Fault.IMU_NORM: {"imu_quat_wxyz"},
+    Fault.IMU_SLIP: {"imu_quat_wxyz"},
+    Fault.ACCELEROMETER_SIGN: {"accelerometer"},
+    Fault.JOINT_INF: {"joint_pos"},
+    Fault.JOINT_SPEED_NAN: {"joint_vel"},
+    Fault.JOINT_TORQUE_NAN: {"joint_torque"},
+    Fault.JOINT_SIGN: {"joint_pos"},
+    Fault.JOINT_DRIFT: {"joint_pos"},
+    Fault.JOINT_FLICKER: {"joint_pos"},
     Fault.LATER: set(),
     Fault.POWER: set(),
     Fault.MOTOR: set(),
@@ -116,6 +140,41 @@ def test_a_lie_is_about_what_it_says_and_nothing_else(fault):
     else:
         assert differ == LIES[fault]
         np.testing.assert_array_equal(twin.truth().joint_pos, honest.truth().joint_pos)
+
+
+def sag(twin, signals):
+    return np.abs(signals.joint_pos - twin.body.default_pos).mean()
+
+
+BROKEN = {
+    Fault.CLOCK_JUMP: lambda twin, honest, told, true, joint: told.health.tick - true.health.tick > 9000,
+    Fault.RESTART: lambda twin, honest, told, true, joint: told.health.behind > 0.05,
+    Fault.CORRUPT: lambda twin, honest, told, true, joint: 2 <= told.health.corrupt <= 4,
+    Fault.DEAF: lambda twin, honest, told, true, joint: twin.commands[-1].time < twin.time - 0.03,
+    Fault.HEARD_LATER: lambda twin, honest, told, true, joint: len(twin.commands) < len(honest.commands),
+    Fault.WEAK: lambda twin, honest, told, true, joint: sag(twin, told) > 1.3 * sag(honest, true),
+    Fault.RUNAWAY: lambda twin, honest, told, true, joint: (
+        told.joint_torque[joint] > true.joint_torque[joint] + 3.0
+    ),
+    Fault.MOTOR_SIGN: lambda twin, honest, told, true, joint: told.joint_torque[joint] * true.joint_torque[joint] < 0.0,
+    Fault.MOTOR_STUCK: lambda twin, honest, told, true, joint: (
+        told.joint_torque[joint] == pytest.approx(twin.drives.stuck.get(joint, 1e9), rel=1e-5)
+    ),
+}  # fmt: skip
+"""How each shows."""
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_what_is_broken_shows(fault):
+    (twin, robot), (honest, witness) = (take_over(standing=True) for _ in range(2))
+    for each, other in ((twin, robot), (honest, witness)):
+        go_on(each, other, 0.1)
+        each.body.tip(0.2)  # so that everything moves
+    twin.inject(fault, joint=JOINT)
+    told, true = go_on(twin, robot, 0.06), go_on(honest, witness, 0.06)
+    assert BROKEN[fault](twin, honest, told, true, number(robot))
+    if fault is not Fault.MOTOR_SIGN:
+        assert not BROKEN[fault](honest, twin, true, told, number(robot))
 
 
 def test_faults_spoil_what_is_told_and_not_what_is(pair):

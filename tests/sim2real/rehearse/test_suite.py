@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.verdict import REHEARSAL, VerdictError, read_verdict
-from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import rehearsal_doubts
 from gaitway_sim2real.hardware import hardware_from
@@ -124,8 +123,7 @@ def test_a_bundle_for_another_robot_is_refused(go2_bundle):
 
 @pytest.mark.slow
 def test_two_processes_find_what_one_finds(go2_bundle, monkeypatch):
-    monkeypatch.setattr(suite, "QUICK_TROUBLES", ("imu-nan",))
-    monkeypatch.setattr(suite, "MODES", (Mode.RAMP,))
+    monkeypatch.setattr(suite, "QUICK_TROUBLES", ("exception",))
     monkeypatch.setattr(suite, "QUICK_POLICIES", ("NaN",))
     seen = []
     alone, together = (
@@ -140,5 +138,5 @@ def test_two_processes_find_what_one_finds(go2_bundle, monkeypatch):
         for jobs in (1, 2)
     )
     assert alone == together and alone.passed
-    assert seen[:3] == [(1, 2, "imu-nan"), (2, 2, "NaN"), (3, 3, "silence")] and seen[5] == seen[2]
-    assert {name for _, _, name in seen[3:5]} == {"imu-nan", "NaN"}, "as they are done"
+    assert seen[:3] == [(1, 2, "exception"), (2, 2, "NaN"), (3, 3, "silence")] and seen[5] == seen[2]
+    assert {name for _, _, name in seen[3:5]} == {"exception", "NaN"}, "as they are done"
