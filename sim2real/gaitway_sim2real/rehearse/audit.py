@@ -116,7 +116,8 @@ class Audit:
             return Frame(time, np.inf, stiff, "; ".join([*faults, "not finite"]))
         share = np.nan
         if self._answered is not None:
-            share = float((np.abs(self._torque(used, *self._answered)) / self.limit).max())
+            with np.errstate(invalid="ignore"):  # an encoder may have said infinity
+                share = float((np.abs(self._torque(used, *self._answered)) / self.limit).max())
         return Frame(time, share, stiff, "; ".join(faults))
 
     @staticmethod

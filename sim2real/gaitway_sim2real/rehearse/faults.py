@@ -59,12 +59,15 @@ class Trouble:
 
 
 LOADED = (
-    Fault.WEAK, Fault.RUNAWAY, Fault.MOTOR_SIGN, Fault.MOTOR_STUCK, Fault.DEAF, Fault.HEARD_LATER,
-    Fault.TORQUES_FROZEN, Fault.JOINT_DRIFT,
+    Fault.FALL, Fault.POWER, Fault.MOTOR, Fault.WEAK, Fault.RUNAWAY, Fault.MOTOR_SIGN, Fault.MOTOR_STUCK, Fault.DEAF,
+    Fault.HEARD_LATER, Fault.TORQUES_FROZEN, Fault.JOINT_DRIFT,
 )  # fmt: skip
-"""Faults of drives, which show where legs carry the robot."""
-MOVED = (Fault.HEARD_LATER, Fault.TORQUES_FROZEN)
-"""Faults that show in a robot that walks."""
+"""Faults that show where legs carry the robot."""
+OF_A_WALK = (
+    Fault.GYRO_SIGN, Fault.GYRO_AXES, Fault.IMU_SIGN, Fault.HEARD_LATER, Fault.TORQUES_FROZEN, Fault.SPEEDS_SIGN,
+    Fault.SPEEDS_DEGREES, Fault.DEAF,
+)  # fmt: skip
+"""Faults that show in a policy that moves the robot."""
 
 
 def _wire(
@@ -365,12 +368,12 @@ TROUBLES = (
 )
 
 
-def possible(trouble: Trouble, hardware: Hardware, contract: Contract) -> bool:
-    """Whether it can happen to this robot, as it is rehearsed, and shows."""
-    if trouble.name in (Fault.FALL, Fault.POWER, Fault.MOTOR, *LOADED):
-        return not hangs(hardware)
-    if trouble.name in (Fault.GYRO_SIGN, Fault.GYRO_AXES, Fault.IMU_SIGN, *MOVED):  # of a base that turns
+def possible(trouble: Trouble, hardware: Hardware, contract: Contract, mode: Mode = Mode.POLICY) -> bool:
+    """Whether it can happen to this robot, as it is rehearsed, and shows in ``mode``."""
+    if mode is Mode.POLICY and trouble.name in OF_A_WALK:
         return not hangs(hardware) and bool(np.any(contract.command_ranges))
+    if trouble.name in LOADED:
+        return not hangs(hardware)
     return trouble.name != Fault.LOST or hardware.family != "unitree_hg"  # whose motors tell of no lost messages
 
 

@@ -158,7 +158,7 @@ def _calls(
         (_fault, {"trouble": trouble.name, "mode": mode})
         for trouble in settings.troubles
         for mode in trouble.modes
-        if possible(trouble, hardware, contract)
+        if possible(trouble, hardware, contract, mode)
     ]
 
 
