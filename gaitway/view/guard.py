@@ -2,41 +2,63 @@
 
 A page of another site that is open in the same browser can reach a server on this computer. So requests must name this
 computer as their host, which one that was rebound by DNS does not, and those that say where they come from must come
-from the page. viser has no settings for it, so its calls are wrapped.
+from the page. Other users of this computer, and whoever reaches it over a network, lack the token of the printed
+address; a browser that has it once keeps it in a cookie. viser has no settings for it, so its calls are wrapped.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import ipaddress
 import math
 import platform
 from collections.abc import Iterator
+from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from unittest import mock
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 FORBIDDEN = 403
+TOKEN = "token"
+"""Name of the token in the address."""
 
 
 @contextlib.contextmanager
-def guarded(host: str) -> Iterator[None]:
-    """A server of viser's that is made within refuses what is not from its own page; ``host`` is where it listens."""
+def guarded(host: str, port: int, token: str) -> Iterator[None]:
+    """A server of viser's that is made within refuses what is not from its own page, or has no ``token``.
+
+    It listens at ``host`` and ``port``.
+    """
     import websockets.asyncio.server as library
 
     open_server = library.serve
 
     def serve(handler: Any, *args: Any, process_request: Any = None, **options: Any) -> Any:
         def decide(connection: Any, request: Any) -> Any:
-            reason = refusal(request.headers, host)
+            reason, cookie = refusal(request.headers, host), f"gaitway-{port}"
+            if reason is None and not _may(request, cookie, token):
+                reason = "open the address that was printed, with its token"
             if reason is not None:
                 return connection.respond(FORBIDDEN, f"{reason}\n")
-            return None if process_request is None else process_request(connection, request)
+            answer = None if process_request is None else process_request(connection, request)
+            if answer is not None:
+                answer.headers["Set-Cookie"] = f"{cookie}={token}; HttpOnly; SameSite=Strict; Path=/"
+            return answer
 
         return open_server(handler, *args, process_request=decide, **options)
 
     with mock.patch.object(library, "serve", serve):
         yield
+
+
+def _may(request: Any, cookie: str, token: str) -> bool:
+    """Whether a request has the token, in its address or in a cookie."""
+    given = parse_qs(urlsplit(request.path).query).get(TOKEN, [])
+    for text in request.headers.get_all("Cookie"):
+        with contextlib.suppress(CookieError):
+            given += [morsel.value for name, morsel in SimpleCookie(text).items() if name == cookie]
+    return any(hmac.compare_digest(each.encode(), token.encode()) for each in given)
 
 
 def refusal(headers: Any, host: str) -> str | None:

@@ -7,13 +7,14 @@ import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
+from secrets import token_urlsafe
 from typing import Any
 
 import mujoco
 import numpy as np
 
 from ..errors import UserError
-from .guard import guarded, restrict
+from .guard import TOKEN, guarded, restrict
 from .walkers import Array
 
 FRAME_S = 1 / 40  # between pictures
@@ -39,16 +40,19 @@ def check_port(host: str, port: int) -> None:
 def page(name: str, host: str, port: int, text: str, *, browse: bool = False) -> Iterator[Any]:
     """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``.
 
+    The address has the token that a browser must show.
+
     ``browse`` opens the page in a browser.
     """
     import viser
 
     check_port(host, port)
-    with redirect_stdout(StringIO()), guarded(host):  # viser's own greeting
+    token = token_urlsafe(16)
+    with redirect_stdout(StringIO()), guarded(host, port, token):  # viser's own greeting
         server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
     restrict(server)
     server.gui.configure_theme(show_logo=False, show_share_button=False)
-    address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}"
+    address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}/?{TOKEN}={token}"
     print(text.replace("URL", address), flush=True)
     if browse:
         webbrowser.open(address)

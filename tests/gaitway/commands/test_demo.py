@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -106,8 +107,10 @@ def test_a_page_answers_without_torch_and_ctrl_c_ends_it(port):
     assert demo.stdout
     lines = [demo.stdout.readline() for _ in range(2)]
     assert f"ssh -L {port}:localhost:{port}" in lines[0]
-    assert lines[1] == f"velocity-flat-anymal-c-blind: open http://127.0.0.1:{port} (Ctrl-C ends)\n"
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}") as answer:
+    address = re.search(r"open (\S+) \(Ctrl-C ends\)\n", lines[1])[1]
+    assert lines[1].startswith("velocity-flat-anymal-c-blind: ")
+    assert address.startswith(f"http://127.0.0.1:{port}/?token=")
+    with urllib.request.urlopen(address) as answer:
         assert answer.status == 200
     demo.send_signal(signal.SIGINT)
     out, err = demo.communicate(timeout=30)

@@ -122,8 +122,9 @@ def test_a_film(tmp_path, capsys):
     assert 'src="../v/x.mp4"' in (tmp_path / "r" / "replay.html").read_text()
 
 
-def test_the_viewer_serves_the_flight(flown, capsys):
+def test_the_viewer_serves_the_flight(flown, capsys, monkeypatch):
     pytest.importorskip("viser")
+    monkeypatch.setattr("gaitway.view.scene.token_urlsafe", lambda size: "known")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -133,7 +134,7 @@ def test_the_viewer_serves_the_flight(flown, capsys):
         end = time.monotonic() + 60.0
         while time.monotonic() < end:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=1.0) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/?token=known", timeout=1.0) as answer:
                     pages.append(answer.status)
                     return
             except OSError:

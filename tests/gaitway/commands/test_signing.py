@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import itertools
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gaitway.cli import main
@@ -159,3 +166,71 @@ def test_what_is_swapped_after_it_was_verified_is_not_driven(
     assert deploy(bundle, "--trust", key.with_suffix(".pub")) == 2
     assert seen == ["a graph"] and (bundle / "policy.onnx").read_text() == "another graph"
     assert f"gaitway: {bundle} is looked at" in capsys.readouterr().err
+
+
+TRIES = 200
+
+
+@contextlib.contextmanager
+def swapping(bundle: Path) -> Iterator[None]:
+    """Another program puts one graph and another in turns where the policy is, at its own pace."""
+    done = threading.Event()
+
+    def swap() -> None:
+        for text in itertools.cycle(("another graph", "a graph")):
+            (bundle.parent / "other").write_text(text)
+            os.replace(bundle.parent / "other", bundle / "policy.onnx")
+            if done.wait(random.uniform(0.0, 0.01)):
+                return
+
+    random = np.random.default_rng(0)
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.hostile("deployment")
+def test_races_drive_nothing_that_was_not_verified(
+    bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, record_property: Any
+) -> None:
+    record_property("attacks", TRIES)
+    assert validate(monkeypatch, bundle, "--sign", key) == 0
+    seen: list[str] = []
+
+    def load(folder: Path) -> Any:
+        seen.append((Path(folder) / "policy.onnx").read_text())
+        raise contract.BundleError("it is looked at")
+
+    monkeypatch.setattr(contract.Contract, "load", load)
+    with swapping(bundle):
+        codes = {deploy(bundle, "--trust", key.with_suffix(".pub")) for _ in range(TRIES)}
+    assert codes == {2} and set(seen) == {"a graph"}
+    assert 0.05 * TRIES < len(seen) < 0.95 * TRIES, "the two programs did not race"
+
+
+@pytest.mark.hostile("deployment")
+def test_races_sign_nothing_that_was_not_judged(
+    bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, record_property: Any
+) -> None:
+    record_property("attacks", TRIES)
+    judged: list[str] = []
+
+    def judge(folder: Path, **options: Any) -> Verdict:
+        judged.append((folder / "policy.onnx").read_text())
+        time.sleep(0.003)
+        return Verdict((folder / "policy.onnx").read_text() == judged[-1])
+
+    monkeypatch.setattr(suite, "validate_bundle", judge)
+    signed = 0
+    with swapping(bundle):
+        for _ in range(TRIES):
+            (bundle / "signature.json").unlink(missing_ok=True)
+            main(["validate", str(bundle), "--sign", str(key), "--no-video"])
+            if (bundle / "signature.json").exists():
+                signed += 1
+                assert hashlib.sha256(judged[-1].encode()).hexdigest() in (bundle / "signature.json").read_text()
+    assert len(judged) == TRIES and 0.05 * TRIES < signed < 0.95 * TRIES

@@ -8,6 +8,7 @@ import platform
 import socket
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -28,8 +29,12 @@ def served() -> Iterator[tuple[Any, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with page("test", "127.0.0.1", port, "URL") as server:
+    known = mock.patch("gaitway.view.scene.token_urlsafe", lambda size: SECRET)
+    with known, page("test", "127.0.0.1", port, "URL") as server:
         yield server, port
+
+
+SECRET = "a-secret_of-this.page"
 
 
 OWN = ("localhost:{port}", "127.0.0.1:{port}", "[::1]:{port}", platform.node())
@@ -48,21 +53,59 @@ STRANGE = (
 def test_the_page_is_there_for_who_knows_its_name(served: Any, hosts: tuple[str, ...], status: int) -> None:
     for host in hosts:
         connection = http.client.HTTPConnection("127.0.0.1", served[1], timeout=10)
-        connection.request("GET", "/", headers={"Host": host.format(port=served[1])})
+        connection.request("GET", f"/?token={SECRET}", headers={"Host": host.format(port=served[1])})
         assert connection.getresponse().status == status, host
         connection.close()
 
 
 def test_two_hosts_are_none(served: Any) -> None:
     with socket.create_connection(("127.0.0.1", served[1]), 10) as plain:
-        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        plain.sendall(f"GET /?token={SECRET} HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n".encode())
         assert plain.recv(100).startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
 
 
 @pytest.mark.parametrize("origin", [None, "http://127.0.0.1:{port}"])
 def test_its_own_browser_connects(served: Any, origin: Any) -> None:
     kept = None if origin is None else origin.format(port=served[1])
-    with connect(f"ws://127.0.0.1:{served[1]}", origin=kept, subprotocols=["viser-v0"]):  # type: ignore[list-item]
+    cookie = {"Cookie": f"theme=dark; gaitway-{served[1]}={SECRET}"}
+    with connect(
+        f"ws://127.0.0.1:{served[1]}",
+        origin=kept,
+        additional_headers=cookie,
+        subprotocols=["viser-v0"],  # type: ignore[list-item]
+    ):
+        pass
+
+
+def test_a_browser_that_has_shown_the_token_keeps_it(served: Any) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served[1], timeout=10)
+    connection.request("GET", f"/?token={SECRET}")
+    answer = connection.getresponse()
+    cookie = answer.headers["Set-Cookie"]
+    assert answer.status == 200 and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    connection.close()
+    connection.request("GET", "/", headers={"Cookie": cookie.partition(";")[0]})
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=another", "/?token=a-secret", "/assets/index.js"])
+@pytest.mark.parametrize("cookie", [None, "gaitway-{port}=another", "gaitway-1={secret}", "{secret}", '=;"', "\xff=1"])
+def test_nobody_gets_in_without_the_token(served: Any, path: str, cookie: str | None) -> None:
+    said = {} if cookie is None else {"Cookie": cookie.format(port=served[1], secret=SECRET)}
+    connection = http.client.HTTPConnection("127.0.0.1", served[1], timeout=10)
+    connection.request("GET", path, headers=said)
+    answer = connection.getresponse()
+    assert answer.status == 403 and answer.headers["Set-Cookie"] is None
+    connection.close()
+    with (
+        pytest.raises(InvalidStatus, match="403"),
+        connect(
+            f"ws://127.0.0.1:{served[1]}{path}",
+            additional_headers=said,
+            subprotocols=["viser-v0"],  # type: ignore[list-item]
+        ),
+    ):
         pass
 
 
@@ -73,7 +116,7 @@ def test_another_site_does_not(served: Any, origin: str) -> None:
     with (
         pytest.raises(InvalidStatus, match="403"),
         connect(
-            f"ws://127.0.0.1:{served[1]}",
+            f"ws://127.0.0.1:{served[1]}/?token={SECRET}",
             origin=origin.format(port=served[1]),
             subprotocols=["viser-v0"],  # type: ignore[arg-type,list-item]
         ),

@@ -118,12 +118,13 @@ def test_faults_are_provoked_or_refused_in_words(twin, panel):
     assert "cannot fall" in handles["state"].content and "| own controller | active |" in handles["state"].content
 
 
-def test_a_page_is_served_while_it_is_watched(twin, port):
+def test_a_page_is_served_while_it_is_watched(twin, port, monkeypatch):
+    monkeypatch.setattr("gaitway.view.scene.token_urlsafe", lambda size: "known")
     with watching(twin, "unitree-go2", "127.0.0.1", port) as after_step:
         for step in range(20):
             twin.bus.sleep_until(0.01 + 0.01 * step)
             after_step()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=10.0) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/?token=known", timeout=10.0) as page:
             assert page.status == 200
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1.0)
