@@ -52,6 +52,7 @@ def _process(rank: int, folder: Path) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=PROCESSES)
     try:
         torch.save({name: job(rank) for name, job in JOBS.items()}, folder / f"{rank}.pt")
+        dist.barrier()  # gloo aborts, now and then, where one process leaves while another still works
     finally:
         dist.destroy_process_group()
 

@@ -1,5 +1,6 @@
 """``gaitway rehearse`` on the command line."""
 
+import dataclasses
 import json
 
 import pytest
@@ -21,7 +22,8 @@ def little(monkeypatch):
     """A part of the quick part, so that it takes seconds."""
     monkeypatch.setattr(suite.Settings, "seconds", 1.5)
     monkeypatch.setattr(suite, "QUICK_TROUBLES", ("silence",))
-    monkeypatch.setattr(suite, "MODES", (Mode.RAMP,))
+    ramp = tuple(dataclasses.replace(each, modes=(Mode.RAMP,)) for each in suite.TROUBLES)
+    monkeypatch.setattr(suite, "TROUBLES", ramp)
     monkeypatch.setattr(suite, "QUICK_POLICIES", ("huge",))
 
 
@@ -39,7 +41,7 @@ def test_a_rehearsal_that_passes(bundle, little, tmp_path, capsys):
 
 def test_a_rehearsal_that_fails(bundle, little, tmp_path, capsys, monkeypatch):
     trouble = suite.TROUBLES[0]
-    deaf = type(trouble)(name="silence", about="", causes=("battery",), provoke=trouble.provoke)
+    deaf = type(trouble)(name="silence", about="", causes=("battery",), provoke=trouble.provoke, modes=trouble.modes)
     monkeypatch.setattr(suite, "TROUBLES", (deaf,))
     words = ["rehearse", str(bundle), "--robot", "unitree-go2", "--quick", "--no-dds", "--minutes", "0.1"]
     assert main([*words, "--jobs", "1", "--report", str(tmp_path)]) == 1
