@@ -10,12 +10,13 @@ being the same.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..interface import Array, Signals
-from ..rotation import quat_mul
 from .fault import Fault
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ NOISY = 0.4
 """Share of these states in which a noisy reading goes back on its way at least; of white noise two thirds do, and of a
 smooth motion hardly any."""
 
+Vector = tuple[float, float, float]
+Quat = tuple[float, ...]
+"""w, x, y, z."""
+ORIGIN: Vector = (0.0, 0.0, 0.0)
+
 
 class Consistency:
     """Give it every state and every command, in turn. Joint arrays are in the robot's own order, (J,)."""
@@ -47,19 +53,17 @@ class Consistency:
     ):
         """``effort_limit`` [N m], and ``top_speed`` [rad/s] at which a motor gives no torque any more, (J,) each."""
         self.joint_names, self.effort_limit, self.limits = joint_names, effort_limit, limits
-        self.top_speed = top_speed
         self._told: tuple[Array, Array, Array] | None = None
-        self._last: tuple[float, int | None, Signals] | None = None
-        joints = len(joint_names)
-        self._repeats = {"gyro": _Repeats(3), "joint_pos": _Repeats(joints), "joint_vel": _Repeats(joints)}
+        self._last: _State | None = None
+        self._repeats = _Repeats(2 * len(joint_names) + 3)
+        self._slowed = effort_limit / top_speed
         self._reported = False
         self._begin()
 
     def _begin(self) -> None:
-        joints, zero = np.zeros(len(self.joint_names)), np.zeros(3)
-        self._torque, self._law, self._load, self._speed = (joints.copy() for _ in range(4))
-        self._gyro, self._turn, self._down = zero.copy(), zero.copy(), zero.copy()
-        self._force: Array | None = None
+        self._torque, self._law, self._load, self._speed = np.zeros((4, len(self.joint_names)))
+        self._gyro = self._turn = self._down = ORIGIN
+        self._force: Vector | None = None
         self._off = self._size = 0.0
 
     def sent(self, told: tuple[Array, Array, Array] | None) -> None:
@@ -68,42 +72,47 @@ class Consistency:
 
     def fault(self, signals: Signals) -> Fault | None:
         """Why what a new state says cannot be true, or None. A state that was seen before says nothing new."""
-        health = signals.health
-        tick = health.tick if health is not None else None
-        last = self._last
-        if last is not None and last[0] == signals.stamp:
+        last, health = self._last, signals.health
+        if last is not None and last.stamp == signals.stamp:
             return None
-        self._last = signals.stamp, tick, _copy(signals)
+        readings = np.concatenate((signals.gyro, signals.joint_pos, signals.joint_vel))
+        quat: Quat = tuple(signals.imu_quat_wxyz.tolist())
+        self._last = state = _State(signals.stamp, health.tick if health is not None else None, readings, quat)
         if last is None:
             return None
         rate = health.tick_rate if health is not None else None
-        passed = signals.stamp - last[0] if not rate or tick is None or last[1] is None else (tick - last[1]) / rate
+        passed = state.stamp - last.stamp
+        if rate and state.tick is not None and last.tick is not None:
+            passed = (state.tick - last.tick) / rate
         if not 0.0 < passed < GAP:
             self._begin()
             return None
-        before = last[2]
         return (
-            self._frozen(signals)
-            or self._joints(signals, before, passed)
-            or self._turning(signals, before, passed)
-            or self._gravity(signals, passed)
+            self._frozen(readings)
+            or self._joints(signals, readings - last.readings, passed)
+            or self._turning(readings, last.quat, quat, passed)
+            or self._gravity(signals.accelerometer, quat, passed)
             or self._following(signals, passed)
         )
 
-    def _frozen(self, signals: Signals) -> Fault | None:
+    def _frozen(self, readings: Array) -> Fault | None:
         """A noisy reading that repeats itself to the bit, in states whose clock goes on."""
-        for name, repeats in self._repeats.items():
-            count = repeats.count(getattr(signals, name))
-            worst = int(count.argmax())
-            if count[worst] > self.limits.max_repeats:
-                what = "the gyroscope" if name == "gyro" else f"{name} of {self.joint_names[worst]}"
-                return Fault("frozen_sensor", f"{what} keeps saying the same to the last digit, state after state")
-        return None
+        count = self._repeats.count(readings)
+        worst = int(count.argmax())
+        if count[worst] <= self.limits.max_repeats:
+            return None
+        joints = len(self.joint_names)
+        joint = (worst - 3) % joints
+        what = (
+            "the gyroscope" if worst < 3
+            else f"{'joint_pos' if worst < 3 + joints else 'joint_vel'} of {self.joint_names[joint]}"
+        )  # fmt: skip
+        return Fault("frozen_sensor", f"{what} keeps saying the same to the last digit, state after state")
 
-    def _joints(self, signals: Signals, before: Signals, passed: float) -> Fault | None:
+    def _joints(self, signals: Signals, change: Array, passed: float) -> Fault | None:
         """Speeds and ways of the joints."""
         share = passed / (SPEED_TIME + passed)
-        went = (signals.joint_pos - before.joint_pos) / passed
+        went = change[3 : 3 + len(self.joint_names)] / passed
         self._speed += share * (signals.joint_vel - went - self._speed)
         off = np.abs(self._speed)
         worst = int(off.argmax())
@@ -114,40 +123,36 @@ class Consistency:
                                   f"{went[worst]:+.1f} rad/s"
         )  # fmt: skip
 
-    def _turning(self, signals: Signals, before: Signals, passed: float) -> Fault | None:
+    def _turning(self, readings: Array, before: Quat, quat: Quat, passed: float) -> Fault | None:
         """Gyroscope and orientation."""
-        w, x, y, z = before.imu_quat_wxyz
-        turned = quat_mul(np.array([w, -x, -y, -z]), signals.imu_quat_wxyz)
-        rate = math.copysign(2.0 / passed, turned[0]) * turned[1:]
         share = passed / (TURN_TIME + passed)
-        self._gyro += share * (signals.gyro - self._gyro)
-        self._turn += share * (rate - self._turn)
+        self._gyro = _nearer(self._gyro, readings[:3].tolist(), share)
+        self._turn = _nearer(self._turn, _turn_rate(before, quat, passed), share)
         share = passed / (TURN_SPREAD + passed)
-        off = self._gyro - self._turn
-        self._off += share * (float(off @ off) - self._off)
-        self._size += share * (float(self._gyro @ self._gyro) - self._size)
+        self._off += share * (math.dist(self._gyro, self._turn) ** 2 - self._off)
+        self._size += share * (math.dist(self._gyro, ORIGIN) ** 2 - self._size)
         most = self.limits.max_gyro_error + TURN_SHARE * math.sqrt(self._size)
         if self._off <= most * most:
             return None
         said = f"the gyroscope and the orientation differ by {math.sqrt(self._off):.2f} rad/s (limit {most:.2f})"
         return Fault("imu_inconsistent", said)
 
-    def _gravity(self, signals: Signals, passed: float) -> Fault | None:
+    def _gravity(self, felt: Array | None, quat: Quat, passed: float) -> Fault | None:
         """Accelerometer and orientation; over a second, in which a robot that stays where it is gains no speed."""
-        force = signals.accelerometer
-        if force is None or not math.isfinite(size := float(np.abs(force).sum())) or size == 0.0:  # it has none
+        force = ORIGIN if felt is None else felt.tolist()
+        if not math.isfinite(sum(force)) or not any(force):  # it has none
             self._force = None
             return None
-        w, x, y, z = signals.imu_quat_wxyz
-        down = GRAVITY * np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
+        w, x, y, z = quat
+        down = (
+            2.0 * GRAVITY * (x * z - w * y), 2.0 * GRAVITY * (y * z + w * x), GRAVITY * (1.0 - 2.0 * (x * x + y * y)),
+        )  # fmt: skip
         if self._force is None:
-            self._force, self._down = down.copy(), down.copy()
+            self._force = self._down = down
         share = passed / (GRAVITY_TIME + passed)
-        self._force += share * (force - self._force)
-        self._down += share * (down - self._down)
-        cosine = float(self._force @ self._down) / max(1e-9, math.sqrt(
-            float(self._force @ self._force) * float(self._down @ self._down)
-        ))  # fmt: skip
+        self._force, self._down = _nearer(self._force, force, share), _nearer(self._down, down, share)
+        lengths = math.dist(self._force, ORIGIN) * math.dist(self._down, ORIGIN)
+        cosine = sum(map(operator.mul, self._force, self._down)) / max(1e-9, lengths)
         angle = math.acos(max(-1.0, min(1.0, cosine)))
         if angle <= self.limits.max_gravity_error:
             return None
@@ -157,8 +162,7 @@ class Consistency:
     def _following(self, signals: Signals, passed: float) -> Fault | None:
         """What the drives report, and what they were told."""
         if self._told is None:
-            for filtered in (self._torque, self._law, self._load):
-                filtered[:] = 0.0
+            self._torque[:] = self._law[:] = self._load[:] = 0.0
             return None
         targets, stiffness, damping = self._told
         law = stiffness * (targets - signals.joint_pos) - damping * signals.joint_vel
@@ -178,7 +182,7 @@ class Consistency:
             self._torque[:] = 0.0
             return None
         # A motor that turns gives less, the faster the less; how much less depends on a line that is not known here.
-        spent = self.effort_limit * signals.joint_vel / self.top_speed
+        spent = self._slowed * signals.joint_vel
         least = np.minimum(np.maximum(law, -self.effort_limit - spent), self.effort_limit - spent)
         given = np.minimum(np.maximum(torque, np.minimum(law, least)), np.maximum(law, least))
         self._torque += share * (given - torque - self._torque)
@@ -191,31 +195,46 @@ class Consistency:
                                       f"gives {torque[worst]:+.1f} N m")  # fmt: skip
 
 
+def _nearer(value: Vector, to: Sequence[float], share: float) -> Vector:
+    """``share`` of the way; with three numbers, numpy's calls would take longer than the sums."""
+    (x, y, z), (a, b, c) = value, to
+    return x + share * (a - x), y + share * (b - y), z + share * (c - z)
+
+
+def _turn_rate(before: Quat, quat: Quat, passed: float) -> Vector:
+    """Mean angular velocity in the body frame [rad/s] that turns one orientation into the other, if it is small."""
+    (a, b, c, d), (w, x, y, z) = before, quat
+    twice = math.copysign(2.0 / passed, a * w + b * x + c * y + d * z)
+    return (
+        twice * (a * x - b * w - c * z + d * y), twice * (a * y + b * z - c * w - d * x),
+        twice * (a * z - b * y + c * x - d * w),
+    )  # fmt: skip
+
+
 class _Repeats:
     """Counts how often each of several readings has said the same in a row, once they are known to be noisy."""
 
     def __init__(self, width: int):
         self._count, self._turns, self._states = np.zeros(width, int), np.zeros(width, int), 0
         self._value, self._way = np.full(width, np.nan), np.zeros(width)
+        self._noisy = np.zeros(width, bool)
 
     def count(self, value: Array) -> Array:
-        """Repeats in a row until now, as ``value`` (width,); 0 for a reading that is not known to be noisy."""
+        """Repeats in a row until now, as ``value`` (width,), which is kept; 0 of a reading not known to be noisy."""
         way = value - self._value
-        self._count = np.where(way == 0.0, self._count + 1, 0)
+        self._count = (self._count + 1) * (way == 0.0)
         if self._states < LEARN:
             self._turns += way * self._way < 0.0
             self._way = way
             self._states += 1
-        self._value = np.array(value, float)
-        return np.where(self._turns >= NOISY * LEARN, self._count, 0)
+            self._noisy = self._turns >= NOISY * LEARN
+        self._value = value
+        return self._count * self._noisy
 
 
-def _copy(signals: Signals) -> Signals:
-    """What is compared with the next state; a transport may reuse its arrays."""
-    return Signals(
-        joint_pos=np.array(signals.joint_pos, float),
-        joint_vel=np.array(signals.joint_vel, float),
-        imu_quat_wxyz=np.array(signals.imu_quat_wxyz, float),
-        gyro=np.array(signals.gyro, float),
-        stamp=signals.stamp,
-    )
+class _State(NamedTuple):
+    stamp: float
+    tick: int | None
+    readings: Array
+    """Gyroscope, joint positions and joint speeds, (3 + 2J,)."""
+    quat: Quat
