@@ -21,8 +21,8 @@ import numpy as np
 from false_trips import hardware_for
 from gaitway_onboard.control.commands import scripted
 from gaitway_onboard.control.controller import Controller
+from gaitway_onboard.safety.checks import SafetyFilter
 from gaitway_onboard.safety.clamp import Clamp
-from gaitway_onboard.safety.limits import SafetyFilter
 from gaitway_sim2real.rehearse.nominal import laps
 from gaitway_sim2real.rehearse.stage import Stage
 from gaitway_sim2real.rehearse.suite import Settings

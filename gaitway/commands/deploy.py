@@ -157,7 +157,7 @@ def _deploy(
     from gaitway_onboard.control.console import Console
     from gaitway_onboard.control.deployment import drive, survey
     from gaitway_onboard.flight.opening import open_flight
-    from gaitway_onboard.safety.limits import SafetyFilter
+    from gaitway_onboard.safety.checks import SafetyFilter
     from gaitway_onboard.transports.open import Connection, open_robot
     from gaitway_sim2real.hardware import hardware_of
 

@@ -52,7 +52,7 @@ class BundleWalker:
 
     def __init__(self, bundle: Path, model: Path | None = None):
         from gaitway_onboard.bundle.policy import OnboardPolicy
-        from gaitway_onboard.safety.limits import walking_gains
+        from gaitway_onboard.safety.gains import walking_gains
         from gaitway_sim2real.lockstep.robot import LockstepRobot
         from gaitway_sim2real.lockstep.surroundings import Surroundings
 

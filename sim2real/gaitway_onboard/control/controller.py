@@ -24,8 +24,11 @@ from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog, NoLog
 from ..hardware import Hardware
 from ..interface import Array, Signals
+from ..safety.checks import ALWAYS_FATAL, SafetyFilter
 from ..safety.clamp import Command
-from ..safety.limits import ALWAYS_FATAL, Fault, SafetyFilter, SafetyLimits, standing_gains, walking_gains
+from ..safety.fault import Fault
+from ..safety.gains import standing_gains, walking_gains
+from ..safety.limits import SafetyLimits
 from .commands import CommandSource
 from .executor import Decision, Executor
 

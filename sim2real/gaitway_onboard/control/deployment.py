@@ -8,8 +8,9 @@ from typing import Unpack
 
 from ..interface import HardwareInterface, Signals
 from ..rotation import tilt_of
+from ..safety.checks import SafetyFilter
+from ..safety.fault import Fault
 from ..safety.guardian import Guardian
-from ..safety.limits import Fault, SafetyFilter
 from .commands import CommandSource
 from .controller import Controller, ControllerConfig, Options
 from .executor import Policy

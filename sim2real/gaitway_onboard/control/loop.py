@@ -47,7 +47,7 @@ class LoopReport:
     ok: bool
     """Whether the loop ran to its end or was asked to stop; False after a trip."""
     cause: str
-    """Name of the fault (:data:`gaitway_onboard.safety.limits.TRIPS`) or of the stop that ended it."""
+    """Name of the fault (:data:`gaitway_onboard.safety.checks.TRIPS`) or of the stop that ended it."""
     reason: str
     policy_periods: int
     overruns: int

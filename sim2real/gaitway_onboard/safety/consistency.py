@@ -12,15 +12,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..interface import Array, Signals
 from .fault import Fault
-
-if TYPE_CHECKING:
-    from .limits import SafetyLimits
+from .limits import SafetyLimits
 
 TORQUE_TIME, SPEED_TIME, TURN_TIME, TURN_SPREAD, GRAVITY_TIME = 0.1, 0.05, 0.05, 0.3, 1.0
 """Time constants of the filters that both sides of a comparison go through [s]."""

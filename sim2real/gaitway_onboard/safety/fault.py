@@ -10,5 +10,5 @@ class Fault:
     """Why the robot must not be driven."""
 
     name: str
-    """Of the check: one of :data:`gaitway_onboard.safety.limits.TRIPS`."""
+    """Of the check: one of :data:`gaitway_onboard.safety.checks.TRIPS`."""
     text: str

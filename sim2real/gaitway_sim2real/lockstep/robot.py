@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import Array, Signals
-from gaitway_onboard.safety.limits import walking_gains
+from gaitway_onboard.safety.gains import walking_gains
 from gaitway_tasks.robots.mjcf import DriveParameters
 
 from ..mujoco.estimates import true_estimates

@@ -48,7 +48,7 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_onboard.safety.limits.TRIPS`, and the like. Without
+    """What the controller may call it: names of :data:`gaitway_onboard.safety.checks.TRIPS`, and the like. Without
     any, the controller must not be disturbed."""
     provoke: Callable[[Stage], object]
     within: float = 0.1
@@ -260,7 +260,7 @@ TROUBLES = (
         Fault.GYRO_AXES,
         "The gyroscope's x and y are taken for each other.",
         "imu_inconsistent",
-        within=1.0,
+        within=2.0,  # a calm gait rolls and pitches little
         modes=(Mode.POLICY,),
     ),
     _wire(Fault.IMU_ORDER, "The orientation comes as (x, y, z, w).", "imu_inconsistent", "tilt"),

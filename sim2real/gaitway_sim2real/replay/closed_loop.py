@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.interface import Signals
-from gaitway_onboard.safety.limits import walking_gains
+from gaitway_onboard.safety.gains import walking_gains
 from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..mujoco.body import Body

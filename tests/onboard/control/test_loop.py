@@ -19,7 +19,8 @@ from gaitway_onboard.control.loop import Period, run_loop
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_onboard.interface import Array, Signals
-from gaitway_onboard.safety.limits import SafetyLimits, standing_gains
+from gaitway_onboard.safety.gains import standing_gains
+from gaitway_onboard.safety.limits import SafetyLimits
 
 QUICK = ControllerConfig(ramp=0.4, fade=0.1, hold=0.1, settle=0.1, lower=0.1, damp=0.1, ready_timeout=0.2)
 

@@ -21,7 +21,8 @@ from gaitway_onboard.control.runner import ThreadExecutor, run_realtime
 from gaitway_onboard.flight.log import NoLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import Signals
-from gaitway_onboard.safety.limits import TRIPS, SafetyLimits
+from gaitway_onboard.safety.checks import TRIPS
+from gaitway_onboard.safety.limits import SafetyLimits
 from mcap.reader import make_reader
 from onboard.onboard_robots import PointRobot, WavePolicy
 

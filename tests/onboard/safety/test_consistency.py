@@ -11,8 +11,9 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import Health, Signals
 from gaitway_onboard.rotation import quat_conjugate, quat_from_rpy
+from gaitway_onboard.safety.checks import SafetyFilter
 from gaitway_onboard.safety.clamp import Command
-from gaitway_onboard.safety.limits import SafetyFilter, SafetyLimits
+from gaitway_onboard.safety.limits import SafetyLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

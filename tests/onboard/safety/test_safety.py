@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.safety.checks import TRIPS, SafetyFilter
 from gaitway_onboard.safety.clamp import Clamp
-from gaitway_onboard.safety.limits import TRIPS, LimitError, SafetyFilter, SafetyLimits, parse_limits, standing_gains
+from gaitway_onboard.safety.gains import standing_gains
+from gaitway_onboard.safety.limits import LimitError, SafetyLimits, parse_limits
 from gaitway_tasks.robots.go2 import GO2
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,8 @@ from gaitway_onboard.control.controller import ControllerConfig
 from gaitway_onboard.control.deployment import drive, survey
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.safety.limits import SafetyFilter, SafetyLimits
+from gaitway_onboard.safety.checks import SafetyFilter
+from gaitway_onboard.safety.limits import SafetyLimits
 from gaitway_onboard.transports.open import Connection, open_robot
 
 from ..onboard_robots import WavePolicy
