@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scene import FRAME_S, Scene, check_port, serve, velocity_table
+from .scene import FRAME_S, Scene, Turn, check_port, serve, velocity_table
 
 if TYPE_CHECKING:
     from gaitway_onboard.flight.reading import Flight
@@ -23,19 +23,23 @@ def show_flight(flight: Flight, motion: Motion, host: str, port: int, seconds: f
     check_port(host, port)
     body = make_body(flight, visual=True)
 
-    def loop(server: Any) -> None:
-        _loop(Scene(body.model, server, body.plant.base_qpos), Player(flight, motion, server), seconds)
+    def start(server: Any) -> Turn:
+        return _picture(Scene(body.model, server, body.plant.base_qpos), Player(flight, motion, server))
 
-    serve(flight.path.name, host, port, loop)
+    serve(flight.path.name, host, port, start, seconds)
 
 
-def _loop(scene: Scene, player: Player, seconds: float | None) -> None:
-    start = last = time.monotonic()
-    while seconds is None or last - start < seconds:
+def _picture(scene: Scene, player: Player) -> Turn:
+    last = time.monotonic()
+
+    def turn() -> None:
+        nonlocal last
         time.sleep(FRAME_S)
         now = time.monotonic()
         scene.show(player.advance(now - last), follow=player.follow.value)
         last = now
+
+    return turn
 
 
 class Player:

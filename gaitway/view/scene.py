@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -14,6 +15,7 @@ import mujoco
 import numpy as np
 
 from ..errors import UserError
+from ..training.interrupt import stop_requests
 from .guard import TOKEN, guarded, restrict
 from .walkers import Array
 
@@ -63,13 +65,24 @@ def page(name: str, host: str, port: int, text: str, *, browse: bool = False) ->
             server.stop()
 
 
-def serve(name: str, host: str, port: int, loop: Callable[[Any], None], *, browse: bool = False) -> None:
-    """Run ``loop`` with a server of pages until it returns or Ctrl-C ends it; ``browse`` opens one in a browser."""
-    with page(name, host, port, f"{name}: open URL (Ctrl-C ends)", browse=browse) as server:
-        try:
-            loop(server)
-        except KeyboardInterrupt:
-            print()
+Turn = Callable[[], object]
+"""One turn of a page's loop."""
+
+
+def serve(
+    name: str, host: str, port: int, start: Callable[[Any], Turn], seconds: float | None = None, *, browse: bool = False
+) -> None:
+    """Call what ``start(server)`` returns again and again, for ``seconds`` or until Ctrl-C or SIGTERM.
+
+    ``browse`` opens the page in a browser. Signals are noted, not raised: an exception would be lost if it came
+    while a library that catches everything is imported.
+    """
+    with stop_requests() as stop, page(name, host, port, f"{name}: open URL (Ctrl-C ends)", browse=browse) as server:
+        turn, begun = start(server), time.monotonic()
+        while stop.signal is None and (seconds is None or time.monotonic() - begun < seconds):
+            turn()
+    if stop.signal is not None:
+        print()
 
 
 def velocity_table(columns: Mapping[str, Sequence[float] | Array | None]) -> list[str]:

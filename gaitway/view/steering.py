@@ -12,7 +12,7 @@ import numpy as np
 from gaitway_onboard.control.commands import scripted, tour
 
 from .gait_diagram import GaitDiagram
-from .scene import FRAME_S, Arrows, Scene, serve, velocity_table
+from .scene import FRAME_S, Arrows, Scene, Turn, serve, velocity_table
 from .walkers import Array, BundleWalker, Walker
 
 if TYPE_CHECKING:
@@ -40,15 +40,16 @@ def view(
 
     ``touring`` starts with a tour of the commands, ``browse`` opens the page in a browser.
     """
-    serve(walker.name, host, port, lambda server: _loop(walker, server, seconds, touring), browse=browse)
+    serve(walker.name, host, port, lambda server: _step(walker, server, touring), seconds, browse=browse)
 
 
-def _loop(walker: Walker, server: Any, seconds: float | None, touring: bool) -> None:
+def _step(walker: Walker, server: Any, touring: bool) -> Turn:
     scene = Scene(walker.model, server, walker.base_qpos)
     panel = panel_of(walker, server, scene, touring)
-    start = clock = time.monotonic()
-    picture = 0.0
-    while seconds is None or clock - start < seconds:
+    clock, picture = time.monotonic(), 0.0
+
+    def turn() -> None:
+        nonlocal clock, picture
         panel.do()
         if not panel.paused.value:
             walker.step(panel.command())
@@ -61,6 +62,8 @@ def _loop(walker: Walker, server: Any, seconds: float | None, touring: bool) -> 
         # A machine too slow for real time shows slow motion rather than falling ever further behind.
         clock = max(clock + walker.control_dt, now - walker.control_dt)
         time.sleep(max(0.0, clock - now))
+
+    return turn
 
 
 def panel_of(walker: Walker, server: Any, scene: Scene, touring: bool = False) -> Panel:
