@@ -103,6 +103,9 @@ class TokenRollout:
     """Each part of the reward before its weight, shape (B,)."""
     version: int
     """How often ``update_weights`` had been called when the sequences were sampled."""
+    turn_rewards: Tensor | None = None
+    """Rewards that single turns earned, at their last token, shape (B, L); they are a part of ``rewards``, whose rest
+    belongs to the end."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Seconds by what they went to: "generation" and "reward"."""
     prompts: Sequence[str] = ()

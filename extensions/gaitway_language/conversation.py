@@ -17,15 +17,22 @@ class ConversationError(ValueError):
     """Messages that cannot be put into tokens; the message names them and the fix."""
 
 
+def tells_tools(tokenizer: Any) -> bool:
+    """Whether the chat template of a tokeniser describes tools to the model by itself."""
+    return "tools" in (tokenizer.chat_template or "")
+
+
 class Conversation:
-    """Turns prompts, answers and what tools say into tokens.
+    """Turns prompts, answers and what environments reply into tokens.
 
     ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
-    of the model's generation config.
+    of the model's generation config. ``tools`` are schemas of tools, for a chat template that :func:`tells_tools`.
     """
 
-    def __init__(self, tokenizer: Any, system: str = "", stops: Sequence[int] = ()):
-        self.tokenizer, self.system = tokenizer, system
+    def __init__(
+        self, tokenizer: Any, system: str = "", stops: Sequence[int] = (), tools: Sequence[Mapping[str, Any]] = ()
+    ):
+        self.tokenizer, self.system, self.tools = tokenizer, system, list(tools) or None
         added = tokenizer.added_tokens_decoder
         self._special = {i for i, token in added.items() if token.special} | set(tokenizer.all_special_ids)
         texts = sorted(map(re.escape, tokenizer.convert_ids_to_tokens(sorted(self._special))))
@@ -90,16 +97,16 @@ class Conversation:
             chosen += [True] * len(answer) + [False] * len(reply)
         return tokens, chosen
 
-    def result(self, text: str) -> list[int]:
-        """Tokens between an answer that called a tool, its end included, and the next answer.
+    def reply(self, text: str, role: str = "tool") -> list[int]:
+        """Tokens between an answer, its end included, and the next one, where a tool or a user says ``text``.
 
-        What a tool wrote cannot end a turn or begin another: the tokeniser's special tokens are taken out of it.
+        It cannot end a turn or begin another: the tokeniser's special tokens are taken out of it.
         """
         while (plain := self._special_texts.sub("", text)) != text:  # what is left may join to another
             text = plain
         if self.tokenizer.chat_template is None:
             return self.encode(f"\n{text}\n")
-        return self.between([{"role": "tool", "content": text}])
+        return self.between([{"role": role, "content": text}])
 
     def between(self, messages: Sequence[Message]) -> list[int]:
         """Tokens of messages between the end of an answer and the next answer.
@@ -126,7 +133,7 @@ class Conversation:
 
     def check_tools(self) -> None:
         """Raise :class:`ConversationError` if the template cannot say what a tool replied."""
-        if "7" not in self.decode(self.result("7")):
+        if "7" not in self.decode(self.reply("7")):
             raise ConversationError(
                 f"{self._template} leaves out what tools reply (messages of the role 'tool'): use a model whose "
                 "template has them, or a task without tools"
@@ -172,7 +179,9 @@ class Conversation:
 
         try:
             return str(
-                self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=generate)
+                self.tokenizer.apply_chat_template(
+                    list(messages), tools=self.tools, tokenize=False, add_generation_prompt=generate
+                )
             )
         except TemplateError as error:
             roles = ", ".join(message["role"] for message in messages)

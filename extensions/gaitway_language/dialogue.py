@@ -1,16 +1,14 @@
-"""The agent loop: the model answers, a tool it calls replies, and so on until it has no more to say."""
+"""The agent loop: the model answers, its environment replies, and so on until that has no more to say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gaitway_agents.interfaces import Engine, Sampling
+from gaitway_tasks.language.env import TextEnv, ToolEnv
 
 from .conversation import Conversation
-
-Tool = Callable[[str], str | None]
-"""The tools' reply to an answer; None for an answer that calls no tool."""
 
 
 @dataclass
@@ -21,6 +19,8 @@ class Dialogue:
     tokens: list[int] = field(default_factory=list)
     chosen: list[bool] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    """What the environment gave for each token: for an answer, at its last."""
     finished: bool = False
     """The last answer ended by itself."""
     answer: str = ""
@@ -36,20 +36,19 @@ def converse(
     engine: Engine,
     sampling: Sampling,
     conversation: Conversation,
-    *,
-    tools: Tool | None = None,
+    environments: Sequence[TextEnv],
     max_turns: int = 1,
 ) -> list[Dialogue]:
     """One dialogue for each prompt, of at most ``max_turns`` answers and ``sampling.max_tokens`` tokens in all.
 
-    What a tool wrote counts towards the tokens and is marked as not chosen. A dialogue whose tool reply does not fit
-    ends unfinished.
+    ``environments``, one for each, have been reset. What they reply counts towards the tokens and is marked as not
+    chosen. A dialogue whose reply does not fit ends unfinished.
     """
     dialogues = [Dialogue(prompt) for prompt in prompts]
-    going = dialogues
+    going = list(zip(dialogues, environments, strict=True))
     for turn in range(max_turns):
-        last = tools is None or turn + 1 == max_turns
-        left = tuple(sampling.max_tokens - len(dialogue.tokens) for dialogue in going)
+        last = turn + 1 == max_turns
+        left = tuple(sampling.max_tokens - len(dialogue.tokens) for dialogue, _ in going)
         drawn = replace(
             sampling,
             max_tokens=max(left, default=sampling.max_tokens),
@@ -57,31 +56,38 @@ def converse(
             seed=sampling.seed + turn * 1_000_003,
             continued=not last,
         )
-        for dialogue, completion in zip(going, engine.generate([d.sequence for d in going], drawn), strict=True):
+        completions = engine.generate([dialogue.sequence for dialogue, _ in going], drawn)
+        for (dialogue, _), completion in zip(going, completions, strict=True):
             dialogue.finished = completion.finished
-            dialogue.tokens += completion.tokens
-            dialogue.chosen += [True] * len(completion.tokens)
-            dialogue.log_probs += completion.log_probs
+            _say(dialogue, completion.tokens, completion.log_probs)
             dialogue.answer = conversation.opening + conversation.decode(completion.tokens)
-        if tools is None or last:
-            break
-        going = [d for d in going if d.finished and _reply(d, tools, conversation, sampling.max_tokens)]
+        going = [(d, env) for d, env in going if _step(d, env, conversation, 0 if last else sampling.max_tokens)]
         if not going:
-            engine.generate([], sampling)  # nothing goes on: what was kept for it is memory
+            if not last:
+                engine.generate([], sampling)  # nothing goes on: what was kept for it is memory
             break
     return dialogues
 
 
-def _reply(dialogue: Dialogue, tools: Tool, conversation: Conversation, max_tokens: int) -> bool:
-    """Let a tool answer if the model called one; whether the model has the word again."""
-    text = tools(dialogue.answer)
-    if text is None:
+def _step(dialogue: Dialogue, env: TextEnv, conversation: Conversation, max_tokens: int) -> bool:
+    """Let the environment take an answer that was not cut; whether the model has the word again."""
+    if not dialogue.finished or (not max_tokens and type(env) is ToolEnv):  # nobody would read what tools reply
         return False
-    tokens = conversation.result(text)
+    turn = env.step(dialogue.answer)
+    dialogue.rewards[-1] = turn.reward
+    if turn.reply is None or not max_tokens:
+        return False
+    tokens = conversation.reply(turn.reply, turn.role)
     if len(dialogue.tokens) + len(tokens) >= max_tokens:
         dialogue.finished = False
         return False
-    dialogue.tokens += tokens
-    dialogue.chosen += [False] * len(tokens)
-    dialogue.log_probs += [0.0] * len(tokens)
+    _say(dialogue, tokens)
     return True
+
+
+def _say(dialogue: Dialogue, tokens: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
+    """Add tokens: the model's, or, without log-probabilities, another's."""
+    dialogue.tokens += tokens
+    dialogue.chosen += [log_probs is not None] * len(tokens)
+    dialogue.log_probs += [0.0] * len(tokens) if log_probs is None else log_probs
+    dialogue.rewards += [0.0] * len(tokens)

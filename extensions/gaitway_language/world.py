@@ -15,8 +15,10 @@ from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from .conversation import Conversation
-from .dialogue import Dialogue, Tool, converse
+from .dialogue import Dialogue, converse
 
+PLAYED = "environment"
+"""Part of the reward that an environment gave."""
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
 
@@ -36,9 +38,8 @@ class TextWorld:
         score: Score,
         *,
         seed: int,
-        tools: Tool | None = None,
     ):
-        self.task, self.conversation, self.engine, self.score, self.tools = task, conversation, engine, score, tools
+        self.task, self.conversation, self.engine, self.score = task, conversation, engine, score
         self.sampling, self.seed = sampling, seed
         self.version = 0
         self._drawn = 0
@@ -53,23 +54,15 @@ class TextWorld:
     def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
         """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
         rows = list(islice(self._stream, num_prompts))
-        prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
         self._drawn += num_prompts
         self._calls += 1
         repeated = [row for row in rows for _ in range(group_size)]
         start = time.perf_counter()
-        dialogues = converse(
-            [prompt for prompt in prompts for _ in range(group_size)],
-            self.engine,
-            replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31),
-            self.conversation,
-            tools=self.tools,
-            max_turns=self.task.max_turns,
-        )
+        sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31)
+        dialogues = self.converse(rows, sampling, group_size)
         generated = time.perf_counter()
         texts = [self.text_of(row) for row in repeated]
-        answers = [dialogue.answer for dialogue in dialogues]
-        rewards, parts = self.score(texts, answers, repeated)
+        rewards, parts = self.judge(dialogues, repeated)
         judged = time.perf_counter()
         return TokenRollout(
             **_tensors(dialogues),
@@ -82,6 +75,29 @@ class TextWorld:
             rows=repeated,
             timing={"generation": generated - start, "reward": judged - generated},
         )
+
+    def converse(self, rows: Sequence[Row], sampling: Sampling, group_size: int = 1) -> list[Dialogue]:
+        """``group_size`` dialogues for each row, adjacent."""
+        environments, prompts = [], []
+        for row in rows:
+            prompt = prompt_tokens(row, self.task, self.conversation)
+            for _ in range(group_size):
+                environments.append(self.task.new_environment())
+                environments[-1].reset(row)
+                prompts.append(prompt)
+        return converse(prompts, self.engine, sampling, self.conversation, environments, self.task.max_turns)
+
+    def judge(
+        self, dialogues: Sequence[Dialogue], rows: Sequence[Row]
+    ) -> tuple[Sequence[float], Mapping[str, Sequence[float]]]:
+        """Rewards of dialogues and their parts; what an environment gave is a part of its own."""
+        rewards, parts = self.score(
+            [self.text_of(row) for row in rows], [dialogue.answer for dialogue in dialogues], rows
+        )
+        if self.task.plays:
+            earned = [sum(dialogue.rewards) for dialogue in dialogues]
+            rewards, parts = [a + b for a, b in zip(rewards, earned, strict=True)], {**parts, PLAYED: earned}
+        return rewards, parts
 
     def update_weights(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         found = self.engine.update(parameters)
@@ -116,14 +132,18 @@ def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> l
 
 
 def _tensors(dialogues: Sequence[Dialogue]) -> dict[str, Tensor]:
-    """Tokens, lengths, mask, log-probabilities and ends of dialogues, padded on the right."""
+    """Tokens, lengths, mask, log-probabilities, rewards and ends of dialogues, padded on the right."""
     lengths = torch.tensor([len(d.prompt) + len(d.tokens) for d in dialogues])
     shape = (len(dialogues), int(lengths.max()))
-    tokens, mask, log_probs = torch.full(shape, PADDING), torch.zeros(shape), torch.zeros(shape)
+    tokens, mask, log_probs, earned = torch.full(shape, PADDING), *torch.zeros(3, *shape)
     for i, dialogue in enumerate(dialogues):
         begin, end = len(dialogue.prompt), int(lengths[i])
         tokens[i, :end] = torch.tensor(dialogue.sequence)
         mask[i, begin:end] = torch.tensor(dialogue.chosen, dtype=torch.float32)
         log_probs[i, begin:end] = torch.tensor(dialogue.log_probs)
+        earned[i, begin:end] = torch.tensor(dialogue.rewards)
     finished = torch.tensor([dialogue.finished for dialogue in dialogues])
-    return {"tokens": tokens, "lengths": lengths, "mask": mask, "log_probs": log_probs, "finished": finished}
+    return {
+        "tokens": tokens, "lengths": lengths, "mask": mask, "log_probs": log_probs, "turn_rewards": earned,
+        "finished": finished,
+    }  # fmt: skip

@@ -170,6 +170,6 @@ def _modules_of(tree: Any) -> Iterator[str]:
     """Modules of the functions and environments that settings name."""
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
-        if key in ("func", "env_id") and isinstance(value, str) and ":" in value:
+        if key in ("func", "env_id", "environment") and isinstance(value, str) and ":" in value:
             yield value.rpartition(":")[0]
         yield from _modules_of(value)

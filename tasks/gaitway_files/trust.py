@@ -106,14 +106,18 @@ def _load_plug_ins() -> None:
 
 
 def function_named(name: str, where: str) -> Callable[..., Any]:
-    """The function of ``module:function``. Raises :class:`TrustError`, :class:`ImportError` or :class:`LookupError`."""
+    """The function, or the class of text environments, of ``module:function``.
+
+    Raises :class:`TrustError`, :class:`ImportError` or :class:`LookupError`.
+    """
     module_name, _, function = name.partition(":")
     own = is_own(module_name)
     module = importlib.import_module(module_name) if own else import_trusted(module_name, where)
     found = getattr(module, function, None)
     if found is None:
         raise LookupError(f"no function {function!r} there")
-    if not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module)):
+    plays = inspect.isclass(found) and hasattr(found, "reset") and hasattr(found, "step") and not own
+    if not plays and (not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module))):
         raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
                          "(prompts, completions, ...)")  # fmt: skip
     return found

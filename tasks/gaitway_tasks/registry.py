@@ -98,7 +98,9 @@ def task_names(*, rough: bool = True, installed: bool = True) -> list[str]:
 
 
 def find_task(name: str, preset: str | None = None) -> Task | None:
-    """As :func:`get_task`, but None for a name that is not registered."""
+    """As :func:`get_task`, but None for a name that is not registered, and for a language task of any module."""
+    if is_outside(name) and type(object_named(name)).__module__.startswith("gaitway_tasks.language."):
+        return None
     return get_task(name, preset) if name in entries() or is_outside(name) else None
 
 

@@ -23,7 +23,7 @@ from gaitway.errors import UserError
 
 from .pages import ROOT, Command
 
-sys.path.append(str(ROOT / "docs/examples/pony"))
+sys.path += [str(ROOT / "docs/examples"), str(ROOT / "docs/examples/pony")]
 ELSEWHERE = {
     "source": "activates the virtual environment",
     "ip": "the system's own",

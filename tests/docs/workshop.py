@@ -42,6 +42,7 @@ def done(*words: object) -> None:
 def build(folder: Path) -> None:
     """Fill ``folder``, which is the current one."""
     shutil.copytree(PONY, "pony")
+    shutil.copy(ROOT / "docs/examples/shop.py", "shop.py")
     train_robots()
     fly(folder)
     train_games()

@@ -179,7 +179,7 @@ class PolicyGradientTrainer(SamplingTrainer):
     def _with_advantages(self, batch: Batch, samples: Samples, penalties: Tensor | None) -> Batch:
         cfg, mask = self.config, samples.mask
         if cfg.advantage in OF_TOKENS:
-            rewards = token_rewards(samples.rewards, mask, penalties)
+            rewards = token_rewards(samples.rewards, mask, penalties, samples.turn_rewards)
             if cfg.whiten_rewards:
                 rewards = whitened(rewards, mask)
             if cfg.advantage == "reinforce++":

@@ -26,6 +26,7 @@ class Samples:
     groups: Tensor
     finished: Tensor
     rewards: Tensor
+    turn_rewards: Tensor
     parts: Mapping[str, Tensor]
     timing: Mapping[str, float] = field(default_factory=dict)
     staleness: int = 0
@@ -35,6 +36,8 @@ class Samples:
     def of(cls, rollout: TokenRollout, device: torch.device, staleness: int = 0) -> Self:
         found = {name: getattr(rollout, name).to(device) for name in TENSORS}
         parts = {name: part.to(device) for name, part in rollout.parts.items()}
+        earned = rollout.turn_rewards
+        found["turn_rewards"] = torch.zeros_like(found["log_probs"]) if earned is None else earned.to(device)
         return cls(**found, parts=parts, timing=rollout.timing, staleness=staleness)
 
     def __len__(self) -> int:
@@ -62,7 +65,7 @@ def join(samples: Sequence[Samples]) -> Samples:
         return samples[0]
     width = max(part.tokens.shape[1] for part in samples)
     found: dict[str, Tensor] = {}
-    for name in ("tokens", "mask", "log_probs"):
+    for name in ("tokens", "mask", "log_probs", "turn_rewards"):
         found[name] = torch.cat([_widen(getattr(part, name), width) for part in samples])
     for name in ("lengths", "finished", "rewards"):
         found[name] = torch.cat([getattr(part, name) for part in samples])

@@ -27,11 +27,18 @@ def overlong(sizes: Tensor, start: int, end: int) -> Tensor:
     return ((sizes - start) / (end - start)).clamp(0.0, 1.0)
 
 
-def token_rewards(rewards: Tensor, mask: Tensor, penalties: Tensor | None = None) -> Tensor:
-    """Rewards (B, L): each sequence's (B,) at its last chosen token, minus the ``penalties`` (B, L) of all of them."""
+def token_rewards(
+    rewards: Tensor, mask: Tensor, penalties: Tensor | None = None, earned: Tensor | None = None
+) -> Tensor:
+    """Rewards (B, L): each sequence's (B,) at its last chosen token, minus the ``penalties`` (B, L) of all of them.
+
+    What single turns have ``earned`` (B, L) of them stays where it is.
+    """
     columns = torch.arange(mask.shape[1], device=mask.device)
     last = (columns * mask.bool()).amax(1)
     found = torch.zeros_like(mask) if penalties is None else -penalties * mask
+    if earned is not None:
+        found, rewards = found + earned, rewards - earned.sum(1)
     return found + (columns == last[:, None]) * mask * rewards[:, None]
 
 

@@ -21,14 +21,12 @@ from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_agents.registry import TEXTS, load
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
-from gaitway_language.dialogue import Tool
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.world import TextWorld, prompt_tokens
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask, Row
-from gaitway_tasks.language.tools import call_tools
 from torch import nn
 
 from ...runs.folder import RunFolder
@@ -111,7 +109,7 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
         # Rewards get prompts as the rows have them, text or messages, as TRL's do.
         return score(task, [row["prompt"] for row in rows], completions, rows)
 
-    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, tools=_tools(task))
+    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed)
 
 
 def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
@@ -119,10 +117,6 @@ def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[Langu
     task = config.task
     conversation = make_conversation(task, tokenizer, model)
     return fitting(task, conversation), conversation
-
-
-def _tools(task: LanguageTask) -> Tool | None:
-    return call_tools(task.tools) if task.tools else None
 
 
 def _world(

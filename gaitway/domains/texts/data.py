@@ -8,7 +8,7 @@ from typing import Any
 
 from gaitway_agents.registry import TEXTS, Algorithm
 from gaitway_language import data
-from gaitway_language.conversation import Conversation
+from gaitway_language.conversation import Conversation, tells_tools
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
@@ -60,9 +60,11 @@ def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None) -> 
 
     ``model`` says by its configuration what else ends its answers.
     """
-    told = [text for text in (task.system_prompt, tool_prompt(task.tools) if task.tools else "") if text]
-    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model))
-    if task.tools:
+    tools = getattr(task.new_environment(), "tools", ())
+    native = [tool.schema for tool in tools] if tells_tools(tokenizer) else []
+    told = [text for text in (task.system_prompt, tool_prompt(tools) if tools and not native else "") if text]
+    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model), native)
+    if tools:
         conversation.check_tools()
     return conversation
 
@@ -113,7 +115,7 @@ def check_fields(task: LanguageTask, agent: str, config: Any) -> None:
             f"agent {agent!r} learns from {', '.join(wanted)}, and the rows of {task.name} have no {missing[0]!r}, "
             f"only {', '.join(sorted(offered))}: {_use_instead(task, offered)}"
         )
-    if TEXTS[agent].needs_reward and not any(reward.weight for reward in task.rewards.values()):
+    if TEXTS[agent].needs_reward and not task.rewarded:
         raise ConfigError(
             f"agent {agent!r} learns from rewards, and {task.name} has none: add --reward-model with a run folder, an "
             f"address or module:function, give the rows a field 'answer', or {_use_instead(task, offered)}"
@@ -128,12 +130,11 @@ def fields_for(algorithm: Algorithm, config: Any, offered: Collection[str]) -> t
 
 
 def _use_instead(task: LanguageTask, offered: Collection[str]) -> str:
-    rewarded = any(reward.weight for reward in task.rewards.values())
     able = [
         name
         for name, algorithm in TEXTS.items()
         if all(field in offered for field in fields_for(algorithm, algorithm.defaults(), offered))
-        and (rewarded or not algorithm.needs_reward)
+        and (task.rewarded or not algorithm.needs_reward)
     ]
     return f"use one of {', '.join(able)}, or other data" if able else "use other data"
 

@@ -41,15 +41,17 @@ class Texts(Domain):
     def find(self, name: str, preset: str | None = None) -> LanguageTask | None:
         from gaitway_tasks.language.files import is_file_name
         from gaitway_tasks.language.tasks import get_language_task
+        from gaitway_tasks.registry import is_outside
 
-        return get_language_task(name) if name in self.names() or is_file_name(name) else None
+        known = name in self.names() or is_file_name(name) or is_outside(name)  # a robot's task was found before
+        return get_language_task(name) if known else None
 
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
         from gaitway_tasks.language.tasks import summary
 
         rows = [(name, (), summary(name)) for name in self.names()]
         files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
-        return [*rows, ("FILE.jsonl", (), files)]
+        return [*rows, ("FILE.jsonl", (), files), ("MODULE:OBJECT", (), "a language task of a module of your own")]
 
     def agents(self) -> Mapping[str, Algorithm]:
         return TEXTS

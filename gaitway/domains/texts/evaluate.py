@@ -193,24 +193,14 @@ def evaluate(
 
 
 def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed: int) -> list[Answer]:
-    from gaitway_language.dialogue import converse
-    from gaitway_language.world import prompt_tokens
-
     found: list[Answer] = []
     for first in range(0, len(rows), BATCH):
         part = rows[first : first + BATCH]
         sampling = replaced(world.sampling, temperature=temperature, seed=(seed * 1_000_003 + first) % 2**31)
         if not temperature:
             sampling = replaced(sampling, top_p=1.0, top_k=0)
-        dialogues = converse(
-            [prompt_tokens(row, world.task, world.conversation) for row in part],
-            world.engine,
-            sampling,
-            world.conversation,
-            tools=world.tools,
-            max_turns=world.task.max_turns,
-        )
-        rewards, parts = world.score([world.text_of(row) for row in part], [d.answer for d in dialogues], part)
+        dialogues = world.converse(part, sampling)
+        rewards, parts = world.judge(dialogues, part)
         found += [
             Answer(
                 text=world.conversation.decode(dialogue.tokens),

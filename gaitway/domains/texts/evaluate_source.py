@@ -49,7 +49,7 @@ def evaluate_source(
     asked = config.task
     conversation = make_conversation(asked, loaded.tokenizer, loaded.model)
     asked = fitting(asked, conversation)
-    if not asked.rewards:
+    if not asked.rewards and not asked.plays:
         raise ConfigError(
             f"{asked.name} has no rewards, so nothing says what an answer is worth: give its rows a field 'answer', or "
             "set one, as in 'task.rewards.mine={func: module:function}'"

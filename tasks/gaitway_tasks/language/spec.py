@@ -10,11 +10,12 @@ from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
+from .env import EnvironmentSource, TextEnv, ToolEnv
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 from .tools import TOOLS
 
-Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource
+Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | EnvironmentSource
 """Where the rows of a task may come from; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
@@ -50,19 +51,38 @@ class LanguageTask(Checked):
     """Tokens of a whole answer, all turns and what tools wrote included."""
     tools: tuple[str, ...] = ()
     """Tools the model may call, by name: "calculator", "python"."""
+    environment: Callable[[], TextEnv] | None = None
+    """``module:Class`` of what replies to answers and rewards them; None is the source's own, or the tools."""
     max_turns: PositiveInt = 1
-    """Answers of the model within one conversation; more than one only with tools."""
+    """Answers of the model within one dialogue; more than one only with tools or an environment."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         unknown = [name for name in self.tools if name not in TOOLS]
         if unknown:
             raise ValueError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
-        if bool(self.tools) != (self.max_turns > 1):
-            raise ValueError(
-                f"max_turns {self.max_turns} with tools {self.tools}: a tool's reply needs a further turn, and without "
-                "tools there is none"
-            )
+        if self.tools and self.plays:
+            raise ValueError(f"tools {', '.join(self.tools)}: an environment brings its own, so leave task.tools empty")
+        if self.tools and self.max_turns == 1:
+            raise ValueError(f"max_turns 1 with tools {', '.join(self.tools)}: a reply needs a further turn")
+        if self.max_turns > 1 and not self.tools and not self.plays:
+            raise ValueError(f"max_turns {self.max_turns}: without tools or an environment nothing replies")
+
+    @property
+    def plays(self) -> bool:
+        """Whether an environment rewards answers."""
+        return self.environment is not None or isinstance(self.source, EnvironmentSource)
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether anything says what answers are worth."""
+        return self.plays or any(reward.weight for reward in self.rewards.values())
+
+    def new_environment(self) -> TextEnv:
+        """What replies in one dialogue."""
+        own = self.source.environment if isinstance(self.source, EnvironmentSource) else None
+        make = self.environment or own
+        return ToolEnv([TOOLS[name] for name in self.tools]) if make is None else make()
 
     def replace(self, **changes: Any) -> Self:
         return replace(self, **changes)

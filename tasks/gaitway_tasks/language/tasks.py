@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ..registry import UnknownNameError
+from gaitway_files.trust import object_named
+
+from ..registry import UnknownNameError, is_outside
 from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource, judge
@@ -88,7 +90,7 @@ def summary(name: str) -> str:
 
 
 def get_language_task(name: str) -> LanguageTask:
-    """The task of that name, or of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
+    """The task of that name, or of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or ``module:object``.
 
     Raises :class:`UnknownNameError` for an unknown name, ``RowError`` for a file that cannot be used.
     """
@@ -96,6 +98,10 @@ def get_language_task(name: str) -> LanguageTask:
         return _TASKS[name]()
     if is_file_name(name):
         return file_task(name)
+    if is_outside(name):
+        task = object_named(name)
+        assert isinstance(task, LanguageTask), f"{name} is no language task"
+        return task
     raise UnknownNameError("language task", name, [*_TASKS, "a file of rows (.jsonl, .jsonl.gz, .parquet)"])
 
 

@@ -7,11 +7,13 @@ An answer that ends with ``<tool>name: input</tool>``, or with the calls of Qwen
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -41,37 +43,83 @@ _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
-def call_tools(names: Sequence[str]) -> Callable[[str], str | None]:
-    """A function from an answer to what the tools of these names reply, None if it calls none.
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call: its parameters are typed, and it returns text.
 
-    A call that fails is answered with "error: ..." for the model to read. Raises ``ValueError`` for an unknown name.
+    It raises ``ValueError`` or ``ArithmeticError`` for input it cannot use, which the model reads.
     """
-    for name in names:
-        if name not in TOOLS:
-            raise ValueError(f"unknown tool {name!r}: use some of {', '.join(TOOLS)}")
 
-    def reply(answer: str) -> str | None:
-        if not answer.rstrip().endswith((END_TOOL, END_CALL)):
-            return None
-        results: list[str] = []
-        begin = time.monotonic()
-        for number, call in enumerate(find_calls(answer)):
-            if number == MAX_CALLS:
-                results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
-                break
-            if time.monotonic() - begin > MAX_SECONDS:
-                results.append(f"error: the calls of an answer may take {MAX_SECONDS:g} s")
-                break
-            results.append(_call(*_named(call), names))
-        return "\n".join(results) or None
+    function: Callable[..., str]
+    about: str = ""
+    """What it does, for the model; "" is the first line of its docstring."""
 
-    return reply
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "about", self.about or (inspect.getdoc(self.function) or "").partition("\n")[0])
+        if not self.about:
+            raise ValueError(f"tool {self.name!r} does not say what it does: give its function a docstring")
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The function as chat templates take it, in JSON schema."""
+        parameters = inspect.signature(self.function, eval_str=True).parameters
+        kinds = {name: {"type": _JSON.get(parameter.annotation, "string")} for name, parameter in parameters.items()}
+        needed = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+        described = {"type": "object", "properties": kinds, "required": needed}
+        return {"type": "function", "function": {"name": self.name, "description": self.about, "parameters": described}}
+
+    def call(self, given: str | dict[str, Any]) -> str:
+        """The result for one text, or for arguments by name; "error: ..." if it has none."""
+        signature = inspect.signature(self.function)
+        if isinstance(given, dict) and len(given) == len(signature.parameters) == 1:
+            given = str(*given.values())  # whatever name the model gave it
+        try:
+            bound = signature.bind(given) if isinstance(given, str) else signature.bind(**given)
+        except TypeError as error:
+            return f"error: {error}"
+        try:
+            result = self.function(*bound.args, **bound.kwargs)
+        except ZeroDivisionError:
+            result = "error: division by zero"
+        except (ValueError, ArithmeticError) as error:
+            result = f"error: {error}"
+        return result if len(result) <= MAX_RESULT_CHARS else f"{result[:MAX_RESULT_CHARS]}..."
 
 
-def tool_prompt(names: Sequence[str]) -> str:
+_JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
+def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
+    """What the tools reply to the calls at the end of an answer; None if there are none."""
+    if not tools or not answer.rstrip().endswith((END_TOOL, END_CALL)):
+        return None
+    results: list[str] = []
+    begin = time.monotonic()
+    for number, call in enumerate(find_calls(answer)):
+        if number == MAX_CALLS:
+            results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
+            break
+        if time.monotonic() - begin > MAX_SECONDS:
+            results.append(f"error: the calls of an answer may take {MAX_SECONDS:g} s")
+            break
+        results.append(_call(*_named(call), tools))
+    return "\n".join(results) or None
+
+
+def tool_prompt(tools: Sequence[Tool]) -> str:
     """How to use the tools, in words for a system prompt."""
-    known = "\n".join(f"- {name}: {TOOLS[name][1]}" for name in names)
-    return f"You can use tools. To call one, end your message with {TOOL}name: input{END_TOOL}\n{known}"
+    ways, lines = [f"{TOOL}name: input{END_TOOL}"], []
+    for tool in tools:
+        taken = ", ".join(tool.schema["function"]["parameters"]["properties"])
+        several = "," in taken
+        lines.append(f"- {tool.name}({taken}): {tool.about}" if several else f"- {tool.name}: {tool.about}")
+        if several and len(ways) == 1:
+            ways.append(f'<tool_call>{{"name": name, "arguments": {{...}}}}{END_CALL}')
+    return "\n".join([f"You can use tools. To call one, end your message with {' or '.join(ways)}", *lines])
 
 
 def calculator(expression: str) -> str:
@@ -101,11 +149,14 @@ def python(program: str) -> str:
     return f"{outcome.stdout}error: {problem or (lines[-1] if lines else 'the program failed')}"
 
 
-TOOLS: dict[str, tuple[Callable[[str], str], str]] = {
-    "calculator": (calculator, "the value of an arithmetic expression, such as (3 + 4) * 12"),
-    "python": (python, "what a Python program prints"),
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool(calculator, "the value of an arithmetic expression, such as (3 + 4) * 12"),
+        Tool(python, "what a Python program prints"),
+    )
 }
-"""Tools by name: a function from its input to its result, and what it does."""
+"""Those that are built in, by name."""
 
 
 def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
@@ -128,7 +179,7 @@ def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
         position = found + len(end)
 
 
-def _named(call: tuple[str | None, str]) -> tuple[str, str]:
+def _named(call: tuple[str | None, str]) -> tuple[str, str | dict[str, Any]]:
     """Name and input of a call, those of a JSON one read from it; no name if they cannot be."""
     name, text = call
     if name is not None:
@@ -137,23 +188,17 @@ def _named(call: tuple[str | None, str]) -> tuple[str, str]:
         found: Any = json.loads(text)
         given = found["arguments"]
         given = json.loads(given) if isinstance(given, str) and given.lstrip().startswith("{") else given
-        (value,) = given.values() if isinstance(given, dict) else [given]
-        return str(found["name"]), str(value)
+        return str(found["name"]), given if isinstance(given, dict) else str(given)
     except (ValueError, KeyError, TypeError, RecursionError):
         return "", text
 
 
-def _call(name: str, given: str, names: Sequence[str]) -> str:
-    if name not in names:
-        known = ", ".join(names)
-        return f"error: no tool {name!r}, there are {known}" if name else "error: a call needs a name and one argument"
-    try:
-        result = TOOLS[name][0](given)
-    except ZeroDivisionError:
-        result = "error: division by zero"
-    except (ValueError, ArithmeticError) as error:
-        result = f"error: {error}"
-    return result if len(result) <= MAX_RESULT_CHARS else f"{result[:MAX_RESULT_CHARS]}..."
+def _call(name: str, given: str | dict[str, Any], tools: Sequence[Tool]) -> str:
+    for tool in tools:
+        if tool.name == name:
+            return tool.call(given)
+    known = ", ".join(tool.name for tool in tools)
+    return f"error: no tool {name!r}, there are {known}" if name else "error: a call needs a name and its arguments"
 
 
 def _evaluate(node: ast.AST) -> Fraction:

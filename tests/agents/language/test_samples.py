@@ -16,6 +16,7 @@ def test_parts_without_an_opinion_are_left_out_of_means():
         groups=torch.tensor([0, 0, 1, 1]),
         finished=torch.tensor([True, True, True, False]),
         rewards=torch.tensor([1.0, 1.0, 0.0, 2.0]),
+        turn_rewards=torch.zeros(4, 3),
         parts={"some": torch.tensor([1.0, nan, 2.0, nan]), "none": torch.full((4,), nan)},
     )
     found = statistics_of(samples)

@@ -21,6 +21,7 @@ def samples(rewards=(1.0, 2.0), finished=(True, False), sizes=(2, 4), prompt=2):
         groups=torch.arange(len(sizes)),
         finished=torch.tensor(finished),
         rewards=torch.tensor(rewards),
+        turn_rewards=torch.zeros_like(mask),
         parts={"all": torch.tensor(rewards)},
     )
 
@@ -57,6 +58,11 @@ def test_the_score_is_at_the_last_token_and_the_penalty_at_every_one():
 def test_the_score_is_at_the_last_token_that_the_policy_chose_between_those_of_tools():
     mask = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0]])
     assert token_rewards(torch.tensor([3.0]), mask).tolist() == [[0, 0, 0, 3.0, 0, 0]]
+
+
+def test_what_a_turn_earned_stays_at_its_end():
+    mask, earned = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0, 0.5, 0.0]])
+    assert token_rewards(torch.tensor([3.0]), mask, None, earned).tolist() == [[0, 2.0, 0, 1.0, 0]]
 
 
 def test_a_sequence_without_a_chosen_token_earns_nothing():

@@ -4,6 +4,7 @@ from gaitway_agents.interfaces import Completion, Sampling
 from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import converse
 from gaitway_language.tokenizer import build_tokenizer
+from gaitway_tasks.language.env import Turn
 
 from .test_conversation import REWRITING, TEXTS
 
@@ -29,8 +30,9 @@ class Reciter:
         return answers
 
 
-def tools(text):
-    return "34" if "call" in text else None
+class Caller:
+    def step(self, answer):
+        return Turn("34" if "call" in answer else None, role="tool")
 
 
 def setup(*lines, texts=("how many? call 3 it is 34.",)):
@@ -40,8 +42,8 @@ def setup(*lines, texts=("how many? call 3 it is 34.",)):
 
 def test_what_a_tool_wrote_is_not_the_models_choice():
     conversation, engine, prompt = setup(CALL, DONE)
-    (found,) = converse([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
-    call, result, done = conversation.answer(CALL), conversation.result("34"), conversation.answer(DONE)
+    (found,) = converse([prompt], engine, Sampling(max_tokens=50), conversation, [Caller()], max_turns=3)
+    call, result, done = conversation.answer(CALL), conversation.reply("34"), conversation.answer(DONE)
     assert found.tokens == call + result + done
     assert found.chosen == [True] * len(call) + [False] * len(result) + [True] * len(done)
     assert found.log_probs == [-0.5 if chosen else 0.0 for chosen in found.chosen]
@@ -55,8 +57,8 @@ def test_a_template_that_rewrites_earlier_turns_changes_nothing_that_was_said():
     conversation.tokenizer.chat_template = REWRITING
     conversation = engine.conversation = Conversation(conversation.tokenizer)
     call = conversation.answer(THOUGHT)
-    (found,) = converse([prompt], engine, Sampling(max_tokens=99), conversation, tools=tools, max_turns=2)
-    assert found.tokens == call + conversation.result("34") + conversation.answer(DONE)
+    (found,) = converse([prompt], engine, Sampling(max_tokens=99), conversation, [Caller()], max_turns=2)
+    assert found.tokens == call + conversation.reply("34") + conversation.answer(DONE)
     assert engine.asked[1][0] == [found.sequence[: -len(conversation.answer(DONE))]]
 
 
@@ -65,14 +67,16 @@ def test_what_the_prompt_opens_is_part_of_the_answer_and_not_said_twice():
     conversation, engine, _ = setup(THOUGHT, texts=[f"{THOUGHT} {DONE} how many?", *TEXTS])
     conversation.tokenizer.chat_template += "{% if add_generation_prompt %}<think>{% endif %}"
     opened = engine.conversation = Conversation(conversation.tokenizer)
-    (found,) = converse([opened.prompt("how many?")], engine, Sampling(max_tokens=50), opened)
+    (found,) = converse([opened.prompt("how many?")], engine, Sampling(max_tokens=50), opened, [Caller()])
     assert found.answer == THOUGHT
     assert opened.decode(found.sequence).count("<think>") == 1
 
 
 def test_dialogues_end_one_by_one():
     conversation, engine, prompt = setup([DONE, CALL], DONE)
-    first, second = converse([prompt, prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
+    first, second = converse(
+        [prompt, prompt], engine, Sampling(max_tokens=50), conversation, [Caller(), Caller()], max_turns=3
+    )
     assert first.tokens == conversation.answer(DONE)
     assert len(engine.asked[1][0]) == 1
     assert second.answer == DONE
@@ -80,7 +84,7 @@ def test_dialogues_end_one_by_one():
 
 def test_turns_are_bounded():
     conversation, engine, prompt = setup(CALL, CALL)
-    (found,) = converse([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=2)
+    (found,) = converse([prompt], engine, Sampling(max_tokens=50), conversation, [Caller()], max_turns=2)
     assert found.answer == CALL and len(engine.asked) == 2
     assert found.chosen[-1]  # the last word is the model's: no reply that nobody reads
 
@@ -88,21 +92,21 @@ def test_turns_are_bounded():
 def test_a_reply_that_does_not_fit_ends_the_dialogue_unfinished():
     conversation, engine, prompt = setup(CALL)
     length = len(conversation.answer(CALL)) + 1
-    (found,) = converse([prompt], engine, Sampling(max_tokens=length), conversation, tools=tools, max_turns=3)
+    (found,) = converse([prompt], engine, Sampling(max_tokens=length), conversation, [Caller()], max_turns=3)
     assert not found.finished and found.tokens == conversation.answer(CALL)
 
 
 def test_the_budget_is_that_of_the_whole_dialogue():
     conversation, engine, prompt = setup(CALL, DONE)
-    spent = len(conversation.answer(CALL) + conversation.result("34"))
-    (found,) = converse([prompt], engine, Sampling(max_tokens=spent + 2), conversation, tools=tools, max_turns=3)
+    spent = len(conversation.answer(CALL) + conversation.reply("34"))
+    (found,) = converse([prompt], engine, Sampling(max_tokens=spent + 2), conversation, [Caller()], max_turns=3)
     assert len(found.tokens) == spent + 2 and not found.finished
 
 
 def test_each_answer_has_the_room_that_its_dialogue_has_left():
     conversation, engine, prompt = setup([CALL, f"{CALL} {CALL}"], DONE)
-    found = converse([prompt, prompt], engine, Sampling(max_tokens=12), conversation, tools=tools, max_turns=2)
-    spent = [len(conversation.answer(line) + conversation.result("34")) for line in (CALL, f"{CALL} {CALL}")]
+    found = converse([prompt, prompt], engine, Sampling(max_tokens=12), conversation, [Caller(), Caller()], max_turns=2)
+    spent = [len(conversation.answer(line) + conversation.reply("34")) for line in (CALL, f"{CALL} {CALL}")]
     assert engine.asked[1][1].limits == (12 - spent[0], 12 - spent[1])
     assert [len(dialogue.tokens) for dialogue in found] == [spent[0] + len(conversation.answer(DONE)), 12]
     assert [dialogue.finished for dialogue in found] == [True, False]
@@ -110,14 +114,14 @@ def test_each_answer_has_the_room_that_its_dialogue_has_left():
 
 def test_only_a_call_that_another_follows_keeps_what_it_computed():
     conversation, engine, prompt = setup(CALL, CALL)
-    converse([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=2)
+    converse([prompt], engine, Sampling(max_tokens=50), conversation, [Caller()], max_turns=2)
     assert [sampling.continued for _, sampling in engine.asked] == [True, False]
     conversation, engine, prompt = setup(DONE)
-    converse([prompt], engine, Sampling(max_tokens=50), conversation, tools=tools, max_turns=3)
+    converse([prompt], engine, Sampling(max_tokens=50), conversation, [Caller()], max_turns=3)
     assert [(len(prompts), sampling.continued) for prompts, sampling in engine.asked] == [(1, True), (0, False)]
 
 
 def test_turns_draw_different_random_numbers():
     conversation, engine, prompt = setup(CALL, DONE)
-    converse([prompt], engine, Sampling(max_tokens=50, seed=7), conversation, tools=tools, max_turns=2)
+    converse([prompt], engine, Sampling(max_tokens=50, seed=7), conversation, [Caller()], max_turns=2)
     assert engine.asked[0][1].seed == 7 != engine.asked[1][1].seed

@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import pickle
+import random
 from dataclasses import replace
 
 import pytest
@@ -11,9 +13,10 @@ from gaitway_language.conversation import Conversation
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
+from gaitway_tasks.language.env import EnvironmentSource, Turn
 from gaitway_tasks.language.rows import RowError
 from gaitway_tasks.language.score import score
-from gaitway_tasks.language.spec import TextReward
+from gaitway_tasks.language.spec import LanguageTask, TextReward
 from gaitway_tasks.language.tasks import get_language_task
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -49,6 +52,30 @@ def make_world(tokenizer, seed=0, task=TASK, model=None, **sampling) -> TokenWor
         functools.partial(score, task),
         seed=seed,
     )
+
+
+class Counter:
+    """Always replies; the second answer and all after it earn a half."""
+
+    def reset(self, row):
+        self.turns = 0
+        return row["prompt"]
+
+    def step(self, answer):
+        self.turns += 1
+        return Turn("3", reward=0.5 * (self.turns > 1))
+
+
+class Lake:
+    """A game without data: three fields of ice, of which one breaks."""
+
+    def reset(self, row):
+        self.place, self.hole = 0, random.Random(row["seed"]).randrange(1, 3)
+        return f"{self.hole} steps to the hole ?"
+
+    def step(self, answer):
+        self.place += 1
+        return Turn(reward=-1.0) if self.place == self.hole else Turn("and now ?", reward=0.25)
 
 
 def equal(a, b) -> bool:
@@ -128,9 +155,9 @@ def test_a_dialogue_of_many_turns_stays_within_what_the_model_sees(tokenizer):
     """Also where one has little room left and another, beside it, has much."""
     model, prompt = make_model(tokenizer), Conversation(tokenizer).prompt(TASK.source.rows("train")[0]["prompt"])
     model.config.max_position_embeddings = len(prompt) + 40
-    task = TASK.replace(tools=("calculator",), max_turns=8, max_completion_tokens=40)
+    task = TASK.replace(environment=Counter, max_turns=8, max_completion_tokens=40)
     world = make_world(tokenizer, task=task, model=model, max_tokens=40, stop_tokens=tuple(range(1, 40)))
-    world._stream, world.tools = itertools.repeat(TASK.source.rows("train")[0]), lambda answer: "3"
+    world._stream = itertools.repeat(TASK.source.rows("train")[0])
     rollout = world.sample(1, 16)
     said = rollout.lengths - len(prompt)
     assert int(said.max()) == 40 and int(said.min()) < 40  # a reply would not have fitted
@@ -141,3 +168,31 @@ def test_a_prompt_that_is_too_long_is_refused(tokenizer):
     world = make_world(tokenizer, task=replace(TASK, max_prompt_tokens=5))
     with pytest.raises(RowError, match=r"tokens, more than task\.max_prompt_tokens=5: raise that"):
         world.sample(1, 1)
+
+
+def test_an_environment_replies_and_rewards_turn_by_turn(tokenizer):
+    stops = tuple(range(1, len(tokenizer)))  # every answer is one token
+    task = TASK.replace(environment=Counter, max_turns=4, rewards={}, max_completion_tokens=60)
+    rollout = make_world(tokenizer, task=task, max_tokens=60, stop_tokens=stops).sample(1, 3)
+    ended = rollout.finished
+    assert ended.any() and rollout.parts["environment"][ended].tolist() == [1.5] * int(ended.sum())
+    assert torch.equal(rollout.rewards, rollout.parts["environment"])
+    assert torch.equal(rollout.turn_rewards.sum(1), rollout.rewards)
+    assert ((rollout.turn_rewards > 0) <= (rollout.mask > 0)).all()  # at tokens that the model chose
+    assert (rollout.turn_rewards > 0).sum(1)[ended].tolist() == [3] * int(ended.sum())
+
+
+def test_an_environment_may_be_a_task_by_itself(tokenizer):
+    task = LanguageTask(name="lake", source=EnvironmentSource(environment=Lake, test=5), max_turns=3)
+    pickle.loads(pickle.dumps(task))
+    held, learnt = task.source.rows("test"), task.source.rows("train")
+    assert len(held) == 5 and not {row["seed"] for row in held} & {row["seed"] for row in learnt}
+    stops = tuple(range(1, len(tokenizer)))
+    world = make_world(tokenizer, task=task, max_tokens=60, stop_tokens=stops)
+    rollout = world.sample(8, 1)
+    holes = [int(prompt[0]) for prompt in rollout.prompts]
+    ended = [i for i in range(8) if rollout.finished[i]]
+    assert {holes[i] for i in ended} == {1, 2}
+    for i in ended:
+        assert float(rollout.rewards[i]) == (-1.0 if holes[i] == 1 else -0.75)
+    assert {row["seed"] for row in rollout.rows}.isdisjoint(row["seed"] for row in held)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+from gaitway_tasks.language.env import ToolEnv
 from gaitway_tasks.language.score import RewardError, score
 from gaitway_tasks.language.spec import LanguageTask, TextReward
 from gaitway_tasks.language.tasks import get_language_task
@@ -96,7 +97,8 @@ def test_a_reward_that_hangs_is_named():
         ({"max_prompt_tokens": 0}, "max_prompt_tokens 0"),
         ({"tools": ("shell",), "max_turns": 2}, "tools shell: use some of calculator, python"),
         ({"tools": ("calculator",)}, "max_turns 1 with tools"),
-        ({"max_turns": 2}, "max_turns 2 with tools"),
+        ({"max_turns": 2}, "max_turns 2: without tools"),
+        ({"tools": ("calculator",), "max_turns": 2, "environment": ToolEnv}, "tools calculator: an environment brings"),
     ],
 )
 def test_tasks_that_make_no_sense_are_refused(changes, message):

@@ -1,15 +1,30 @@
 """Tools: what counts as a call, what they reply, and what they refuse."""
 
 import ast
+import functools
 import re
 import time
 from fractions import Fraction
 
 import pytest
 from gaitway_tasks.language import tools
-from gaitway_tasks.language.tools import MAX_CALLS, MAX_RESULT_CHARS, calculator, call_tools, find_calls, tool_prompt
+from gaitway_tasks.language.tools import (
+    MAX_CALLS,
+    MAX_RESULT_CHARS,
+    TOOLS,
+    Tool,
+    calculator,
+    call_tools,
+    find_calls,
+    tool_prompt,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+
+
+def call(answer, names=("calculator", "python")):
+    return call_tools([TOOLS[name] for name in names], answer)
+
 
 numbers = st.integers(0, 1000).map(str)
 expressions = st.recursive(
@@ -94,12 +109,12 @@ def test_what_is_no_arithmetic_or_too_much_of_it(text):
 
 @given(st.text(max_size=40))
 def test_any_input_gets_a_reply(text):
-    reply = call_tools(["calculator"])(f"<tool>calculator: {text.replace('<', '')}</tool>")
+    reply = call(f"<tool>calculator: {text.replace('<', '')}</tool>")
     assert isinstance(reply, str) and reply
 
 
 def test_calls():
-    reply = call_tools(["calculator", "python"])
+    reply = call
     assert reply("So <tool>calculator: 3*4</tool>\n") == "12"
     assert reply("<tool>calculator: 1+1</tool> then <tool>calculator: 2+2</tool>") == "2\n4"
     assert reply("<tool>python: print(6 * 7)</tool>") == "42"
@@ -110,27 +125,51 @@ def test_calls():
 
 
 def test_what_is_no_call():
-    reply = call_tools(["calculator"])
+    reply = functools.partial(call, names=["calculator"])
     for text in ("", "12", "<tool>calculator: 3*4</tool> is 12", "<tool>calculator: 3*4", "calculator: 3*4</tool>"):
         assert reply(text) is None
 
 
 def test_calls_that_fail_say_why():
-    reply = call_tools(["calculator"])
+    reply = functools.partial(call, names=["calculator"])
     assert reply("<tool>calculator: 1/0</tool>") == "error: division by zero"
     assert reply("<tool>calculator: 1+</tool>") == "error: not an arithmetic expression"
     assert reply("<tool>python: print(1)</tool>") == "error: no tool 'python', there are calculator"
-    for call in ("{", "3", '{"name": "calculator"}', '{"name": "calculator", "arguments": {"a": "1", "b": "2"}}'):
-        assert reply(f"<tool_call>{call}</tool_call>") == "error: a call needs a name and one argument"
-    python = call_tools(["python"])
+    for text in ("{", "3", '{"name": "calculator"}'):
+        assert reply(f"<tool_call>{text}</tool_call>") == "error: a call needs a name and its arguments"
+    text = '{"name": "calculator", "arguments": {"a": "1", "b": "2"}}'
+    assert "expression" in reply(f"<tool_call>{text}</tool_call>")
+    python = call
     assert python("<tool>python: print(1); 1 / 0</tool>") == "1\nerror: ZeroDivisionError: division by zero"
     assert len(python("<tool>python: print('a' * 9999)</tool>")) <= MAX_RESULT_CHARS + 3
 
 
-def test_unknown_tools_are_refused():
-    with pytest.raises(ValueError, match=r"unknown tool 'shell': use some of calculator, python"):
-        call_tools(["shell"])
-    assert "calculator: the value" in tool_prompt(["calculator"]) and "python" not in tool_prompt(["calculator"])
+def test_a_prompt_tells_of_the_tools():
+    assert "calculator: the value" in tool_prompt([TOOLS["calculator"]])
+    assert "python" not in tool_prompt([TOOLS["calculator"]])
+
+
+def price(item: str, count: int = 1) -> str:
+    """The price of some pieces of an item.
+
+    More for the reader of the code.
+    """
+    return f"{item}: {3 * count}"
+
+
+def test_a_function_is_a_tool_with_a_schema():
+    tool = Tool(price)
+    assert tool.schema["function"]["parameters"] == {
+        "type": "object",
+        "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["item"],
+    }
+    assert "- price(item, count): The price of some pieces of an item." in tool_prompt([tool])
+    asked = '<tool_call>{"name": "price", "arguments": {"item": "nut", "count": 4}}</tool_call>'
+    assert call_tools([tool], asked) == "nut: 12"
+    assert "pieces" in call_tools([tool], asked.replace("count", "pieces"))
+    with pytest.raises(ValueError, match="docstring"):
+        Tool(lambda text: text)
 
 
 AS_A_PATTERN = re.compile(r"<tool>\s*(\w+)\s*:(.*?)</tool>|<tool_call>(.*?)</tool_call>", re.DOTALL)
@@ -163,19 +202,19 @@ def test_calls_are_found_as_the_pattern_says(pieces):
 @pytest.mark.hostile("language")
 def test_a_megabyte_of_calls_is_read_at_once(answer):
     begin = time.process_time()
-    call_tools(["calculator"])(answer)
+    call(answer)
     assert time.process_time() - begin < 1.0
 
 
 def test_an_answer_has_so_many_calls():
-    reply = call_tools(["calculator"])("<tool>calculator: 1+1</tool>" * (MAX_CALLS + 5))
+    reply = call("<tool>calculator: 1+1</tool>" * (MAX_CALLS + 5))
     assert reply.splitlines() == ["2"] * MAX_CALLS + [f"error: only the first {MAX_CALLS} calls of an answer are made"]
 
 
 def test_programs_that_take_long_end_the_calls_of_an_answer(monkeypatch):
     monkeypatch.setattr(tools, "MAX_SECONDS", 0.5)
     slow = "<tool>python: import time; time.sleep(0.6)</tool>"
-    assert call_tools(["python"])(slow * 3).splitlines() == [
+    assert call(slow * 3).splitlines() == [
         "(nothing printed)",
         "error: the calls of an answer may take 0.5 s",
     ]

@@ -262,3 +262,39 @@ def test_a_reward_of_the_users_own(sft, tmp_path, monkeypatch):
 def test_help_of_the_commands_loads_nothing_heavy():
     code = "import sys; from gaitway.cli import parse; parse(['evaluate', 'x']); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+PLAYED = [setting for setting in RL if not setting.startswith("task.")]
+PARROT = '''
+from gaitway_tasks.language.env import EnvironmentSource, Turn
+from gaitway_tasks.language.spec import LanguageTask
+
+
+class Parrot:
+    """Any answer that ends is worth a half, three times."""
+
+    def reset(self, row):
+        self.turns = 0
+        return f"tom has {row['seed'] % 9} apples ."
+
+    def step(self, answer):
+        self.turns += 1
+        return Turn("and now ?" if self.turns < 3 else None, reward=0.5)
+
+
+PARROT = LanguageTask(
+    name="parrot", source=EnvironmentSource(environment=Parrot, test=8), max_turns=3, max_prompt_tokens=32,
+    max_completion_tokens=32,
+)
+'''
+
+
+def test_an_environment_of_a_users_own_is_a_task(sft, tmp_path, monkeypatch, capsys):
+    (tmp_path / "parrot.py").write_text(PARROT)
+    monkeypatch.chdir(tmp_path)
+    run = train("parrot:PARROT", "--agent", "grpo", "--model", sft, "--trust", "parrot", *PLAYED, out=tmp_path / "run")
+    rows = read_rows(run / "metrics.jsonl")
+    assert all(row["rollout/reward/environment"] == pytest.approx(row["rollout/reward"]) for row in rows)
+    assert "environment: parrot:Parrot" in (run / "config.yaml").read_text()
+    code, out, _ = ours(["evaluate", run, "--trust", "parrot", "--problems", "4"], capsys)
+    assert code == 0 and "environment" in out

@@ -6,6 +6,7 @@ from gaitway_agents.interfaces import Completion, Sampling
 from gaitway_language.conversation import Conversation
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
+from gaitway_tasks.language.env import ToolEnv, Turn
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.tasks import get_language_task
 
@@ -25,13 +26,18 @@ class Shrugging:
         return [Completion(tokens, [-0.5] * len(tokens), finished=True) for _ in prompts]
 
 
+class Seven(ToolEnv):
+    """Its tool says 7."""
+
+    def step(self, answer):
+        return Turn("7", role="tool")
+
+
 def test_what_a_tool_wrote_is_neither_length_nor_answer():
-    task = get_language_task("arithmetic").replace(tools=("calculator",), max_turns=2)
+    task = get_language_task("arithmetic").replace(environment=Seven, max_turns=2)
     conversation = Conversation(build_tokenizer([f"{CALL} {SHRUG}", *task.source.vocabulary()]))
     judge = functools.partial(score, task)
-    world = TextWorld(
-        task, conversation, Shrugging(conversation), Sampling(max_tokens=60), judge, seed=0, tools=lambda _: "7"
-    )
+    world = TextWorld(task, conversation, Shrugging(conversation), Sampling(max_tokens=60), judge, seed=0)
     answer = evaluate(world, task.source.rows("test")[:1], model="", steps=0).problems[0].greedy
     assert CALL in answer.text and "7" in answer.text and answer.text.endswith(SHRUG)
     assert answer.tokens == len(conversation.answer(CALL) + conversation.answer(SHRUG))

@@ -1,0 +1,97 @@
+"""Environments of texts: what replies to a model's answers, in dialogues of one turn or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from gaitway_files.ranges import Checked, PositiveInt
+
+from .rows import Row, check_split
+from .tools import Tool, call_tools
+
+Opening = str | Sequence[Mapping[str, str]]
+"""A prompt: text, or messages with ``role`` and ``content``."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What an answer leads to."""
+
+    reply: str | None = None
+    """What the model reads next; None ends the dialogue."""
+    reward: float = 0.0
+    """Earned by this answer; those of a dialogue are summed."""
+    role: str = "user"
+    """Who says ``reply`` in the chat template: "user" or "tool"."""
+
+
+class TextEnv(Protocol):
+    """One dialogue. It can be pickled, and its class or factory takes no arguments.
+
+    For example, a lake to be crossed in words::
+
+        class Lake:
+            def reset(self, row):
+                self.place, self.holes = 0, set(random.Random(row["seed"]).sample(range(1, 4), 1))
+                return "Four fields of ice: step or jump?"
+
+            def step(self, answer):
+                self.place += 2 if "jump" in answer else 1
+                if self.place in self.holes:
+                    return Turn(reward=0.0)
+                return Turn(reward=1.0) if self.place > 3 else Turn("The ice holds. Step or jump?", reward=0.1)
+    """
+
+    def reset(self, row: Row) -> Opening:
+        """Begin the dialogue of a row; equal rows give equal openings."""
+        ...
+
+    def step(self, answer: str) -> Turn:
+        """Take the model's answer."""
+        ...
+
+
+class ToolEnv:
+    """A row's prompt, and replies to the calls of tools; without a call the dialogue is over.
+
+    A task names the tools that are built in; a subclass may bring its own (``super().__init__([Tool(price)])``).
+    """
+
+    def __init__(self, tools: Sequence[Tool] = ()):
+        self.tools = tuple(tools)
+        """What the model is told of."""
+
+    def reset(self, row: Row) -> Opening:
+        opening: Opening = row["prompt"]
+        return opening
+
+    def step(self, answer: str) -> Turn:
+        return Turn(call_tools(self.tools, answer), role="tool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSource(Checked):
+    """Openings of an environment that needs no data: rows have ``prompt`` and the ``seed`` that it came from."""
+
+    environment: Callable[[], TextEnv]
+    """``module:Class`` of a :class:`TextEnv`."""
+    test: PositiveInt = 200
+    """Test rows; training has as many at first, and others in its stream."""
+
+    def rows(self, split: str) -> list[Row]:
+        check_split(split)
+        first = 0 if split == "test" else self.test
+        return [self._row(first + number) for number in range(self.test)]
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """Rows without end, none of them a test row."""
+        check_split(split)
+        random = Random(f"gaitway environment/{split}/{seed}")
+        while True:
+            yield self._row(self.test + random.getrandbits(31))
+
+    def _row(self, seed: int) -> Row:
+        return {"prompt": self.environment().reset({"seed": seed}), "seed": seed}
