@@ -264,11 +264,11 @@ def write_report(
     pictures: Pictures,
 ) -> None:
     """``validation.json`` and the page that shows it."""
-    from .report import render_page
+    from .report import report
 
     verdict.save(folder / "validation.json")
-    page = render_page(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
-    write_text(folder / "report.html", page)
+    page = report(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
+    write_text(folder / "report.html", page.html())
 
 
 __all__ = ["ModelError", "validate_bundle"]
