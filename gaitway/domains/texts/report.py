@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gaitway_sim2real.pages.model import Head, Report, Section, Table, note, repeat
+from gaitway_sim2real.pages.model import Figure, Head, Report, Section, Table, note, repeat
 from gaitway_sim2real.pages.panels import Line, stacked
 
 from ...compare.figures import COLOURS
@@ -196,16 +196,17 @@ def _curves(report: LanguageReport) -> list[Any]:
                 near = [points[max(0, k - WINDOW + 1) : k + 1] for k in range(len(points))]
                 means = [(part[-1][0], sum(value for _, value in part) / len(part)) for part in near]
                 rows[-1][1].extend([_line(points, i, "series thin"), _line(means, i, "series")])
-    drawn = [(label, lines) for label, lines in rows if lines]
-    if not drawn:
-        return []
-    end = max(float(time[-1]) for _, lines in drawn for time, _, _ in lines)
-    legend = [(_colour(i), run.name) for i, run in enumerate(report.runs)]
     text = (
-        f"Held-out accuracy: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
+        "Held-out accuracy: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
         f"Below: every iteration, thin, and the mean of {WINDOW}."
     )
-    return [stacked(drawn, (0.0, end), legend=legend, xlabel="sequences", height=150), note(text)]
+    legend = [(_colour(i), run.name) for i, run in enumerate(report.runs)]
+    figures = [
+        stacked([(label, lines)], (0.0, max(float(time[-1]) for time, _, _ in lines)), xlabel="sequences", height=150)
+        for label, lines in rows
+        if lines
+    ]
+    return [Figure("", legend=legend), *figures, note(text)] if figures else []
 
 
 def _line(points: Sequence[tuple[float, float]], run: int, css: str) -> Line:

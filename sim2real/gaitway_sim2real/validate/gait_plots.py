@@ -69,8 +69,8 @@ def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: f
     span = slice(round(start / feet.dt), round(end / feet.dt))
     count = len(feet.names)
     axes = Axes(
-        x=(0.0, end - start), y=(0.0, float(count)), width=440, height=34 + 40 * count, left=74, right=48, top=4,
-        bottom=30,
+        x=(0.0, end - start), y=(0.0, float(count)), width=440, height=40 + 40 * count, left=74, right=48, top=4,
+        bottom=36,
     )  # fmt: skip
     time = np.arange(span.stop - span.start) * feet.dt
     for k, name in enumerate(feet.names):

@@ -63,9 +63,10 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     for cell, i in zip(itertools.product(vx, other), range((row - 1) * SIDE**2, len(command)), strict=False):
         share = float(np.clip(error[i] / (2 * limit), 0, 1))
         tip = f"vx {command[i, 0]:+.2f} m/s, {name} {command[i, row]:+.2f} {unit}: error {error[i]:.3f}"
-        (x0, y0), fallen = cell, " fell" * bool(fell[i])
+        x0, y0 = cell
+        tip += ", fell" * bool(fell[i])
         style = f"--share:{share:.3f}"
-        axes.box(x0 - half_x, x0 + half_x, y0 - half_y, y0 + half_y, f"cell{fallen}", tip + fallen, style)
+        axes.box(x0 - half_x, x0 + half_x, y0 - half_y, y0 + half_y, "cell fell" if fell[i] else "cell", tip, style)
         css = "cell-text strong" if share > 0.6 or fell[i] else "cell-text"
         axes.text(axes.px(x0), axes.py(y0) + 4, "fell" if fell[i] else f"{error[i]:.2f}", css)
     axes.grid("commanded vx [m/s]", f"commanded {name} [{unit}]", x=vx.round(2), y=other.round(2), lines=False)

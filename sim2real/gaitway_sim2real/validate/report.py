@@ -11,6 +11,7 @@ from typing import Any
 
 from gaitway_onboard.bundle.contract import Actuator, Contract
 
+from ..mujoco.floors import GAIT_FLOORS
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.media import film
 from ..pages.model import Badge, Cell, Figure, Folded, Head, Report, Section, Table, bold, heading, mark, note, repeat
@@ -188,7 +189,7 @@ def _gait(
 def _gait_tables(verdict: Verdict) -> list[Any]:
     """The gait of each command class, with limits and intervals, on each floor that it was measured on."""
     parts: list[Any] = []
-    for suffix, floor in (("", "on a hard floor"), ("_carpet", "on carpet")):
+    for suffix, floor in GAIT_FLOORS.items():
         found = {kind.title: f"gait_{name}{suffix}" for name, kind in CLASSES.items()}
         results = {title: r for title, name in found.items() for r in verdict.scenarios if r.name == name}
         rows = []
@@ -197,7 +198,7 @@ def _gait_tables(verdict: Verdict) -> list[Any]:
             limit = "" if check is None else "\n" + _allowed(check, _short(metric, check.limit))
             rows.append([METRICS[metric].title + limit, *(_gait_cell(r, metric) for r in results.values())])
         if results:
-            parts += [heading(f"Gait {floor}, for each kind of command"), Table(["", *results], rows)]
+            parts += [heading(f"Gait on {floor.title}, for each kind of command"), Table(["", *results], rows)]
     text = (
         "Small: on the left the limits, in the cells the intervals of the mean over the robots. A limit holds when the "
         "whole interval does."
