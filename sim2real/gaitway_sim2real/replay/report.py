@@ -14,7 +14,7 @@ from . import plots
 from .compare import Comparison
 from .motion import Motion
 from .policy_check import TOLERANCE
-from .summary import Summary, ending, incomplete, own_words
+from .summary import Summary, ending, facts, incomplete, own_words
 
 DETAIL = 4.0
 """Length of the plots of single joints [s]."""
@@ -62,24 +62,6 @@ def legs(names: Sequence[str]) -> dict[str, list[str]]:
 
 def _head(flight: Flight, summary: Summary) -> Head:
     tripped = summary.end is not None and summary.end.kind != "stop"
-    lost = ", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count)
-    gap = [f"{1e3 * seconds:.2f} ms" for seconds in summary.frame_gap]
-    rows = {
-        "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes),
-        "frames": f"{summary.frames}, every {gap[0]}, p99 {gap[1]}, longest {gap[2]}",
-        "states": f"{summary.states} at {summary.state_rate:.0f} Hz, {summary.corrupt} refused for their checksum",
-        "policy": f"{summary.policy_steps} steps, {summary.late} late, {summary.clamped} frames clamped"
-        + (f", {summary.clamped_most} most often" if summary.clamped else ""),
-        "not recorded": lost or "nothing",
-    }
-    if summary.tracking is not None:
-        linear, yaw = summary.tracking
-        rows["tracking"] = f"{linear:.3f} m/s and {yaw:.3f} rad/s mean error, by {summary.by}"
-    for key, peak, unit in (("highest torque", summary.torque, "N m"), ("hottest motor", summary.hottest, "°C")):
-        if peak is not None:
-            rows[key] = f"{peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s"
-    if summary.battery is not None:
-        rows["battery"] = " to ".join(f"{100 * charge:.0f} %" for charge in summary.battery)
     missing = incomplete(summary)
     return Head(
         f"Flight of {summary.started} UTC, {flight.metadata.get('host', '')}",
@@ -87,7 +69,7 @@ def _head(flight: Flight, summary: Summary) -> Head:
         summary.task,
         f"{summary.seconds:.1f} s. Ended by {ending(summary, flight)}.",
         bold(f"Incomplete: {missing}.") if missing else None,
-        rows,
+        facts(summary),
         css="fail" if tripped else "plain",
     )
 

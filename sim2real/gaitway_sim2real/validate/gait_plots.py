@@ -13,6 +13,7 @@ from ..pages.media import picture
 from ..pages.model import Figure, Group, heading, note
 from ..pages.svg import Axes, number
 from .feet import FootTrace
+from .gait import runs
 from .metrics import METRICS
 from .sensitivity import KEY_METRICS, Factor
 from .showcase import WINDOW, Showcase
@@ -79,7 +80,7 @@ def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: f
         slides = down & (feet.slip[span, 0, k] > (np.inf if slip is None else slip))
         axes.box(0.0, end - start, row + 0.06, row + 0.94, "swing")
         for mask, css in ((down, "stance"), (slides, "slide")):
-            for a, b in _runs(mask):
+            for a, b in zip(*runs(mask), strict=True):
                 axes.box(a * feet.dt, b * feet.dt, row + 0.06, row + 0.26, css)
         height = np.clip(feet.clearance[span, 0, k], 0.0, HIGHEST) / HIGHEST
         axes.line(time[::2], row + 0.26 + 0.66 * height[::2], "command")
@@ -209,12 +210,8 @@ def key_metrics(factors: Sequence[Factor]) -> list[str]:
 def one_stride(feet: FootTrace, start: float, end: float) -> tuple[float, float]:
     """From a touch-down of the first foot to the next [s]; a second where it does not step."""
     first, last = round(start / feet.dt), round(end / feet.dt)
-    touches = [a for a, b in _runs(feet.contact[first:last, 0, 0]) if a > 0 and b - a >= 0.02 / feet.dt]
+    starts, ends = runs(feet.contact[first:last, 0, 0])
+    touches = starts[(starts > 0) & (ends - starts >= 0.02 / feet.dt)]
     if len(touches) < 2:
         return end - min(1.0, end - start), end
-    return start + touches[0] * feet.dt, start + touches[1] * feet.dt
-
-
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
-    return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))
+    return start + float(touches[0]) * feet.dt, start + float(touches[1]) * feet.dt

@@ -19,29 +19,14 @@ from .scenario import (
     GAIT_LIMITS,
     LIMP,
     LINEAR,
-    NOMINAL_FRICTION,
     REST,
     STEPS_1,
     STEPS_5,
     YAW,
     Limit,
-    Range,
     Scenario,
 )
 from .variants import VARIANTS
-
-__all__ = [
-    "GAIT_LIMITS",
-    "LINEAR",
-    "NOISE",
-    "NOMINAL_FRICTION",
-    "NOT_TESTED",
-    "SUITE",
-    "YAW",
-    "Limit",
-    "Range",
-    "Scenario",
-]
 
 SUITE_VERSION = "2.1"
 NOISE = {

@@ -25,7 +25,8 @@ from .engines import Engine
 from .evidence import Evidence, evidence_of
 from .examination import MOST_REPETITIONS, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
-from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
+from .scenario import Scenario
+from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION
 from .simulate import Trajectory, simulate
 from .studio import Frames, Pictures, Studio
 from .tally import Run, Tally, measured

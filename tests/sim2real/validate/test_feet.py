@@ -16,7 +16,7 @@ from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.gait import mirrored_feet
-from gaitway_sim2real.validate.scenarios import Scenario
+from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError
