@@ -91,8 +91,8 @@ def _aggregates(figures: dict[str, Figure], tables: dict[str, Table], comparison
         body = figures.get("aggregates"), _cells(whole, comparison)
         sections.append(Section(whole.title, note(whole.note, "note"), *body, Group(*drawn)))
     if chance is not None:
-        body = Group(_cells(chance, comparison), figures["improvement"])
-        sections.append(Section(chance.title, note(chance.note, "note"), body))
+        both = Group(_cells(chance, comparison), figures["improvement"])
+        sections.append(Section(chance.title, note(chance.note, "note"), both))
     return sections
 
 

@@ -10,7 +10,6 @@ and a line break starts a line. Empty parts are left out, and so are sections wi
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,10 +100,10 @@ def mark(passed: bool, required: bool = True, text: str | None = None) -> Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; a row that is a text is a heading, a cell that is None belongs to the one above it."""
+    """Rows of cells, texts or :class:`Cell`; a row that is a text is a heading, None is part of the cell above it."""
 
-    columns: Sequence[str | Cell]
-    rows: Sequence[Sequence[str | Cell | None] | str]
+    columns: Sequence[Any]
+    rows: Sequence[Sequence[Any]]
     kinds: Sequence[str] = ()
     """Classes of the columns; by default all but the first are :data:`NUMBER`."""
     css: str = "numbers"
@@ -123,15 +122,16 @@ class Table:
         cells = []
         for j, (kind, cell) in enumerate(zip(self._kinds(), row, strict=True)):
             if cell is not None:
-                rest = itertools.takewhile(lambda other, j=j: other[j : j + 1] == [None], below)
-                cells.append((Cell(cell) if isinstance(cell, str) else cell).html(tag, kind, 1 + len(list(rest))))
+                others = (k for k, other in enumerate(below) if isinstance(other, str) or other[j] is not None)
+                cell = Cell(cell) if isinstance(cell, str) else cell
+                cells.append(cell.html(tag, kind, 1 + next(others, len(below))))
         return _element("tr", "".join(cells), "first" * (row[0] is not None))
 
     def markdown(self) -> str:
         rule = ["---:" if NUMBER in kind else "---" for kind in self._kinds()]
         rows = [self.columns, rule, *([row] if isinstance(row, str) else row for row in self.rows)]
-        lines = ("| " + " | ".join(plain(getattr(cell, "text", cell) or "") for cell in row) + " |" for row in rows)
-        return "\n".join(lines) if self.rows else ""
+        texts = ((cell.text if isinstance(cell, Cell) else cell or "" for cell in row) for row in rows)
+        return "\n".join("| " + " | ".join(map(plain, row)) + " |" for row in texts) if self.rows else ""
 
     def _kinds(self) -> Sequence[str]:
         return self.kinds or ["", *[NUMBER] * (len(self.columns) - 1)]
