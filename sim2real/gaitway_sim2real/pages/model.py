@@ -1,8 +1,8 @@
 """Reports as data: a head and sections of text, tables, figures and lists, shown as HTML or Markdown.
 
 A part is a text, which is a paragraph; a sequence of texts, which is a list; a mapping, which says something of each
-name; or whatever else has ``html()`` and ``markdown()``. Texts are plain and escaped here; :func:`bold` marks words,
-and a line break starts a line. Empty parts are left out, and so are sections without others::
+name; or whatever else has ``html()``, and ``markdown()`` if it is text. Texts are plain and escaped here; :func:`bold`
+marks words, and a line break starts a line. Empty parts are left out, and so are sections without others::
 
     head = Head("Test of 3 motors", "go2", "on a stand", Badge("PASS", f"{bold(3)} of 3 turn"), css="pass")
     Report("go2: motors", head, Section("Motors", Table(["", "torque [N m]"], [["hip", "23.1"]]))).html()
@@ -154,9 +154,6 @@ class Figure:
             drawn
         )
 
-    def markdown(self) -> str:
-        return ""
-
 
 class Group:
     """Parts in an element of their own, such as two figures side by side."""
@@ -264,7 +261,9 @@ def _markdown(part: Any) -> str:
         return plain(part)
     if isinstance(part, Mapping):
         part = [f"{name}: {text}" for name, text in part.items()]
-    return "\n".join(f"- {plain(text)}" for text in part) if isinstance(part, Sequence) else str(part.markdown())
+    if isinstance(part, Sequence):
+        return "\n".join(f"- {plain(text)}" for text in part)
+    return str(getattr(part, "markdown", str)())
 
 
 def _element(tag: str, inner: str, css: str = "", more: str = "") -> str:
