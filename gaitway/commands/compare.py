@@ -130,20 +130,20 @@ def _comparison(args: argparse.Namespace) -> Comparison:
 
 def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) -> None:
     from ..compare.figures import draw
-    from ..compare.page import render_page
-    from ..compare.text import comma_separated, markdown
+    from ..compare.page import report
+    from ..compare.text import comma_separated
     from ..runs.files import make_folder, write_atomically, write_text_atomically
 
     for folder in filter(None, (args.out, args.html and args.html.absolute().parent)):
         make_folder(folder)
     drawings = draw(comparison)
-    page = render_page(comparison, drawings, gate, shlex.join(_typed(args)))
+    page = report(comparison, drawings, gate, shlex.join(_typed(args)))
     if args.html is not None:
-        write_text_atomically(args.html, page)
+        write_text_atomically(args.html, page.html())
         print(f"page: {args.html}")
     if args.out is not None:
-        write_text_atomically(args.out / "compare.html", page)
-        write_text_atomically(args.out / "compare.md", markdown(comparison, gate))
+        write_text_atomically(args.out / "compare.html", page.html())
+        write_text_atomically(args.out / "compare.md", page.markdown())
         write_text_atomically(args.out / "compare.csv", comma_separated(comparison))
         for drawing in drawings:
             write_text_atomically(args.out / f"{drawing.name}.svg", drawing.svg)

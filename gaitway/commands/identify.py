@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     common.require("identify", IDENTIFY if args.network is None else IDENTIFY_NETWORK)
     from gaitway_sim2real.identify.drive_log import read_drive_logs
     from gaitway_sim2real.identify.identify import UnexplainedError, identify
-    from gaitway_sim2real.identify.report import render_page
+    from gaitway_sim2real.identify.report import report
     from gaitway_tasks.robots.parameters_file import save_parameters
 
     from ..runs.files import make_folder, write_text_atomically
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         say=lambda text: print(text, flush=True),
     )
-    write_text_atomically(page, render_page(found))
+    write_text_atomically(page, report(found).html())
     print(found.summary())
     try:
         found.check()

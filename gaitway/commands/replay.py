@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from gaitway_sim2real.replay.compare import compare, motion_of
     from gaitway_sim2real.replay.film import film
-    from gaitway_sim2real.replay.report import render_page
+    from gaitway_sim2real.replay.report import report
     from gaitway_tasks.robots import ROBOTS
 
     comparison = None
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.report)
         page = args.report / "replay.html"
         beside = os.path.relpath(args.video, args.report) if args.video is not None else ""
-        write_text_atomically(page, render_page(flight, summary, motion, comparison, beside))
+        write_text_atomically(page, report(flight, summary, motion, comparison, beside).html())
         print(f"report: {page}")
     if args.viewer and motion is not None:
         from ..view.flight import show_flight

@@ -33,12 +33,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     common.require("report", COMPARE)
-    from ..domains.texts.report import read_runs, render_report
+    from ..domains.texts.report import language_report, read_runs
     from ..runs.files import make_folder, write_text_atomically
 
     report = read_runs(args.runs)
     make_folder(args.html.absolute().parent)
-    write_text_atomically(args.html, render_report(report, shlex.join(["gaitway", *sys.argv[1:]])))
+    page = language_report(report, shlex.join(["gaitway", *sys.argv[1:]]))
+    write_text_atomically(args.html, page.html())
     for line in report.headlines():
         print(line)
     print(f"report: {args.html}")

@@ -56,7 +56,7 @@ PANEL = (6.8, 3.9)  # of one task [in]
 ROW = 14.0  # width of several panels side by side [in]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Drawing:
     name: str
     title: str
@@ -124,24 +124,24 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         if axis == "steps":
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _legend(figure, comparison)
-    by = "environment steps" if axis == "steps" else "wall time"
-    return Drawing(
-        name="curves-steps" if axis == "steps" else "curves-time",
-        title=f"{comparison.metric} by {by}",
-        caption=f"By {by}."
-        if axis == "wall_s"
-        else "By environment steps. Thin: single runs. Bold: interquartile mean over runs (with three or fewer, the "
-        "mean) with its 95 % bootstrap interval, as far as all runs go. A curve's right end is the run's score.",
-        figure=figure,
+    if axis == "wall_s":
+        return Drawing("curves-time", f"{comparison.metric} by wall time", "By wall time.", figure)
+    caption = (
+        "By environment steps. Thin: single runs. Bold: interquartile mean over runs (with three or fewer, the mean) "
+        "with its 95 % bootstrap interval, as far as all runs go. A curve's right end is the run's score."
     )
+    return Drawing("curves-steps", f"{comparison.metric} by environment steps", caption, figure)
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, seconds: float) -> None:
     for x, y in curve.runs:
         axes.plot(x / seconds, y, color=colour, linewidth=0.8, alpha=0.4)
-    estimate = curve.estimate
-    axes.fill_between(curve.x / seconds, estimate.low, estimate.high, color=colour, alpha=0.16, linewidth=0)
-    axes.plot(curve.x / seconds, estimate.value, color=colour, linewidth=2.0)
+    _draw_band(axes, curve.x / seconds, curve.estimate, colour)
+
+
+def _draw_band(axes: Axes, x: Any, estimate: Any, colour: str) -> None:
+    axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.16, linewidth=0)
+    axes.plot(x, estimate.value, color=colour, linewidth=2.0)
 
 
 def _efficiency(comparison: Comparison) -> Drawing:
@@ -153,13 +153,11 @@ def _efficiency(comparison: Comparison) -> Drawing:
     axes.set_xlabel("steps done [% of the run]")
     axes.set_ylabel("score, IQM over tasks")
     _legend(figure, comparison)
-    return Drawing(
-        name="efficiency",
-        title="Sample efficiency over all tasks",
-        caption=f"Sample efficiency: interquartile mean of the curves of {len(comparison.shared_tasks)} tasks; "
-        f"{comparison.normalisation.about}.",
-        figure=figure,
+    caption = (
+        f"Sample efficiency: interquartile mean of the curves of {len(comparison.shared_tasks)} tasks; "
+        f"{comparison.normalisation.about}."
     )
+    return Drawing("efficiency", "Sample efficiency over all tasks", caption, figure)
 
 
 def _intervals(comparison: Comparison) -> Drawing:
@@ -173,12 +171,7 @@ def _intervals(comparison: Comparison) -> Drawing:
         axes.set_yticks(range(len(found)), list(found) if column == 0 else [""] * len(found))
         axes.set_title(f"{name}, smaller is better" if name == "Optimality gap" else name)
         axes.locator_params(axis="x", nbins=5)
-    return Drawing(
-        name="aggregates",
-        title="Aggregates with 95 % intervals",
-        caption="Line: estimate. Bar: 95 % interval.",
-        figure=figure,
-    )
+    return Drawing("aggregates", "Aggregates with 95 % intervals", "Line: estimate. Bar: 95 % interval.", figure)
 
 
 def _improvements(comparison: Comparison) -> Drawing:
@@ -190,12 +183,8 @@ def _improvements(comparison: Comparison) -> Drawing:
     axes.axvline(0.5, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement")
-    return Drawing(
-        name="improvement",
-        title="Probability of improvement with 95 % intervals",
-        caption="Probability of improvement; the dashed line says: no difference.",
-        figure=figure,
-    )
+    caption = "Probability of improvement; the dashed line says: no difference."
+    return Drawing("improvement", "Probability of improvement with 95 % intervals", caption, figure)
 
 
 def _draw_intervals(axes: Axes, estimates: Sequence[Any], colours: Sequence[str]) -> None:
@@ -216,22 +205,15 @@ def _profiles(comparison: Comparison) -> Drawing:
     figure = Figure(figsize=PANEL, layout="constrained")
     axes = figure.add_subplot()
     for group, profile in profiles.items():
-        colour = _colour(comparison, group)
-        axes.fill_between(thresholds, profile.low, profile.high, color=colour, alpha=0.16, linewidth=0)
-        axes.plot(thresholds, profile.value, color=colour, linewidth=2.0)
+        _draw_band(axes, thresholds, profile, _colour(comparison, group))
     axes.set_xlim(float(thresholds[0]), float(thresholds[-1]))
     axes.set_ylim(-0.02, 1.02)
     scaled = comparison.normalisation.scales
     axes.set_xlabel("normalised score τ" if scaled else f"{comparison.metric} τ")
     axes.set_ylabel("share of runs above τ")
     _legend(figure, comparison)
-    return Drawing(
-        name="profile",
-        title="Performance profiles",
-        caption="Performance profile: which share of the runs scores more than τ, with 95 % intervals. Higher is "
-        "better.",
-        figure=figure,
-    )
+    caption = "Performance profile: which share of the runs scores more than τ, with 95 % intervals. Higher is better."
+    return Drawing("profile", "Performance profiles", caption, figure)
 
 
 def _legend(figure: Figure, comparison: Comparison) -> None:

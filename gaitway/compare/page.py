@@ -1,40 +1,63 @@
-"""One self-contained HTML page: curves, intervals, tables, settings and origins. Needs no network."""
+"""One self-contained page, as HTML and Markdown: curves, intervals, tables, settings and origins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 
-from gaitway_sim2real.pages.document import document
+from gaitway_sim2real.pages.model import (
+    Badge,
+    Cell,
+    Figure,
+    Folded,
+    Group,
+    Head,
+    Report,
+    Section,
+    heading,
+    note,
+    repeat,
+)
+from gaitway_sim2real.pages.model import Table as Cells
 
 from .comparison import Comparison
 from .figures import COLOURS, Drawing
 from .gate import Gate
 from .tables import Table, circumstances, headline, results
 
+ABOUT = (
+    "Intervals are percentile intervals of {reps:,} resamples: within every task, runs are drawn with replacement, as "
+    "in rliable (Agarwal et al. 2021); the draws are seeded, so the same runs give the same numbers. IQM is the mean "
+    "of the middle half of all runs of all tasks. With few runs, intervals are narrower than the truth: two runs say "
+    "next to nothing, five say something, ten say a lot. An interval from 1 to 1 says that every run of one group beat "
+    "every run of the other, not that the next will."
+)
 
-def render_page(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate | None, command: str) -> str:
+
+def report(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate | None, command: str) -> Report:
     """The whole page. ``command`` is what was typed."""
-    figures = {drawing.name: drawing for drawing in drawings}
+    figures = {drawing.name: Figure(drawing.inline(), drawing.caption) for drawing in drawings}
     tables = {table.title: table for table in results(comparison)}
-    sections = [
+    curves = figures["curves-steps"], figures["curves-time"]
+    single = drawings[0].figure.get_figwidth() < 10.0
+    return Report(
+        f"{_groups(comparison)}: {comparison.metric}",
         _head(comparison, gate),
-        _curves(figures),
-        _aggregates(figures, tables, comparison),
-        *(_section(table, comparison) for table in tables.values()),
-        *(_section(table, comparison) for table in circumstances(comparison)),
-        _repeat(comparison, command),
-    ]
-    return document(_title(comparison), sections, style())
+        Section("Learning curves", *([Group(*curves)] if single else curves)),
+        *_aggregates(figures, tables, comparison),
+        *(_section(table, comparison) for table in [*tables.values(), *circumstances(comparison)]),
+        repeat(command, ABOUT.format(reps=comparison.reps)),
+        styles=[style()],
+    )
 
 
 def style() -> str:
     return (files(__package__) / "page.css").read_text("utf-8")
 
 
-def _title(comparison: Comparison) -> str:
-    return f"{_groups(comparison)}: {comparison.metric}"
+def dotted(text: str, number: int) -> Cell:
+    """A cell with a dot in the colour of group or run ``number``."""
+    return Cell(text, f"dot g{number % len(COLOURS)}")
 
 
 def _groups(comparison: Comparison) -> str:
@@ -44,101 +67,49 @@ def _groups(comparison: Comparison) -> str:
     return " against ".join(groups) if len(groups) == 2 else ", ".join(groups)
 
 
-def _head(comparison: Comparison, gate: Gate | None) -> str:
-    tasks = comparison.tasks
-    where = ", ".join(tasks) if len(tasks) <= 4 else f"{len(tasks)} tasks"
-    verdict = ""
-    if gate is not None:
-        verdict = (
-            f'<div class="verdict"><span class="badge">{gate.word}</span><p>Regression gate, bound {gate.bound:g}. '
-            + "<br>".join(escape(check.sentence()) for check in gate.checks)
-            + "</p></div>"
-        )
-    warnings = "".join(f"<li>{escape(text)}</li>" for text in comparison.warnings)
-    listed = f'<h3>Before trusting the numbers</h3><ul class="warnings">{warnings}</ul>' if warnings else ""
-    return f"""<header class="{gate.word.lower() if gate else "plain"}">
-<p class="kicker">Comparison of {_count(len(comparison.runs), "finished run")} by {escape(comparison.grouped_by)}</p>
-<h1>{escape(_groups(comparison))} <span>on {escape(where)}</span></h1>
-<p>{escape(headline(comparison))}</p>
-<p class="muted">Score: {escape(comparison.protocol)}.</p>
-{verdict}{listed}</header>"""
+def _head(comparison: Comparison, gate: Gate | None) -> Head:
+    tasks, count = comparison.tasks, len(comparison.runs)
+    lines = [] if gate is None else [check.sentence() for check in gate.checks]
+    return Head(
+        f"Comparison of {count} finished run{'' if count == 1 else 's'} by {comparison.grouped_by}",
+        _groups(comparison),
+        f"on {', '.join(tasks) if len(tasks) <= 4 else f'{len(tasks)} tasks'}",
+        headline(comparison),
+        note(f"Score: {comparison.protocol}.", "muted"),
+        gate and Badge(gate.word, "\n".join([f"Regression gate, bound {gate.bound:g}.", *lines])),
+        *([heading("Before trusting the numbers"), comparison.warnings] if comparison.warnings else []),
+        css=gate.word.lower() if gate else "plain",
+    )
 
 
-def _curves(figures: dict[str, Drawing]) -> str:
-    steps, time = figures["curves-steps"], figures["curves-time"]
-    both = figure_of(steps) + figure_of(time)
-    single = steps.figure.get_figwidth() < 10.0
-    body = f'<div class="pair">{both}</div>' if single else both
-    return f"<section><h2>Learning curves</h2>{body}</section>"
-
-
-def _aggregates(figures: dict[str, Drawing], tables: dict[str, Table], comparison: Comparison) -> str:
+def _aggregates(figures: dict[str, Figure], tables: dict[str, Table], comparison: Comparison) -> list[Section]:
     """Aggregates and probabilities with their figures; takes both tables out of ``tables``."""
-    drawn = {name: figure_of(drawing) for name, drawing in figures.items() if not name.startswith("curves")}
-    parts = []
-    if table := tables.pop("Aggregates", None):
-        parts.append(f"<h2>{table.title}</h2>{_note(table)}{drawn.get('aggregates', '')}{_table(table, comparison)}")
-    profile, efficiency = drawn.get("profile", ""), drawn.get("efficiency", "")
-    table = tables.pop("Probability of improvement", None)
-    if efficiency or table is None:
-        parts.append(f'<div class="pair spaced">{profile}{efficiency}</div>' if profile else "")
-        profile = ""
-    if table is not None:
-        beside = profile or _table(table, comparison)
-        rest = drawn["improvement"] + (_table(table, comparison) if profile else "")
-        title = f"Performance profile and {table.title.lower()}" if profile else table.title
-        parts.append(f'<h3>{title}</h3>{_note(table)}<div class="pair"><div>{beside}</div><div>{rest}</div></div>')
-    return f"<section>{''.join(parts)}</section>" if parts else ""
+    whole, chance = tables.pop("Aggregates", None), tables.pop("Probability of improvement", None)
+    drawn = [figures[name] for name in ("profile", "efficiency") if name in figures]
+    sections = []
+    if whole is not None:
+        body = figures.get("aggregates"), _cells(whole, comparison)
+        sections.append(Section(whole.title, note(whole.note, "note"), *body, Group(*drawn)))
+    if chance is not None:
+        both = Group(_cells(chance, comparison), figures["improvement"])
+        sections.append(Section(chance.title, note(chance.note, "note"), both))
+    return sections
 
 
-def _section(table: Table, comparison: Comparison) -> str:
-    body = f"<h2>{escape(table.title)}</h2>{_note(table)}{_table(table, comparison)}"
-    if table.folded:
-        body = f"<details><summary>{escape(table.title)}</summary>{_note(table)}{_table(table, comparison)}</details>"
-    return f"<section>{body}</section>" if table.rows or table.note else ""
+def _section(table: Table, comparison: Comparison) -> Section | None:
+    body = note(table.note, "note"), _cells(table, comparison)
+    if not table.rows and not table.note:
+        return None
+    return Section("", Folded(table.title, *body)) if table.folded else Section(table.title, *body)
 
 
-def _note(table: Table) -> str:
-    return f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-
-
-def _table(table: Table, comparison: Comparison) -> str:
-    if not table.rows:
-        return ""
-    css = ["word" if column in table.words else "num" for column in table.columns]
-    head = "".join(f'<th class="{c}">{escape(name)}</th>' for c, name in zip(css, table.columns, strict=True))
-    rows = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="{c}">{dot(comparison.groups.index(cell)) if name == "group" else ""}{escape(cell)}</td>'
-            for c, name, cell in zip(css, table.columns, row, strict=True)
-        )
-        + "</tr>"
+def _cells(table: Table, comparison: Comparison) -> Cells:
+    kinds = ["word" if column in table.words else "num" for column in table.columns]
+    rows = [
+        [
+            dotted(cell, comparison.groups.index(cell)) if name == "group" else cell
+            for name, cell in zip(table.columns, row, strict=True)
+        ]
         for row in table.rows
-    )
-    return (
-        f'<div class="scroll"><table class="numbers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
-
-
-def dot(number: int) -> str:
-    """A dot in the colour of group or run ``number``."""
-    return f'<span class="dot" style="background:var(--g{number % len(COLOURS)})"></span>'
-
-
-def figure_of(drawing: Drawing) -> str:
-    return f"<figure>{drawing.inline()}<figcaption>{escape(drawing.caption)}</figcaption></figure>"
-
-
-def _repeat(comparison: Comparison, command: str) -> str:
-    return f"""<section><h2>To repeat this</h2>
-<pre>{escape(command)}</pre>
-<p class="caption">Intervals are percentile intervals of {comparison.reps:,} resamples: within every task, runs are
-drawn with replacement, as in rliable (Agarwal et al. 2021); the draws are seeded, so the same runs give the same
-numbers. IQM is the mean of the middle half of all runs of all tasks. With few runs, intervals are narrower than the
-truth: two runs say next to nothing, five say something, ten say a lot. An interval from 1 to 1 says that every run of
-one group beat every run of the other, not that the next will.</p></section>"""
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    ]
+    return Cells(table.columns, rows, kinds)

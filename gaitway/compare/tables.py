@@ -15,7 +15,7 @@ from .series import evaluation_kind
 from .statistics import Estimate
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
     """Cells are text as shown; ``words`` are the columns that hold no numbers; ``note`` says the protocol."""
 
@@ -68,13 +68,9 @@ def scores(comparison: Comparison) -> Table:
             ", ".join(number(run.series.score) for run in runs if run.header.seed == seed) or "—" for seed in seeds
         ]
         rows.append([task, group, str(len(runs)), spread([run.series.score for run in runs]), *per_seed])
-    return Table(
-        title=f"Scores: {comparison.metric}",
-        note=f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs.",
-        columns=["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)],
-        rows=rows,
-        words=["task", "group"],
-    )
+    note = f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs."
+    columns = ["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)]
+    return Table(f"Scores: {comparison.metric}", note, columns, rows, ["task", "group"])
 
 
 def evaluations(comparison: Comparison) -> Table | None:
@@ -82,30 +78,17 @@ def evaluations(comparison: Comparison) -> Table | None:
     for task, group, runs in _cells(comparison):
         having = [run for run in runs if run.evaluations]
         if having:
-            last = [run.evaluations[-1].mean for run in having]
-            best = [max(e.mean for e in run.evaluations) for run in having]
-            rows.append(
-                [
-                    task,
-                    group,
-                    str(len(having)),
-                    spread(last),
-                    _last_protocol(having),
-                    spread(best),
-                    _all_protocol(having),
-                ]
-            )
-    if not rows:
-        return None
-    return Table(
-        title="Evaluation",
-        note="Last: mean return of a run's last evaluation. Max over run: that of its best evaluation, which flatters "
-        "and grows with their number. Mean ± sample standard deviation over runs.",
-        columns=["task", "group", "runs", "last", "which is", "max over run", "which is over"],
-        rows=rows,
-        words=["task", "group", "which is", "which is over"],
-        details=["runs"],
+            last = spread([run.evaluations[-1].mean for run in having])
+            best = spread([max(e.mean for e in run.evaluations) for run in having])
+            protocols = _last_protocol(having), _all_protocol(having)
+            rows.append([task, group, str(len(having)), last, protocols[0], best, protocols[1]])
+    note = (
+        "Last: mean return of a run's last evaluation. Max over run: that of its best evaluation, which flatters and "
+        "grows with their number. Mean ± sample standard deviation over runs."
     )
+    columns = ["task", "group", "runs", "last", "which is", "max over run", "which is over"]
+    words = ["task", "group", "which is", "which is over"]
+    return Table("Evaluation", note, columns, rows, words, details=["runs"]) if rows else None
 
 
 def aggregates(comparison: Comparison) -> Table | None:
@@ -115,38 +98,27 @@ def aggregates(comparison: Comparison) -> Table | None:
     names = list(next(iter(found.values())))
     tasks = comparison.shared_tasks
     where = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    scaled = comparison.normalisation.scales
     note = (
         f"Over {where}; {comparison.protocol}; {comparison.normalisation.about}. 95 % intervals "
         f"from {comparison.reps:,} stratified bootstrap resamples of the runs."
     )
     if len(tasks) == 1:
         note += " With one task, median and mean over tasks are both its mean."
-    if scaled:
+    if comparison.normalisation.scales:
         note += " Optimality gap: how far below 1 on average, smaller is better."
-    return Table(
-        title="Aggregates",
-        note=note,
-        columns=["group", *names],
-        rows=[
-            [group, *(interval(one, _places(comparison)) for one in by_name.values())]
-            for group, by_name in found.items()
-        ],
-        words=["group"],
-    )
+    places = _places(comparison)
+    rows = [[group, *(interval(one, places) for one in by_name.values())] for group, by_name in found.items()]
+    return Table("Aggregates", note, ["group", *names], rows, ["group"])
 
 
 def improvements(comparison: Comparison) -> Table | None:
     rows = [[f"{one.better} over {one.than}", interval(one.estimate, 3)] for one in comparison.improvements]
-    if not rows:
-        return None
-    return Table(
-        title="Probability of improvement",
-        note="Chance that a random run of the first beats a random run of the second on the same task, ties counted "
-        "half, mean over tasks. 0.5: no difference.",
-        columns=["comparison", "probability"],
-        rows=rows,
-        words=["comparison"],
+    note = (
+        "Chance that a random run of the first beats a random run of the second on the same task, ties counted half, "
+        "mean over tasks. 0.5: no difference."
+    )
+    return (
+        Table("Probability of improvement", note, ["comparison", "probability"], rows, ["comparison"]) if rows else None
     )
 
 
@@ -157,15 +129,12 @@ def runtime(comparison: Comparison) -> Table:
         speed = [speed_of(run) for run in runs]
         steps = sorted({int(run.record["steps"]) for run in runs})
         rows.append([task, group, _time_shares(runs), str(len(runs)), _range(steps), spread(wall), spread(speed)])
-    return Table(
-        title="Runtime",
-        note="Wall time of training, mean ± sample standard deviation over runs. It depends on the machine and on what "
-        "ran beside.",
-        columns=["task", "group", "time spent in", "runs", "steps", "wall time [s]", "steps/s"],
-        rows=rows,
-        words=["task", "group", "time spent in"],
-        details=["time spent in", "runs"],
+    note = (
+        "Wall time of training, mean ± sample standard deviation over runs. It depends on the machine and on what ran "
+        "beside."
     )
+    columns = ["task", "group", "time spent in", "runs", "steps", "wall time [s]", "steps/s"]
+    return Table("Runtime", note, columns, rows, columns[:3], details=["time spent in", "runs"])
 
 
 def settings(comparison: Comparison) -> list[Table]:
@@ -179,22 +148,11 @@ def settings(comparison: Comparison) -> list[Table]:
         note = "None on the tasks that groups share, the seed aside."
     else:
         note = "From config.yaml, on the tasks that groups share; the seed is left out."
+    differ = [[key, *values.values()] for key, values in found.items() if key not in partial]
+    rest = [[key, *found[key].values()] for key in partial]
     return [
-        Table(
-            title="Settings that differ between groups",
-            note=note,
-            columns=columns,
-            rows=[[key, *values.values()] for key, values in found.items() if key not in partial],
-            words=columns,
-        ),
-        Table(
-            title="Settings that not every group has",
-            note="",
-            columns=columns,
-            rows=[[key, *found[key].values()] for key in partial],
-            words=columns,
-            folded=True,
-        ),
+        Table("Settings that differ between groups", note, columns, differ, columns),
+        Table("Settings that not every group has", "", columns, rest, columns, folded=True),
     ]
 
 
@@ -203,22 +161,13 @@ def origins(comparison: Comparison) -> list[Table]:
     found = origin(comparison.runs, comparison.groups)
     everywhere = {key: sorted({v for values in by_group.values() for v in values}) for key, by_group in found.items()}
     differ = [key for key, values in everywhere.items() if len(values) > 1]
+    note = "" if differ else "None: every run comes from the same versions, machine and commit."
+    columns, shared = ["from run.json", *comparison.groups], ["from run.json", "all groups"]
+    rows = [[key, *(", ".join(values) for values in found[key].values())] for key in differ]
+    same = [[key, values[0]] for key, values in everywhere.items() if key not in differ]
     return [
-        Table(
-            title="Versions, machines and commits that differ",
-            note="" if differ else "None: every run comes from the same versions, machine and commit.",
-            columns=["from run.json", *comparison.groups],
-            rows=[[key, *(", ".join(values) for values in found[key].values())] for key in differ],
-            words=["from run.json", *comparison.groups],
-        ),
-        Table(
-            title="Versions, machine and commit of all runs",
-            note="",
-            columns=["from run.json", "all groups"],
-            rows=[[key, values[0]] for key, values in everywhere.items() if key not in differ],
-            words=["from run.json", "all groups"],
-            folded=True,
-        ),
+        Table("Versions, machines and commits that differ", note, columns, rows, columns),
+        Table("Versions, machine and commit of all runs", "", shared, same, shared, folded=True),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A comparison as Markdown, as CSV and on the terminal."""
+"""A comparison as CSV and on the terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from .comparison import Comparison
-from .gate import Gate
-from .tables import Table, circumstances, headline, results, speed_of
+from .tables import circumstances, headline, results, speed_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,19 +16,6 @@ CSV_COLUMNS = (
     "task", "group", "agent", "preset", "seed", "steps", "wall_time_s", "steps_per_s", "metric", "score", "protocol",
     "evaluation_last", "evaluation_max", "evaluations", "run",
 )  # fmt: skip
-
-
-def markdown(comparison: Comparison, gate: Gate | None) -> str:
-    """The page without its figures."""
-    parts = [f"# Comparison by {comparison.grouped_by}", headline(comparison)]
-    if gate is not None:
-        parts.append(f"**Regression gate: {gate.line()}.**")
-    if comparison.warnings:
-        parts.append("\n".join(f"- {_plain(text)}" for text in comparison.warnings))
-    for table in [*results(comparison), *circumstances(comparison)]:
-        parts.append(f"## {table.title}")
-        parts += [part for part in (table.note, _markdown_table(table)) if part]
-    return "\n\n".join(parts) + "\n"
 
 
 def comma_separated(comparison: Comparison) -> str:
@@ -68,16 +54,3 @@ def show(comparison: Comparison, console: Console) -> None:
             shown.add_row(*(Text(row[number]) for number in kept))
         console.print(Text(table.title, "bold"), Text(table.note, "dim"), shown, sep="\n")
     console.print(Text(headline(comparison)))
-
-
-def _markdown_table(table: Table) -> str:
-    if not table.rows:
-        return ""
-    rule = ["---" if column in table.words else "---:" for column in table.columns]
-    lines = [table.columns, rule, *table.rows]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
-
-
-def _plain(text: str) -> str:
-    """Text that breaks no Markdown table or line."""
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+from gaitway_sim2real.validate.gait import runs
 
 WINDOW = 4.0  # [s]
 PRESSED = 1.0  # [N] that count as contact
@@ -49,7 +49,7 @@ class GaitDiagram:
         for number, name in enumerate(self.feet):
             top = number * ROW
             rows.append(f'<text x="0" y="{top + 10}">{escape(name)}</text>')
-            for start, stop in _runs([bool(down[number]) for down in self.down]):
+            for start, stop in zip(*runs(np.array([down[number] for down in self.down], bool)), strict=True):
                 x, width = LEFT + scale * start, scale * (stop - start)
                 rows.append(f'<rect x="{x:.1f}" y="{top + 2}" width="{width:.1f}" height="{ROW - 4}"/>')
             rows.append(
@@ -67,13 +67,7 @@ def _short(name: str) -> str:
     return name.removesuffix("_FOOT").removesuffix("_foot")[:6]
 
 
-def _runs(values: Sequence[bool]) -> list[tuple[int, int]]:
-    """Start and stop of every row of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(values, int), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
 def _gaps(down: np.ndarray) -> list[int]:
     """Lengths of the rows of False between two of True."""
-    runs = _runs(down.tolist())
-    return [after[0] - before[1] for before, after in itertools.pairwise(runs)]
+    starts, ends = runs(down)
+    return (starts[1:] - ends[:-1]).tolist()

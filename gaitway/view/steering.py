@@ -23,7 +23,6 @@ PUSH = 0.8  # [m/s]
 TOUR, FIRST_LEG = 45.0, 5.0  # [s]; the first leg, in which it stands, is left out at first
 DRAWN_S = 0.12  # between gait diagrams
 AS_MODELLED = "as modelled"
-VARIED = "mixed"  # commands of the scenarios that change one thing at a time
 PLAIN, SLIPPERY, ROUGH = (232, 234, 237), (186, 222, 247), (196, 190, 178)  # colours of the floor
 
 
@@ -74,16 +73,10 @@ def panel_of(walker: Walker, server: Any, scene: Scene, touring: bool = False) -
 
 
 def floors() -> dict[str, Physics]:
-    """Contact models of the validation suite that a floor can change to below a robot that walks, by their titles."""
-    from gaitway_sim2real.mujoco.physics import NOMINAL_PHYSICS
-    from gaitway_sim2real.validate.scenarios import SUITE
+    """Contact models that a floor can change to below a robot that walks, by their titles."""
+    from gaitway_sim2real.mujoco.floors import FLOORS, NOMINAL
 
-    found = {AS_MODELLED: NOMINAL_PHYSICS}
-    for scenario in SUITE:
-        physics = scenario.physics
-        if scenario.commands == VARIED and not physics.alters_feet and physics not in found.values():
-            found[scenario.title] = physics
-    return found
+    return {AS_MODELLED if name == NOMINAL else floor.title: floor.physics for name, floor in FLOORS.items()}
 
 
 class Panel:

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from gaitway_sim2real.pages.document import document
+from gaitway_sim2real.pages.model import Head, Report, Section, Table, note
 
 from ...runs.files import write_text_atomically
 from .evaluate import Answer, Evaluation, Problem
@@ -18,24 +18,28 @@ FAILURES, OTHERS = 30, 10
 """How many problems a page shows of either kind: enough to read, and to see what goes wrong."""
 SAMPLES = 4
 """Sampled answers that are shown beside the likeliest one."""
+MEASURES = "numbers measures"
 SHARES = re.compile(r"accuracy|pass@|majority@|format|finished")
 
 
 def write_page(evaluation: Evaluation, path: Path) -> None:
     """The page of one evaluation."""
-    write_text_atomically(path, render_page(evaluation))
+    write_text_atomically(path, report(evaluation).html())
 
 
-def render_page(evaluation: Evaluation) -> str:
+def report(evaluation: Evaluation) -> Report:
     failures = evaluation.failures
     others = [problem for problem in evaluation.problems if problem not in failures]
-    sections = [
+    judged = evaluation.problems[0].greedy.is_right is not None
+    levels = [[name, measure.percent()] for name, measure in evaluation.levels.items()]
+    return Report(
+        f"{evaluation.task}: answers of {evaluation.model}",
         _head(evaluation),
-        _levels(evaluation),
+        Section("By difficulty", Table(["level", "greedy accuracy"], levels, css=MEASURES)) if levels else None,
         _problems("Failures to read", failures, FAILURES),
-        _problems("Answers that are right" if _is_judged(evaluation) else "Answers", others, OTHERS),
-    ]
-    return document(f"{evaluation.task}: answers of {evaluation.model}", sections, style())
+        _problems("Answers that are right" if judged else "Answers", others, OTHERS),
+        styles=[style()],
+    )
 
 
 def style() -> str:
@@ -48,56 +52,42 @@ def shown(name: str, measure: Measure) -> str:
     return measure.percent() if SHARES.search(name) else measure.number()
 
 
-def card(problem: Problem, answers: Sequence[tuple[str, Answer]]) -> str:
+class Card:
     """A problem and some answers to it, each under a word that says whose or which it is."""
-    expected = f'<p class="expected">expected <b>{escape(problem.expected)}</b></p>' if problem.expected else ""
-    level = f' <span class="muted">level {escape(problem.level)}</span>' if problem.level else ""
-    body = "".join(_answer(word, answer) for word, answer in answers)
-    return f'<article><p class="prompt">{escape(problem.prompt)}{level}</p>{expected}{body}</article>'
+
+    def __init__(self, problem: Problem, answers: Sequence[tuple[str, Answer]]):
+        self.problem, self.answers = problem, answers
+
+    def html(self) -> str:
+        problem = self.problem
+        expected = f'<p class="expected">expected <b>{escape(problem.expected)}</b></p>' if problem.expected else ""
+        level = f' <span class="muted">level {escape(problem.level)}</span>' if problem.level else ""
+        body = "".join(_answer(word, answer) for word, answer in self.answers)
+        return f'<article><p class="prompt">{escape(problem.prompt)}{level}</p>{expected}{body}</article>'
 
 
-def _head(evaluation: Evaluation) -> str:
-    rows = "".join(
-        f'<tr><td>{escape(name)}</td><td class="num">{shown(name, measure)}</td></tr>'
-        for name, measure in evaluation.measures.items()
-    )
+def _head(evaluation: Evaluation) -> Head:
     samples = len(evaluation.problems[0].samples)
     drawn = f", {samples} samples each at temperature {evaluation.temperature:g}" if samples else ""
-    return f"""<header><p class="kicker">Answers on held-out problems</p>
-<h1>{escape(evaluation.task)} <span>{escape(evaluation.model)}, after {evaluation.steps:,} sequences</span></h1>
-<p class="muted">{len(evaluation.problems)} problems, the likeliest answer to each{drawn}; seed {evaluation.seed};
-{evaluation.seconds:.0f} s. Brackets are 95 % intervals over problems.</p>
-<div class="scroll"><table class="numbers measures"><tbody>{rows}</tbody></table></div></header>"""
-
-
-def _levels(evaluation: Evaluation) -> str:
-    if not evaluation.levels:
-        return ""
-    rows = "".join(
-        f'<tr><td>{escape(name)}</td><td class="num">{measure.percent()}</td></tr>'
-        for name, measure in evaluation.levels.items()
+    text = (
+        f"{len(evaluation.problems)} problems, the likeliest answer to each{drawn}; seed {evaluation.seed}; "
+        f"{evaluation.seconds:.0f} s. Brackets are 95 % intervals over problems."
     )
-    head = '<thead><tr><th>level</th><th class="num">greedy accuracy</th></tr></thead>'
-    return (
-        f'<section><h2>By difficulty</h2><table class="numbers measures">{head}<tbody>{rows}</tbody></table></section>'
-    )
+    rows = [[name, shown(name, measure)] for name, measure in evaluation.measures.items()]
+    about = f"{evaluation.model}, after {evaluation.steps:,} sequences"
+    measures = Table(["", ""], rows, css=MEASURES)
+    return Head("Answers on held-out problems", evaluation.task, about, note(text, "muted"), measures)
 
 
-def _problems(title: str, problems: Sequence[Problem], most: int) -> str:
-    if not problems:
-        return ""
+def _problems(title: str, problems: Sequence[Problem], most: int) -> Section:
     # Spread over the whole list, which may be sorted by kind or difficulty.
-    step = max(1, len(problems) // most)
+    chosen = problems[:: max(1, len(problems) // most)][:most]
     cards = [
-        card(
-            problem,
-            [("likeliest", problem.greedy)]
-            + [(f"sample {i}", answer) for i, answer in enumerate(problem.samples[:SAMPLES], 1)],
-        )
-        for problem in problems[::step][:most]
+        Card(one, [("likeliest", one.greedy), *((f"sample {i}", a) for i, a in enumerate(one.samples[:SAMPLES], 1))])
+        for one in chosen
     ]
     count = f"{len(cards)} of {len(problems)}" if len(cards) < len(problems) else str(len(problems))
-    return f'<section><h2>{title} <span class="muted">{count}</span></h2>{"".join(cards)}</section>'
+    return Section(title, *cards, aside=count)
 
 
 def _answer(word: str, answer: Answer) -> str:
@@ -112,7 +102,3 @@ def _answer(word: str, answer: Answer) -> str:
 def _marked(text: str) -> str:
     """Tags pale, so that one sees what they hold."""
     return re.sub(r"(&lt;/?[a-z_]+&gt;)", r'<span class="tag">\1</span>', escape(text, quote=False))
-
-
-def _is_judged(evaluation: Evaluation) -> bool:
-    return evaluation.problems[0].greedy.is_right is not None

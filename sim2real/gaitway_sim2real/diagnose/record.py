@@ -14,7 +14,7 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import build_plant
 from ..mujoco.robots import RobotBatch
 from ..validate.conditions import draw
-from ..validate.scenarios import Scenario
+from ..validate.scenario import Scenario
 from .history import contract_layout
 from .seen_command import limited_columns, seen
 from .terms import build_frames, expected_terms

@@ -71,8 +71,6 @@ class Physics:
 
 
 NOMINAL_PHYSICS = Physics()
-HARD_FLOOR = Physics(timestep=0.0025, cone="elliptic", impratio=100.0)
-"""A floor on which a loaded sole does not creep: a gait that needs the creep shows it here."""
 
 
 def soles(spec: Any, feet: Sequence[str], stance: mujoco.MjData) -> list[Any]:

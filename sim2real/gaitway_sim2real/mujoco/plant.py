@@ -40,10 +40,10 @@ from .model import (
     last_links,
     prepare_robot,
 )
-from .physics import HARD_FLOOR, NOMINAL_PHYSICS, PHYSICS_DT, Physics, alter_feet, can_alter, soles
+from .physics import NOMINAL_PHYSICS, PHYSICS_DT, Physics, alter_feet, can_alter, soles
 
 __all__ = [
-    "HARD_FLOOR", "NOMINAL_PHYSICS", "PHYSICS_DT", "FixedFeet", "Physics", "Plant", "actuator_laws", "build_plant",
+    "NOMINAL_PHYSICS", "PHYSICS_DT", "FixedFeet", "Physics", "Plant", "actuator_laws", "build_plant",
 ]  # fmt: skip
 UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
 

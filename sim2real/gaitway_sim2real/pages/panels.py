@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .model import Figure
 from .svg import Axes
 
 POINTS = 1200
@@ -22,34 +23,38 @@ Mark = tuple[float, float, str, str]
 
 def stacked(
     rows: Sequence[tuple[str, Sequence[Line]]],
-    span: tuple[float, float],
+    span: tuple[float, float] | None = None,
     *,
+    legend: Sequence[tuple[str, str]] = (),
     xlabel: str = "time [s]",
+    height: int = 94,
     bands: Sequence[Mark] = (),
     events: Sequence[Mark] = (),
     phases: Sequence[tuple[float, float, str]] = (),
     zero: bool = False,
-) -> str:
-    """One panel for each label and its lines, over the time ``span`` [s], as SVG.
+) -> Figure:
+    """One panel for each label and its lines, over the time ``span`` [s], by default that of the first line.
 
-    ``bands`` are drawn behind the grid, ``events`` before it, names of ``phases`` above the first panel; ``zero`` keeps
-    zero in the picture.
+    A panel is ``height`` [pixels] high. ``bands`` are drawn behind the grid, ``events`` before it, names of ``phases``
+    above the first panel; ``zero`` keeps zero in the picture.
     """
-    end = span[1] if span[1] > span[0] else span[0] + 1.0
+    start, end = span or (float(rows[0][1][0][0][0]), float(rows[0][1][0][0][-1]))
+    end = end if end > start else start + 1.0
     panels = []
     for number, (label, lines) in enumerate(rows):
         low, high = _range([values for _, values, _ in lines], zero)
         last = number == len(rows) - 1
-        axes = Axes(x=(span[0], end), y=(low, high), height=136 if last else 112, bottom=40 if last else 18)
+        bottom = 40 if last else 18
+        axes = Axes(x=(start, end), y=(low, high), height=height + bottom, bottom=bottom)
         _draw(axes, bands)
         axes.grid(xlabel if last else "", label)
         _draw(axes, events)
-        for start, stop, text in phases if number == 0 else ():
-            axes.text((axes.px(start) + axes.px(stop)) / 2, axes.top + 1, text, "phase")
+        for begun, ended, text in phases if number == 0 else ():
+            axes.text((axes.px(begun) + axes.px(ended)) / 2, axes.top + 1, text, "phase")
         for time, values, css in lines:
             axes.line(*thin(time, np.asarray(values, float)), css)
         panels.append(axes.render(label))
-    return "".join(panels)
+    return Figure("".join(panels), legend=legend)
 
 
 def velocity_rows(time: np.ndarray, **series: np.ndarray) -> list[tuple[str, list[Line]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 
@@ -41,20 +42,40 @@ class Axes:
         rotate = f' transform="rotate(-90 {x} {y})"' if turn else ""
         self.add(f'<text x="{x}" y="{y}" class="{css}" text-anchor="{anchor}"{rotate}>{escape(text)}</text>')
 
-    def grid(self, xlabel: str = "", ylabel: str = "", x_ticks: list[float] | None = None, y_count: int = 4) -> None:
-        """Grid lines with tick labels, and axis titles."""
-        for value in ticks(*self.y, y_count):
-            y = self.py(value)
-            self.add(f'<line x1="{self.left}" x2="{self.width - self.right}" y1="{y}" y2="{y}" class="grid"/>')
-            self.text(self.left - 6, y + 3.5, number(value), anchor="end")
-        for value in ticks(*self.x, 8) if x_ticks is None else x_ticks:
+    def name(self, y: float, text: str, beside: str = "") -> None:
+        """Name of a row at ``y``, left of the plot, and a text at its right end."""
+        self.text(self.left - 8, self.py(y) + 4, text, anchor="end")
+        if beside:
+            self.text(self.width - self.right + 6, self.py(y) + 4, beside, anchor="start")
+
+    def grid(
+        self,
+        xlabel: str = "",
+        ylabel: str = "",
+        *,
+        x: Iterable[float] | None = None,
+        y: Iterable[float] | None = None,
+        lines: bool = True,
+        said: Callable[[float], str] | None = None,
+    ) -> None:
+        """Axis titles, ticks at ``x`` and ``y`` or round numbers, and ``lines``; ``said`` writes the numbers of y."""
+        for value in ticks(*self.y, 4) if y is None else y:
+            at = self.py(value)
+            if lines:
+                self.add(f'<line x1="{self.left}" x2="{self.width - self.right}" y1="{at}" y2="{at}" class="grid"/>')
+            self.text(self.left - 6, at + 3.5, (said or number)(value), anchor="end")
+        for value in ticks(*self.x, 8) if x is None else x:
             self.text(self.px(value), self.height - self.bottom + 15, number(value))
         if xlabel:
             self.text((self.left + self.width - self.right) / 2, self.height - 5, xlabel, "label")
         if ylabel:
             self.text(11, (self.top + self.height - self.bottom) / 2, ylabel, "label", turn=True)
 
-    def line(self, x: np.ndarray, y: np.ndarray, css: str) -> None:
+    def level(self, y: float, css: str = "limit dashed") -> None:
+        """A line across the plot."""
+        self.line(self.x, (y, y), css)
+
+    def line(self, x: Iterable[float], y: Iterable[float], css: str) -> None:
         points = " ".join(f"{self.px(a)},{self.py(b)}" for a, b in zip(x, y, strict=True) if math.isfinite(b))
         self.add(f'<polyline points="{points}" class="{css}"/>')
 
@@ -89,4 +110,5 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 def number(value: float) -> str:
     """Short, with a true minus sign."""
-    return f"{value:.4g}".replace("-0", "0" if abs(value) < 1e-12 else "-0").replace("-", "−")
+    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("-0", "0" if abs(value) < 1e-12 else "-0").replace("-", "−")

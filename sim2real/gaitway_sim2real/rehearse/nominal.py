@@ -13,7 +13,7 @@ from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from ..mujoco.robots import MAX_TILT, MIN_HEIGHT
-from ..validate.scenarios import LINEAR, YAW
+from ..validate.scenario import LINEAR, YAW
 from .stage import Stage, hangs
 from .trace import Trace
 from .verdict import NOMINAL, Trial, TrialCheck

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from typing import Any
 
-from ..pages.document import document
-from ..pages.parts import figure, head, items, legend, mark, repeat, section, table
+from ..pages.model import NUMBER, Badge, Cell, Head, Report, Section, Table, bold, heading, mark, note, repeat
 from . import plots
 from .trace import Trace
 from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck, quantity
@@ -18,148 +17,107 @@ NOT_SHOWN = (
     "Ground other than flat, and hands, cables or stands that touch the robot.",
     "Whether the policy is any good beyond its command script: that is what the validation suite measures.",
 )
+ABOUT = {
+    FAULTS: "Each fault was put on the wire in each mode. A cell passes when the reason is named, damping is sent "
+    "within two policy periods of the detection and nothing but damping after it, and no frame asked for more "
+    "than the torque limit; that of a second deployment when it is refused and the first goes on.",
+    POLICIES: "The policy's output was replaced behind its own checks, so that only the controller stood between it "
+    "and the motors. Every frame on the wire was compared with the state that it answered.",
+    WIRE: "The twin and the deployment as processes of their own, in real time, over DDS on the loopback interface. A "
+    "third process heard every frame. Times depend on what else this machine was doing.",
+}
 
 
-def render_page(rehearsal: Rehearsal, trace: Trace | None, command: str) -> str:
+def report(rehearsal: Rehearsal, trace: Trace | None, command: str) -> Report:
     """The whole page; ``trace`` is of the nominal trial, ``command`` repeats the rehearsal."""
-    sections = [
+    hashes = {"policy.onnx": rehearsal.policy_sha256, "contract.yaml": rehearsal.contract_sha256}
+    text = "Same bundle, settings, seed and software give the same numbers, but for processes on the wire."
+    tables = {FAULTS: _matrix, POLICIES: _trials, WIRE: _trials}
+    return Report(
+        f"{rehearsal.robot}: rehearsal {rehearsal.word}",
         _head(rehearsal),
         _nominal(rehearsal.of(NOMINAL), trace),
-        _matrix(rehearsal.of(FAULTS)),
-        _policies(rehearsal.of(POLICIES)),
-        _wire(rehearsal.of(WIRE)),
-        _scope(rehearsal),
-        _provenance(rehearsal, command),
-    ]
-    return document(f"{rehearsal.robot}: rehearsal {rehearsal.word}", sections)
+        *(
+            Section(GROUPS[group], ABOUT[group], table(trials))
+            for group, table in tables.items()
+            if (trials := rehearsal.of(group))
+        ),
+        Section("What this does not show", (*rehearsal.notes, *NOT_SHOWN)),
+        repeat(command, text, hashes, rehearsal.software),
+    )
 
 
-def _head(rehearsal: Rehearsal) -> str:
+def _head(rehearsal: Rehearsal) -> Head:
     counts = "; ".join(
         f"{title.lower()} {sum(trial.passed for trial in trials)} of {len(trials)}"
         for group, title in GROUPS.items()
         if (trials := rehearsal.of(group))
     )
-    lines = [
-        f"{escape(line)} <small>({escape(trial.outcome)})</small>"
-        for trial in rehearsal.trials
-        for line in trial.failures()
-    ]
+    lines = [f"{line} ({trial.outcome})" for trial in rehearsal.trials for line in trial.failures()]
     settings = ", ".join(f"{key} {value}" for key, value in rehearsal.settings.items())
-    passed, total = sum(trial.passed for trial in rehearsal.trials), len(rehearsal.trials)
-    kicker, text = (
+    passed = bold(f"{sum(trial.passed for trial in rehearsal.trials)} of {len(rehearsal.trials)}")
+    return Head(
         f"Rehearsal against a digital twin: {settings}",
-        f"<b>{passed} of {total}</b> trials passed: {counts}.",
+        rehearsal.robot,
+        rehearsal.task,
+        Badge(rehearsal.word, f"{passed} trials passed: {counts}."),
+        lines,
+        css=rehearsal.word.lower(),
     )
-    word = rehearsal.word
-    return head(word.lower(), kicker, rehearsal.robot, rehearsal.task, word=word, text=text, failures=lines)
 
 
-def _nominal(trials: Sequence[Trial], trace: Trace | None) -> str:
+def _nominal(trials: Sequence[Trial], trace: Trace | None) -> Section | None:
     if not trials:
-        return ""
-    parts = [f"<h2>{escape(GROUPS[NOMINAL])}</h2>"]
+        return None
+    parts: list[Any] = []
     for trial in trials:
-        parts.append(f"<p>{escape(trial.about)} It ended with: {escape(trial.outcome)}.</p>{_checks(trial)}")
+        parts += [f"{trial.about} It ended with: {trial.outcome}.", _checks(trial)]
     if trace is not None and len(trace.time):
-        parts.append(
-            "<h3>Commanded and measured velocity</h3>"
-            + legend(("command", "commanded"), ("measured", "measured by the twin, base frame"))
-            + figure(plots.velocity(trace))
-            + f"<h3>Height, tilt and torque over the whole time</h3><figure>{plots.whole(trace)}</figure>"
-            '<p class="caption">Extremes of each second. Torque is the largest of all joints, as a share of its limit, '
-            "that a frame asked for at the state it answered.</p>"
+        text = (
+            "Extremes of each second. Torque is the largest of all joints, as a share of its limit, that a frame asked "
+            "for at the state it answered."
         )
-    return f"<section>{''.join(parts)}</section>"
+        parts += [heading("Commanded and measured velocity"), plots.velocity(trace)]
+        parts += [heading("Height, tilt and torque over the whole time"), plots.whole(trace), note(text)]
+    return Section(GROUPS[NOMINAL], *parts)
 
 
-def _checks(trial: Trial) -> str:
-    rows = [_check_row(check) for check in trial.checks]
-    rows += [["", escape(title), escape(quantity(value, "")), ""] for title, value in trial.facts.items()]
-    return table(["", "", "measured", "allowed"], rows, kinds=["mark", "", "num", "num"])
-
-
-def _check_row(check: TrialCheck) -> list[str]:
-    css, sign = mark(check.passed)
-    measured = escape(check.measured)
-    return [
-        f'<span class="{css}">{sign}</span>',
-        escape(check.title),
-        measured if check.passed else f'<span class="{css}">{measured}</span>',
-        f"{'≥' if check.at_least else '≤'} {escape(quantity(check.limit, check.unit))}",
+def _checks(trial: Trial) -> Table:
+    rows: list[list[str | Cell]] = [
+        [mark(check.passed), check.title, mark(check.passed, text=check.measured), _allowed(check)]
+        for check in trial.checks
     ]
+    rows += [["", title, quantity(value, ""), ""] for title, value in trial.facts.items()]
+    return Table(["", "", "measured", "allowed"], rows, ["mark", "", NUMBER, NUMBER])
 
 
-def _matrix(trials: Sequence[Trial]) -> str:
-    if not trials:
-        return ""
+def _allowed(check: TrialCheck) -> str:
+    return f"{'≥' if check.at_least else '≤'} {quantity(check.limit, check.unit)}"
+
+
+def _matrix(trials: Sequence[Trial]) -> Table:
     rows = []
     for name in dict.fromkeys(trial.name for trial in trials):
         chosen = {trial.mode: trial for trial in trials if trial.name == name}
         about = next(iter(chosen.values())).about
-        cells = [_cell(chosen.get(mode)) for mode in MODES]
-        rows.append([f"<b>{escape(name)}</b><small>{escape(about)}</small>", *cells])
-    return section(
-        GROUPS[FAULTS],
-        "<p>Each fault was put on the wire in each mode. A cell passes when the reason is named, damping is sent "
-        "within two policy periods of the detection and nothing but damping after it, and no frame asked for more "
-        "than the torque limit; that of a second deployment when it is refused and the first goes on.</p>",
-        table(["Fault", *(f"in {mode.upper()}" for mode in MODES)], rows, css="matrix", kinds=[""] * (1 + len(MODES))),
-    )
+        rows.append([f"{bold(name)}\n{about}", *(_cell(chosen.get(mode)) for mode in MODES)])
+    return Table(["Fault", *(f"in {mode.upper()}" for mode in MODES)], rows, [""] * (1 + len(MODES)), "matrix")
 
 
-def _cell(trial: Trial | None) -> str:
+def _cell(trial: Trial | None) -> Cell:
     if trial is None:
-        return '<span class="muted">cannot happen here</span>'
+        return Cell("cannot happen here", "muted")
     found = ", ".join(f"{title} {quantity(value, '')}" for title, value in trial.facts.items())
-    failed = "".join(f"<small><b>{escape(check.sentence())}</b></small>" for check in trial.checks if not check.passed)
-    css = "cell-good" if trial.passed else "cell-bad"
-    return f'<span class="{css}">{escape(trial.outcome)}</span><small>{escape(found)}</small>{failed}'
+    failed = [bold(check.sentence()) for check in trial.checks if not check.passed]
+    return Cell("\n".join([trial.outcome, found, *failed]), "cell-good" if trial.passed else "cell-bad")
 
 
-def _policies(trials: Sequence[Trial]) -> str:
-    return _trials(
-        GROUPS[POLICIES],
-        "The policy's output was replaced behind its own checks, so that only the controller stood between it and the "
-        "motors. Every frame on the wire was compared with the state that it answered.",
-        trials,
-    )
-
-
-def _wire(trials: Sequence[Trial]) -> str:
-    return _trials(
-        GROUPS[WIRE],
-        "The twin and the deployment as processes of their own, in real time, over DDS on the loopback interface. A "
-        "third process heard every frame. Times depend on what else this machine was doing.",
-        trials,
-    )
-
-
-def _trials(title: str, about: str, trials: Sequence[Trial]) -> str:
-    if not trials:
-        return ""
+def _trials(trials: Sequence[Trial]) -> Table:
     rows = []
     for trial in trials:
-        css, sign = mark(trial.passed)
-        checks = "".join(
-            f"<small>{'<b>' if not check.passed else ''}{escape(check.title)}: {escape(check.measured)}"
-            f"{'</b>' if not check.passed else ''}</small>"
-            for check in trial.checks
-        )
-        found = "".join(
-            f"<small>{escape(key)}: {escape(quantity(value, ''))}</small>" for key, value in trial.facts.items()
-        )
-        name = f"<b>{escape(trial.title)}</b><small>{escape(trial.about)}</small>"
-        rows.append([f'<span class="{css}">{sign}</span>', name, escape(trial.outcome), checks + found])
-    heads = ["", "Trial", "How it ended", "Measured"]
-    return section(title, f"<p>{escape(about)}</p>", table(heads, rows, css="ruled", kinds=["mark", "", "", ""]))
-
-
-def _scope(rehearsal: Rehearsal) -> str:
-    return section("What this does not show", items((*rehearsal.notes, *NOT_SHOWN)))
-
-
-def _provenance(rehearsal: Rehearsal, command: str) -> str:
-    hashes = {"policy.onnx": rehearsal.policy_sha256, "contract.yaml": rehearsal.contract_sha256}
-    text = "Same bundle, settings, seed and software give the same numbers, but for processes on the wire."
-    return repeat(command, text, hashes, rehearsal.software)
+        found = [f"{check.title}: {check.measured}" for check in trial.checks]
+        found = [text if check.passed else bold(text) for text, check in zip(found, trial.checks, strict=True)]
+        found += [f"{key}: {quantity(value, '')}" for key, value in trial.facts.items()]
+        about = f"{bold(trial.title)}\n{trial.about}"
+        rows.append([mark(trial.passed), about, trial.outcome, "\n".join(["", *found])])
+    return Table(["", "Trial", "How it ended", "Measured"], rows, ["mark", "", "", ""], "ruled")

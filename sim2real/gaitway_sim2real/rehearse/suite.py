@@ -24,7 +24,7 @@ from .adversary import ADVERSARIES
 from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
 from .policies import rehearse_policy
-from .report import render_page
+from .report import report
 from .stage import hangs
 from .trace import Trace
 from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
@@ -198,4 +198,4 @@ def write_report(rehearsal: Rehearsal, trace: Trace, folder: Path, command: str)
     """``rehearsal.json`` and ``rehearsal.html`` in ``folder``; ``command`` is what repeats it. Returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
     save(rehearsal, folder / REHEARSAL_FILE)
-    return write_text(folder / "rehearsal.html", render_page(rehearsal, trace, command))
+    return write_text(folder / "rehearsal.html", report(rehearsal, trace, command).html())

@@ -206,31 +206,37 @@ def text(summary: Summary, flight: Flight) -> str:
     lines = [
         f"{flight.path}: {summary.task or 'no task'}, {summary.robot or 'unknown robot'}{hardware}, "
         f"{summary.started} UTC, {flight.metadata.get('host', 'unknown host')}, gaitway {software.get('gaitway', '?')}",
-        f"  {summary.seconds:.2f} s: {summary.states} states at {summary.state_rate:.0f} Hz, {summary.frames} frames, "
-        f"{summary.policy_steps} policy steps",
-        "  modes: " + (", ".join(f"{s.mode} {s.end - s.start:.2f} s" for s in summary.modes) or "none"),
-        f"  ended: {ending(summary, flight)}",
-        f"  frames every {1e3 * summary.frame_gap[0]:.2f} ms, p99 {1e3 * summary.frame_gap[1]:.2f} ms, longest "
-        f"{1e3 * summary.frame_gap[2]:.2f} ms; {summary.late} policy steps late; {summary.clamped} frames clamped"
-        + (f", {summary.clamped_most} most often" if summary.clamped else ""),
-        "  not recorded: "
-        + (", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count) or "nothing")
-        + f"; {summary.corrupt} states with a wrong checksum",
+        f"{summary.seconds:.2f} s, ended: {ending(summary, flight)}",
+        *(f"{name}: {said}" for name, said in facts(summary).items()),
     ]
-    if summary.tracking is not None:
-        lines.append(
-            f"  command against {summary.by}: {summary.tracking[0]:.3f} m/s, {summary.tracking[1]:.3f} rad/s mean error"
-        )
     if summary.own_error is not None:
-        lines.append(f"  {own_words(summary)}")
-    for what, peak, unit in (("torque", summary.torque, "N m"), ("temperature", summary.hottest, "C")):
-        if peak is not None:
-            lines.append(f"  highest {what}: {peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s")
-    if summary.battery is not None:
-        lines.append(f"  battery: {100 * summary.battery[0]:.0f} % to {100 * summary.battery[1]:.0f} %")
+        lines.append(own_words(summary))
     if missing := incomplete(summary):
-        lines.append(f"  INCOMPLETE: {missing}")
-    return "\n".join(lines)
+        lines.append(f"INCOMPLETE: {missing}")
+    return "\n  ".join(lines)
+
+
+def facts(summary: Summary) -> dict[str, str]:
+    """What was recorded, for a terminal and a page."""
+    gap = [f"{1e3 * seconds:.2f} ms" for seconds in summary.frame_gap]
+    found = {
+        "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes) or "none",
+        "frames": f"{summary.frames}, every {gap[0]}, p99 {gap[1]}, longest {gap[2]}",
+        "states": f"{summary.states} at {summary.state_rate:.0f} Hz, {summary.corrupt} refused for their checksum",
+        "policy": f"{summary.policy_steps} steps, {summary.late} late, {summary.clamped} frames clamped"
+        + (f", {summary.clamped_most} most often" if summary.clamped else ""),
+        "not recorded": ", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count)
+        or "nothing",
+    }
+    if summary.tracking is not None:
+        linear, yaw = summary.tracking
+        found["tracking"] = f"{linear:.3f} m/s and {yaw:.3f} rad/s mean error, by {summary.by}"
+    for name, peak, unit in (("highest torque", summary.torque, "N m"), ("hottest motor", summary.hottest, "°C")):
+        if peak is not None:
+            found[name] = f"{peak.value:.1f} {unit}, {peak.joint} after {peak.time:.2f} s"
+    if summary.battery is not None:
+        found["battery"] = " to ".join(f"{100 * charge:.0f} %" for charge in summary.battery)
+    return found
 
 
 def own_words(summary: Summary) -> str:

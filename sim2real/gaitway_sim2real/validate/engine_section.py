@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from html import escape
+import math
 from itertools import groupby
 
-from ..pages.parts import caption, section, table
+from ..pages.model import Section, Table, note
 from .in_engines import MUJOCO, Comparison, comparisons
 from .metrics import METRICS, format_value
 from .verdict import Verdict
 
 
-def engine_section(verdict: Verdict) -> str:
-    """HTML; nothing for a verdict of MuJoCo alone."""
+def engine_section(verdict: Verdict) -> Section | None:
+    """Nothing for a verdict of MuJoCo alone."""
     engines = verdict.engines
-    parts = []
-    for title, rows in groupby(comparisons(verdict.scenarios), key=lambda row: row.scenario):
-        heads = [escape(title)]
-        for engine in engines:
-            heads += [escape(engine)] if engine == MUJOCO else [escape(engine), "difference"]
-        parts.append(table(heads, [_cells(row, engines) for row in rows]))
+    heads = [head for engine in engines for head in ([engine] if engine == MUJOCO else [engine, "difference"])]
+    tables = [
+        Table([title, *heads], [_cells(row, engines) for row in rows])
+        for title, rows in groupby(comparisons(verdict.scenarios), key=lambda row: row.scenario)
+    ]
     text = (
         f"The same commands, starts and metrics in {', '.join(engines)}, each with its own contacts; every engine "
         "decides the verdict. Differences are from MuJoCo. Command classes walk on the suite's hard floor there."
     )
-    return section("Physics engines", *parts, caption(text)) if parts else ""
+    return Section("Physics engines", *tables, note(text)) if tables else None
 
 
 def _cells(row: Comparison, engines: tuple[str, ...]) -> list[str]:
-    cells = [escape(METRICS[row.metric].title)]
+    cells = [METRICS[row.metric].title]
     for engine in engines:
-        cells.append(escape(format_value(row.metric, row.values.get(engine, float("nan")))))
+        cells.append(format_value(row.metric, row.values.get(engine, math.nan)))
         if engine != MUJOCO:
-            far = row.difference(engine) if engine in row.values else float("nan")
-            cells.append("" if far != far else ("+" if far > 0 else "") + escape(format_value(row.metric, far)))
+            far = row.difference(engine) if engine in row.values else math.nan
+            cells.append("" if math.isnan(far) else "+" * (far > 0) + format_value(row.metric, far))
     return cells

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .metrics import lin_vel_errors, yaw_vel_errors
-from .scenarios import Scenario
+from .scenario import Scenario
 from .showcase import Showcase
 from .simulate import Trajectory
 

@@ -125,7 +125,7 @@ def find_swings(feet: FootTrace, stance: np.ndarray, first: np.ndarray, last: np
     for robot, foot in np.ndindex(stance.shape[1:]):
         begin, end = int(first[robot]), int(last[robot])
         height, contact = feet.clearance[:, robot, foot], feet.contact[:, robot, foot]
-        for lift, land in zip(*_runs(~stance[begin:end, robot, foot]), strict=True):
+        for lift, land in zip(*runs(~stance[begin:end, robot, foot]), strict=True):
             if lift == 0 or land == end - begin:
                 continue
             a, b = begin + lift, begin + land
@@ -201,7 +201,7 @@ def roughness(rec: Trajectory) -> dict[str, np.ndarray]:
     }
 
 
-def _runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Starts and ends (one past the last) of the runs of True in ``mask`` (S,)."""
     change = np.diff(mask.astype(np.int8), prepend=0, append=0)
     return np.flatnonzero(change == 1), np.flatnonzero(change == -1)
@@ -209,7 +209,7 @@ def _runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _short(mask: np.ndarray, value: bool, samples: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts and ends of the runs of ``value``, and which are shorter than ``samples`` and end within ``mask`` (S,)."""
-    starts, ends = _runs(mask == value)
+    starts, ends = runs(mask == value)
     return starts, ends, (ends - starts < samples - 1e-6) & (starts > 0) & (ends < len(mask))
 
 

@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from gaitway_onboard.bundle.contract import Contract
 
-from ..pages.svg import Axes, number, ticks
+from ..pages.media import picture
+from ..pages.model import Figure, Group, heading, note
+from ..pages.svg import Axes, number
 from .feet import FootTrace
+from .gait import runs
 from .metrics import METRICS
 from .sensitivity import KEY_METRICS, Factor
 from .showcase import WINDOW, Showcase
-from .verdict import LimitCheck, ScenarioResult
+from .verdict import ScenarioResult
 
 HIGHEST = 0.12  # [m], full height of a foot's row
 SIDES = ("LF", "RF", "LH", "RH", "FL", "FR", "RL", "RR", "HL", "HR", "LEFT", "RIGHT", "L", "R", "JOINT")
 MOST_TYPES = 6
 LOWEST_FREQUENCY = 1 / WINDOW  # [Hz]
+
+
+def film_strip(strip: Sequence[tuple[str, bytes]] | str) -> list[Any]:
+    """Captions and JPEG pictures of one stride, or why there are none."""
+    if isinstance(strip, str):
+        pictures: Any = note(f"No pictures: {strip}.", "muted")
+    else:
+        pictures = Group(*(Figure(picture(data, text), text) for text, data in strip), css="strip")
+    return [heading("One stride, walking forward"), pictures]
+
+
+def gait_figures(showcase: Showcase, contract: Contract, limits: Mapping[str, float]) -> list[Any]:
+    """Feet over time and from the side for each kind of walking, and the spectrum, with ``limits`` by metric."""
+    windows = showcase.windows()
+    if not windows:
+        return []
+    clearance, slip, rate = (limits.get(name) for name in ("clearance", "slip", "step_rate"))
+    feet = [Figure(feet_over_time(showcase, *ends, clearance=clearance, slip=slip), name) for name, *ends in windows]
+    sides = [Figure(side_view(showcase, *ends, clearance=clearance), name) for name, *ends in windows[:2]]
+    required = ("limit", "height that is required")
+    stands = ("stance", "on the ground"), ("slide", "slips more than is allowed"), ("command", "height"), required
+    return [
+        heading("Feet over time"),
+        Figure("", legend=stands),
+        Group(*feet),
+        note(
+            f"Every physics step ({1000 * showcase.feet.dt:g} ms) of one undisturbed robot. Height: "
+            f"lowest point of the foot; a full row is {100 * HIGHEST:.0f} cm. Right: time on the ground."
+        ),
+        heading("Feet from the side"),
+        Figure("", legend=[("command", "left"), ("measured", "right"), required]),
+        Group(*sides),
+        heading("Spectrum of the joint torques"),
+        torque_spectrum(showcase, contract.joint_names, step_rate=rate),
+        note("A walk peaks at its step rate and falls off above it. Peaks at 5 Hz and more are pattering."),
+    ]
 
 
 def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: float | None, slip: float | None) -> str:
@@ -26,29 +68,26 @@ def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: f
     """
     feet = showcase.feet
     span = slice(round(start / feet.dt), round(end / feet.dt))
+    count = len(feet.names)
     axes = Axes(
-        x=(0.0, end - start), y=(0.0, float(len(feet.names))),
-        width=440, height=34 + 40 * len(feet.names), left=74, right=48, top=4, bottom=30,
+        x=(0.0, end - start), y=(0.0, float(count)), width=440, height=40 + 40 * count, left=74, right=48, top=4,
+        bottom=36,
     )  # fmt: skip
     time = np.arange(span.stop - span.start) * feet.dt
     for k, name in enumerate(feet.names):
-        row = len(feet.names) - 1 - k
+        row = count - 1 - k
         down = feet.contact[span, 0, k]
         slides = down & (feet.slip[span, 0, k] > (np.inf if slip is None else slip))
         axes.box(0.0, end - start, row + 0.06, row + 0.94, "swing")
         for mask, css in ((down, "stance"), (slides, "slide")):
-            for a, b in _runs(mask):
+            for a, b in zip(*runs(mask), strict=True):
                 axes.box(a * feet.dt, b * feet.dt, row + 0.06, row + 0.26, css)
         height = np.clip(feet.clearance[span, 0, k], 0.0, HIGHEST) / HIGHEST
         axes.line(time[::2], row + 0.26 + 0.66 * height[::2], "command")
         if clearance is not None:
-            level = row + 0.26 + 0.66 * min(clearance / HIGHEST, 1.0)
-            axes.line(np.array([0.0, end - start]), np.full(2, level), "limit dashed")
-        axes.text(axes.left - 8, axes.py(row + 0.5) + 4, name, anchor="end")
-        axes.text(axes.width - axes.right + 6, axes.py(row + 0.5) + 4, f"{100 * down.mean():.0f} %", anchor="start")
-    for value in np.arange(0.0, end - start + 0.01, 0.5):
-        axes.text(axes.px(value), axes.height - axes.bottom + 13, number(float(value)))
-    axes.text((axes.left + axes.width - axes.right) / 2, axes.height - 3, "time [s]", "label")
+            axes.level(row + 0.26 + 0.66 * min(clearance / HIGHEST, 1.0))
+        axes.name(row + 0.5, name, f"{100 * down.mean():.0f} %")
+    axes.grid("time [s]", x=np.arange(0.0, end - start + 0.01, 0.5), y=())
     return axes.render("contacts and heights of the feet over time")
 
 
@@ -67,19 +106,16 @@ def side_view(showcase: Showcase, start: float, end: float, *, clearance: float 
     for k in range(len(feet.names)):
         axes.line(x[::2, k], height[::2, k], "command" if feet.places[k, 1] > 0 else "measured")
     if clearance is not None:
-        axes.line(np.array(axes.x), np.full(2, 100 * clearance), "limit dashed")
+        axes.level(100 * clearance)
     return axes.render("paths of the feet from the side")
 
 
-def torque_spectrum(
-    showcase: Showcase, joint_names: Sequence[str], *, step_rate: float | None
-) -> tuple[str, list[str]]:
-    """Amplitude of the torques over frequency, a curve for each type of joint, and the types in the order of colours.
+def torque_spectrum(showcase: Showcase, joint_names: Sequence[str], *, step_rate: float | None) -> Figure:
+    """Amplitude of the torques over frequency, a curve for each type of joint.
 
     Mean over the windows of :meth:`.Showcase.windows`, Hann window, at control steps. ``step_rate`` [1/s] is drawn.
     """
     rec = showcase.recording
-    types = joint_types(joint_names)
     count = round(WINDOW / rec.control_dt)
     shape = np.hanning(count)[:, None]
     power = np.zeros((count // 2 + 1, len(joint_names)))
@@ -88,30 +124,24 @@ def torque_spectrum(
         last = round(end / rec.control_dt)
         torque = rec.torque[last - count : last, 0].astype(float)
         power += (2 * np.abs(np.fft.rfft((torque - torque.mean(0)) * shape, axis=0)) / shape.sum()) ** 2
-    amplitude = np.sqrt(power / max(len(windows), 1))
+    power /= max(len(windows), 1)
     frequency = np.fft.rfftfreq(count, rec.control_dt)
-    curves = {name: np.sqrt((amplitude[:, of] ** 2).mean(1)) for name, of in types.items()}
+    curves = {name: np.sqrt(power[:, of].mean(1)) for name, of in joint_types(joint_names).items()}
     chosen = sorted(curves, key=lambda name: -float(curves[name][1:].sum()))[:MOST_TYPES]
     kept = frequency >= LOWEST_FREQUENCY
-    logs = {name: np.log10(np.maximum(curves[name][kept], 1e-3)) for name in chosen}
-    high = float(np.ceil(max((values.max() for values in logs.values()), default=1.0)))
-    low = float(max(np.floor(min((values.min() for values in logs.values()), default=0.0)), high - 4))
+    logs = [np.log10(np.maximum(curves[name][kept], 1e-3)) for name in chosen]
+    high = float(np.ceil(np.max(logs)))
+    low = float(max(np.floor(np.min(logs)), high - 4))
     axes = Axes(x=(0.0, float(frequency[-1])), y=(low, high), height=260, bottom=40, left=56)
-    for decade in range(int(low), int(high) + 1):
-        y = axes.py(decade)
-        axes.add(f'<line x1="{axes.left}" x2="{axes.width - axes.right}" y1="{y}" y2="{y}" class="grid"/>')
-        axes.text(axes.left - 6, y + 3.5, f"{10.0**decade:g}", anchor="end")
-    for value in ticks(*axes.x, 8):
-        axes.text(axes.px(value), axes.height - axes.bottom + 15, number(value))
-    axes.text((axes.left + axes.width - axes.right) / 2, axes.height - 5, "frequency [Hz]", "label")
-    axes.text(11, (axes.top + axes.height - axes.bottom) / 2, "amplitude [N m]", "label", turn=True)
-    axes.items = [item for item in axes.items if "e-" not in item]
-    for k, name in enumerate(chosen):
-        axes.line(frequency[kept], np.maximum(logs[name], low), f"series s{k}")
+    decades = range(int(low), int(high) + 1)
+    axes.grid("frequency [Hz]", "amplitude [N m]", y=decades, said=lambda decade: f"{10.0**decade:g}")
+    for k, values in enumerate(logs):
+        axes.line(frequency[kept], np.maximum(values, low), f"series s{k}")
     if step_rate is not None:
-        axes.line(np.full(2, step_rate), np.array(axes.y), "limit dashed")
+        axes.line((step_rate, step_rate), axes.y, "limit dashed")
         axes.text(axes.px(step_rate) + 5, axes.top + 9, f"fastest stepping allowed, {step_rate:.1f} Hz", anchor="start")
-    return axes.render("spectrum of the joint torques"), chosen
+    legend = [(f"s{k}", name) for k, name in enumerate(chosen)]
+    return Figure(axes.render("spectrum of the joint torques"), legend=legend, wide=True)
 
 
 def joint_types(names: Sequence[str]) -> dict[str, list[int]]:
@@ -125,64 +155,50 @@ def joint_types(names: Sequence[str]) -> dict[str, list[int]]:
 
 def sensitivity_plot(factors: Sequence[Factor], results: Sequence[ScenarioResult], metrics: Sequence[str]) -> str:
     """A row for each level of each factor, a column for each metric: value, interval, limit and the nominal value."""
+    left, line, gap, right = 216, 17, 7, 6
     by_name = {result.name: result for result in results}
-    rows: list[tuple[str, str, str]] = []
+    height = 46 + sum(gap + line * len(factor.levels) for factor in factors)
+    page = Axes(x=(0, 1), y=(height, 0), height=height, left=left, right=0, top=0, bottom=0)
+    rows, y = [], 34.0
     for factor in factors:
+        y += gap
+        page.text(4, y + 4, factor.title, "label", "start")
+        page.add(f'<line x1="0" x2="{page.width}" y1="{y - 11}" y2="{y - 11}" class="grid"/>')
         for level in factor.levels:
-            rows.append((factor.title, level.label, level.scenario))
-    left, line, width = 216, 17, 720
-    column = (width - left - 6) / len(metrics)
-    height = 46 + line * len(rows) + 7 * len(factors)
-    page = Axes(x=(0, 1), y=(0, 1), width=width, height=height, left=left, right=0)
-    places, y, before = [], 34.0, ""
-    for title, label, _ in rows:
-        if title != before:
-            y += 7
-            page.text(4, y + 4, title, "label", "start")
-            page.add(f'<line x1="0" x2="{width}" y1="{y - 11}" y2="{y - 11}" class="grid"/>')
-        before = title
-        page.text(left - 8, y + 4, label, anchor="end")
-        places.append(y)
-        y += line
+            page.name(y, level.label)
+            rows.append((y, by_name[level.scenario]))
+            y += line
+    column = (page.width - left - right) / len(metrics)
     for k, metric in enumerate(metrics):
-        _column(page, metric, [by_name[name] for *_, name in rows], places, left + k * column, column - 14)
+        _column(page, metric, rows, round(left + k * column), round(column) - 14)
     return page.render("what one change at a time does")
 
 
-def _column(
-    page: Axes, metric: str, results: Sequence[ScenarioResult], places: Sequence[float], left: float, width: float
-) -> None:
-    values = [result.metrics.get(metric, np.nan) for result in results]
-    ends = [result.intervals.get(metric, (value, value)) for result, value in zip(results, values, strict=True)]
-    checks: list[LimitCheck | None] = [
-        next((check for check in result.checks if check.metric == metric), None) for result in results
-    ]
-    limits = [check.limit for check in checks if check is not None]
-    finite = [value for value in (*values, *limits, *(end for pair in ends for end in pair)) if np.isfinite(value)]
-    if not finite:
+def _column(page: Axes, metric: str, rows: Sequence[tuple[float, ScenarioResult]], left: int, width: int) -> None:
+    """One metric of the results, each at its height on the page [pixels]."""
+    found = []
+    for y, result in rows:
+        value = result.metrics.get(metric, np.nan)
+        check = next((check for check in result.checks if check.metric == metric), None)
+        found.append((y, value, result.intervals.get(metric, (value, value)), check))
+    marked = [end for _, value, ends, check in found for end in (value, *ends, check.limit if check else np.nan)]
+    if not np.isfinite(marked).any():
         return
-    top = 1.08 * max(max(finite), 1e-6)
+    top = 1.08 * max(float(np.nanmax(marked)), 1e-6)
+    axes = replace(page, x=(0.0, top), left=left, right=page.width - left - width)
     info = METRICS[metric]
-
-    def px(value: float) -> float:
-        return round(left + width * min(max(value, 0.0), top) / top, 1)
-
-    def mark(value: float, css: str, y0: float, y1: float) -> None:
-        page.add(f'<line x1="{px(value)}" x2="{px(value)}" y1="{y0}" y2="{y1}" class="{css}"/>')
-
     scale, unit = (100.0, "%") if info.percent else (100.0, "cm") if info.unit == "m" else (1.0, info.unit)
-    page.text(left + width / 2, 10, info.title, "label")
-    page.text(px(0.0), 24, "0", anchor="start")
-    page.text(left + width, 24, f"{number(float(f'{scale * top:.2g}'))} {unit}".rstrip(), anchor="end")
-    mark(0.0, "grid", places[0] - 9, places[-1] + 9)
-    for value, (low, high), check, y in zip(values, ends, checks, places, strict=True):
+    axes.text(left + width / 2, 10, info.title, "label")
+    axes.text(left, 24, "0", anchor="start")
+    axes.text(left + width, 24, f"{number(float(f'{scale * top:.2g}'))} {unit}".rstrip(), anchor="end")
+    axes.line((0.0, 0.0), (rows[0][0] - 9, rows[-1][0] + 9), "grid")
+    for y, value, (low, high), check in found:
         if check is not None:
-            mark(check.limit, "limit", y - 8, y + 8)
-        if not np.isfinite(value):
-            continue
-        css = "bad" if check is not None and not check.passed else "fine"
-        page.add(f'<line x1="{px(low)}" x2="{px(high)}" y1="{y}" y2="{y}" class="whisker {css}"/>')
-        page.add(f'<circle cx="{px(value)}" cy="{y}" r="3.4" class="dot {css}"/>')
+            axes.line((check.limit, check.limit), (y - 8, y + 8), "limit")
+        if np.isfinite(value):
+            css = "bad" if check is not None and not check.passed else "fine"
+            axes.line((max(low, 0.0), high), (y, y), f"whisker {css}")
+            axes.add(f'<circle cx="{axes.px(value)}" cy="{y}" r="3.4" class="dot {css}"/>')
 
 
 def key_metrics(factors: Sequence[Factor]) -> list[str]:
@@ -194,12 +210,8 @@ def key_metrics(factors: Sequence[Factor]) -> list[str]:
 def one_stride(feet: FootTrace, start: float, end: float) -> tuple[float, float]:
     """From a touch-down of the first foot to the next [s]; a second where it does not step."""
     first, last = round(start / feet.dt), round(end / feet.dt)
-    touches = [a for a, b in _runs(feet.contact[first:last, 0, 0]) if a > 0 and b - a >= 0.02 / feet.dt]
+    starts, ends = runs(feet.contact[first:last, 0, 0])
+    touches = starts[(starts > 0) & (ends - starts >= 0.02 / feet.dt)]
     if len(touches) < 2:
         return end - min(1.0, end - start), end
-    return start + touches[0] * feet.dt, start + touches[1] * feet.dt
-
-
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
-    return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))
+    return start + float(touches[0]) * feet.dt, start + float(touches[1]) * feet.dt

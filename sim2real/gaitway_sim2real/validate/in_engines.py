@@ -10,7 +10,8 @@ from typing import Protocol
 
 from gaitway_onboard.bundle.contract import Contract
 
-from ..mujoco.physics import HARD_FLOOR, NOMINAL_PHYSICS
+from ..mujoco.floors import FIRM
+from ..mujoco.physics import NOMINAL_PHYSICS
 from ..mujoco.plant import Plant
 from .command_classes import CLASSES
 from .conditions import Conditions
@@ -33,7 +34,7 @@ def engine_scenarios(engine: Engine, scenarios: Iterable[Scenario]) -> list[Scen
     found = []
     for scenario in scenarios:
         mixed = scenario.name == NOMINAL
-        if not mixed and not (scenario.commands in CLASSES and scenario.physics == HARD_FLOOR):
+        if not mixed and not (scenario.commands in CLASSES and scenario.physics == FIRM):
             continue
         about = "The commands and starts of the nominal scenario" if mixed else f"The commands of {scenario.title!r}"
         found.append(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
+from ..pages.model import Figure, Group, heading, note
 from ..pages.panels import VELOCITY, stacked, velocity_rows
-from ..pages.svg import Axes, number
+from ..pages.svg import Axes, ticks
 from .commands import SIDE
 from .evidence import Evidence
 from .showcase import Showcase
 
 
-def velocity_plots(showcase: Showcase) -> str:
+def velocity_plots(showcase: Showcase) -> Figure:
     """Commanded and measured velocity over time, one panel per component."""
     rec = showcase.recording
     time = (np.arange(len(rec.command)) + 1) * rec.control_dt
@@ -24,7 +27,25 @@ def velocity_plots(showcase: Showcase) -> str:
     changes = [0, *(i for i in range(1, len(time)) if labels[i] != labels[i - 1]), len(time) - 1]
     phases = [(time[start], time[end], labels[start]) for start, end in itertools.pairwise(changes)]
     rows = velocity_rows(time, measured=measured, command=rec.command[:, 0])
-    return stacked(rows, (0.0, float(time[-1])), phases=phases)
+    legend = ("command", "commanded"), ("measured", "measured, base frame")
+    return stacked(rows, (0.0, float(time[-1])), legend=legend, phases=phases)
+
+
+def error_maps(evidence: Evidence, contract: Contract, limits: Mapping[str, float]) -> list[Any]:
+    """Tracking errors over the commands; ``limits`` by metric."""
+    linear, yaw = limits.get("lin_vel_error", 0.15), limits.get("yaw_vel_error", 0.15)
+    return [
+        heading("Mean error for each command"),
+        Group(
+            Figure(error_map(evidence, 1, contract, linear), "Linear velocity error [m/s], no turning"),
+            Figure(error_map(evidence, 2, contract, yaw), "Yaw rate error [rad/s], vy = 0"),
+        ),
+        note(
+            "Each cell is one robot holding one command of the cell for the whole time, the start from rest included. "
+            f"The darkest cells are at {2 * linear:.2f} m/s and {2 * yaw:.2f} rad/s or more, twice the limit of the "
+            "mean."
+        ),
+    ]
 
 
 def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) -> str:
@@ -35,43 +56,20 @@ def error_map(evidence: Evidence, row: int, contract: Contract, limit: float) ->
     ranges = np.array(contract.command_ranges)[[0, row]]
     halves = np.maximum(np.ptp(ranges, axis=1) / (2 * SIDE), 0.05)
     vx, other = (low + half * (2 * np.arange(SIDE) + 1) for (low, _), half in zip(ranges, halves, strict=True))
-    half_x, half_y = halves
-    axes = Axes(
-        x=(vx[0] - half_x, vx[-1] + half_x),
-        y=(other[0] - half_y, other[-1] + half_y),
-        width=350,
-        height=320,
-        left=60,
-        bottom=42,
-    )
+    x, y = ((float(at[0] - half), float(at[-1] + half)) for at, half in zip((vx, other), halves, strict=True))
+    axes = Axes(x=x, y=y, width=350, height=320, left=60, bottom=42)
     name, unit = VELOCITY[row]
-    for p, x in enumerate(vx):
-        for q, y in enumerate(other):
-            i = (row - 1) * SIDE**2 + p * SIDE + q
-            if i >= len(command):  # fewer robots than cells
-                continue
-            told = command[i]
-            share = float(np.clip(error[i] / (2 * limit), 0, 1))
-            text = "fell" if fell[i] else f"{error[i]:.2f}"
-            tip = f"vx {told[0]:+.2f} m/s, {name} {told[row]:+.2f} {unit}: error {error[i]:.3f}"
-            tip += ", fell" if fell[i] else ""
-            css = "cell fell" if fell[i] else "cell"
-            axes.box(
-                x - half_x * 0.94,
-                x + half_x * 0.94,
-                y - half_y * 0.94,
-                y + half_y * 0.94,
-                css,
-                tip,
-                f"--share:{share:.3f}",
-            )
-            axes.text(axes.px(x), axes.py(y) + 4, text, "cell-text strong" if share > 0.6 or fell[i] else "cell-text")
-    for value in vx:
-        axes.text(axes.px(value), axes.height - axes.bottom + 15, number(round(value, 2)))
-    for value in other:
-        axes.text(axes.left - 6, axes.py(value) + 3.5, number(round(value, 2)), anchor="end")
-    axes.text((axes.left + axes.width - axes.right) / 2, axes.height - 4, "commanded vx [m/s]", "label")
-    axes.text(11, (axes.top + axes.height - axes.bottom) / 2, f"commanded {name} [{unit}]", "label", turn=True)
+    half_x, half_y = 0.94 * halves
+    for cell, i in zip(itertools.product(vx, other), range((row - 1) * SIDE**2, len(command)), strict=False):
+        share = float(np.clip(error[i] / (2 * limit), 0, 1))
+        tip = f"vx {command[i, 0]:+.2f} m/s, {name} {command[i, row]:+.2f} {unit}: error {error[i]:.3f}"
+        x0, y0 = cell
+        tip += ", fell" * bool(fell[i])
+        style = f"--share:{share:.3f}"
+        axes.box(x0 - half_x, x0 + half_x, y0 - half_y, y0 + half_y, "cell fell" if fell[i] else "cell", tip, style)
+        css = "cell-text strong" if share > 0.6 or fell[i] else "cell-text"
+        axes.text(axes.px(x0), axes.py(y0) + 4, "fell" if fell[i] else f"{error[i]:.2f}", css)
+    axes.grid("commanded vx [m/s]", f"commanded {name} [{unit}]", x=vx.round(2), y=other.round(2), lines=False)
     return axes.render(f"error over vx and {name}")
 
 
@@ -84,7 +82,7 @@ def torque_speed(evidence: Evidence, contract: Contract) -> str:
     axes = Axes(
         x=(-1.08 * fastest, 1.08 * fastest), y=(-1.15 * effort, 1.15 * effort), height=320, width=720, bottom=40
     )
-    axes.grid("joint speed [rad/s]", "joint torque [N m]", y_count=6)
+    axes.grid("joint speed [rad/s]", "joint torque [N m]", y=ticks(*axes.y, 6))
     axes.dots(speed, torque, "dots")
     grid = np.linspace(*axes.x, 241)
     limits = {(law.effort_limit, law.saturation_effort, law.velocity_limit) for law in contract.actuators}
@@ -101,11 +99,10 @@ def torque_speed(evidence: Evidence, contract: Contract) -> str:
 def fall_causes(causes: dict[str, int]) -> str:
     """Horizontal bars: how often each cause ended a robot's walk."""
     rows = sorted(causes.items(), key=lambda item: -item[1])[:8]
-    axes = Axes(x=(0.0, float(max(count for _, count in rows))), y=(0.0, float(len(rows))), height=14 + 24 * len(rows),
+    axes = Axes(x=(0.0, float(rows[0][1])), y=(float(len(rows)), 0.0), height=14 + 24 * len(rows),
                 left=190, right=60, top=4, bottom=6)  # fmt: skip
     for k, (cause, count) in enumerate(rows):
-        row = len(rows) - 1 - k
-        axes.box(0.0, count, row + 0.18, row + 0.82, "cause")
-        axes.text(axes.left - 8, axes.py(row + 0.5) + 4, cause, anchor="end")
-        axes.text(axes.px(count) + 6, axes.py(row + 0.5) + 4, str(count), anchor="start")
+        axes.box(0.0, count, k + 0.18, k + 0.82, "cause")
+        axes.name(k + 0.5, cause)
+        axes.text(axes.px(count) + 6, axes.py(k + 0.5) + 4, str(count), anchor="start")
     return axes.render("causes of falls")

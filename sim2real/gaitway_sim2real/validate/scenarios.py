@@ -6,10 +6,9 @@ comparable, others are not.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from ..mujoco.physics import HARD_FLOOR
+from ..mujoco.floors import GAIT_FLOORS
 from .command_classes import CLASSES
 from .corners import STARTS
 from .scenario import (
@@ -20,29 +19,14 @@ from .scenario import (
     GAIT_LIMITS,
     LIMP,
     LINEAR,
-    NOMINAL_FRICTION,
     REST,
     STEPS_1,
     STEPS_5,
     YAW,
     Limit,
-    Range,
     Scenario,
 )
 from .variants import VARIANTS
-
-__all__ = [
-    "GAIT_LIMITS",
-    "LINEAR",
-    "NOISE",
-    "NOMINAL_FRICTION",
-    "NOT_TESTED",
-    "SUITE",
-    "YAW",
-    "Limit",
-    "Range",
-    "Scenario",
-]
 
 SUITE_VERSION = "2.1"
 NOISE = {
@@ -80,21 +64,17 @@ def _slope(degrees: float) -> Scenario:
     )
 
 
-CARPET = replace(HARD_FLOOR, solref=(0.02, 1.0), solimp=(0.9, 0.97, 0.001))
-
-
-def _gait(name: str, carpet: bool) -> Scenario:
+def _gait(name: str, suffix: str) -> Scenario:
     """The gait of one command class, on a floor where loaded feet do not creep."""
-    kind = CLASSES[name]
-    floor = "a carpet, in which the feet of a standing ANYmal sink by 6.6 mm" if carpet else "a hard floor"
+    kind, floor = CLASSES[name], GAIT_FLOORS[suffix]
     return Scenario(
-        name=f"gait_{name}" + ("_carpet" if carpet else ""),
-        title=("Gait on carpet: " if carpet else "Gait: ") + kind.title,
-        about=f"How the feet move when the command is {kind.title}, on {floor}; measured at every physics step.",
+        name=f"gait_{name}{suffix}",
+        title=f"Gait on {floor.title}: {kind.title}" if suffix else f"Gait: {kind.title}",
+        about=f"How the feet move when the command is {kind.title}, on {floor.about}; measured at every physics step.",
         commands=name,
         envs=12,
         seconds=8.0,
-        physics=CARPET if carpet else HARD_FLOOR,
+        physics=floor.physics,
         gait=True,
         limits=(*GAIT_LIMITS, LIMP) if kind.straight else GAIT_LIMITS,
     )
@@ -170,7 +150,7 @@ SUITE: tuple[Scenario, ...] = (
         seconds=20.0,
         limits=(Limit(metric="lin_vel_error", value=0.25), Limit(metric="yaw_vel_error", value=0.25), FALLS_5),
     ),
-    *(_gait(name, carpet) for carpet in (False, True) for name in CLASSES),
+    *(_gait(name, suffix) for suffix in GAIT_FLOORS for name in CLASSES),
     Scenario(
         name="pushes",
         title="Pushes 0.5 m/s",

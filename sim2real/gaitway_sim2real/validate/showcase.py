@@ -13,7 +13,7 @@ from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.plant import Plant
 from .conditions import Conditions
 from .feet import FootTrace
-from .scenarios import NOMINAL_FRICTION
+from .scenario import NOMINAL_FRICTION
 from .simulate import Trajectory, simulate
 
 SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (

@@ -11,7 +11,8 @@ from pathlib import Path
 from gaitway_onboard.bundle.contract import Contract
 
 from ..bundle.batched_policy import BatchedPolicy
-from ..mujoco.plant import HARD_FLOOR, build_plant
+from ..mujoco.floors import FIRM
+from ..mujoco.plant import build_plant
 from .showcase import Showcase, run_showcase
 
 Frames = Callable[[range], Iterable[int]]
@@ -57,7 +58,7 @@ class Studio:
 
         reference, contract = self._bundle / "robot.xml", self._contract
         policy = BatchedPolicy(self._bundle / "policy.onnx", contract, 1)
-        plant = build_plant(contract, self._model, reference, physics=HARD_FLOOR, gait=True)
+        plant = build_plant(contract, self._model, reference, physics=FIRM, gait=True)
         showcase = run_showcase(plant, contract, policy)
         clip, why = None, "not asked for"
         strip: list[tuple[str, bytes]] | str = why

@@ -25,7 +25,8 @@ from .engines import Engine
 from .evidence import Evidence, evidence_of
 from .examination import MOST_REPETITIONS, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
-from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION, Scenario
+from .scenario import Scenario
+from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION
 from .simulate import Trajectory, simulate
 from .studio import Frames, Pictures, Studio
 from .tally import Run, Tally, measured
@@ -264,11 +265,11 @@ def write_report(
     pictures: Pictures,
 ) -> None:
     """``validation.json`` and the page that shows it."""
-    from .report import render_page
+    from .report import report
 
     verdict.save(folder / "validation.json")
-    page = render_page(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
-    write_text(folder / "report.html", page)
+    page = report(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
+    write_text(folder / "report.html", page.html())
 
 
 __all__ = ["ModelError", "validate_bundle"]

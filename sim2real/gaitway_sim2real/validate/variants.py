@@ -1,13 +1,13 @@
 """The grounds and the bodies that a policy is tried on, and other changes made one at a time.
 
-No floor lets the loaded feet of a robot that stands still creep apart, so no variant that decides a verdict does. How
-far feet sink is measured on ANYmal C in its default pose.
+Floors are those of :mod:`..mujoco.floors`; the scenario named :data:`NOMINAL` is what the others are compared with.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..mujoco.floors import FLOORS, NOMINAL
 from ..mujoco.physics import Physics
 from .scenario import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW, Scenario
 
@@ -16,7 +16,7 @@ GAIT = tuple(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metri
 
 FACTORS: dict[str, tuple[str, str, float | None]] = {
     "engine": ("Physics engine", "MuJoCo", None),
-    "softness": ("Softness of the floor", "as modelled", 2.2),
+    "softness": ("Softness of the floor", "as modelled", FLOORS[NOMINAL].number),
     "cone": ("Friction cone", "as modelled", None),
     "step": ("Physics step", "5 ms", 5.0),
     "integrator": ("Integrator", "implicit, 5 ms", None),
@@ -32,9 +32,6 @@ FACTORS: dict[str, tuple[str, str, float | None]] = {
 
 CONTACT = ("engine", "softness", "cone", "step", "integrator", "foot_size", "foot_shape", "links", "friction")
 """Factors that a floor, a simulator or a robot of the same kind may differ in."""
-
-NOMINAL = "nominal"
-"""Name of the scenario that the others are compared with."""
 
 
 def _variant(factor: str, level: str, number: float | None = None, **changes: Any) -> Scenario:
@@ -99,138 +96,54 @@ def _strength(factor: float) -> Scenario:
     )  # fmt: skip
 
 
-def _floor(
-    name: str, factor: str, level: str, title: str, about: str, number: float | None = None, **changes: Any
-) -> Scenario:
-    """``changes`` are of :class:`Physics`, and ``required``."""
-    required = changes.pop("required", True)
+def _floor(name: str) -> Scenario:
+    floor = FLOORS[name]
     return _variant(
-        factor, level, number, name=name, title=title, about=about, required=required, physics=Physics(**changes)
-    )
+        floor.factor, floor.level, floor.number,
+        name=name, title=floor.title, about=floor.about, required=floor.required, physics=floor.physics,
+    )  # fmt: skip
 
 
 VARIANTS: tuple[Scenario, ...] = (
     _variant(
-        "",
-        "",
+        "", "",
         name=NOMINAL,
-        title="Nominal floor",
+        title=FLOORS[NOMINAL].title,
         about="Robots at the corners of the command ranges and within, robots that stand, and the command classes: "
         "what the following scenarios are compared with.",
         limits=(*GAIT, *BIAS, *TRACKING),
     ),
-    _floor(
-        "floor_hard",
-        "softness",
-        "hard",
-        "Hard floor",
-        "Hard soles on stone: the feet of a standing ANYmal sink in by 0.8 mm instead of 2.2 mm.",
-        0.8,
-        solref=(0.01, 1.0),
-        solimp=(0.95, 0.99, 0.001),
-    ),
-    _floor(
-        "floor_soft",
-        "softness",
-        "soft",
-        "Soft floor",
-        "Rubber soles on a thick carpet: the feet of a standing ANYmal sink in by 6.6 mm.",
-        6.6,
-        solref=(0.02, 1.0),
-        solimp=(0.9, 0.97, 0.001),
-    ),
-    _floor(
-        "floor_mat",
-        "softness",
-        "mat",
-        "Gym mat",
-        "The feet of a standing ANYmal sink in by 11 mm, with MuJoCo's default softness.",
-        11.0,
-        solref=(0.02, 1.0),
-        solimp=(0.9, 0.95, 0.001),
-        required=False,
-    ),
-    _floor(
-        "cone_pyramidal",
-        "cone",
-        "pyramidal",
-        "Pyramidal friction",
-        "Friction is larger along two axes than between them, as in many training simulators; feet do not creep.",
-        cone="pyramidal",
-        impratio=100.0,
-    ),
-    _floor(
-        "step_2.5ms",
-        "step",
-        "2.5 ms",
-        "Physics step 2.5 ms",
-        "The same floor in steps half as long.",
-        2.5,
-        timestep=0.0025,
-    ),
-    _floor(
-        "integrator_euler",
-        "integrator",
-        "Euler, 2.5 ms",
-        "Euler's integrator",
-        "Velocities are integrated by Euler's method, in steps of 2.5 ms.",
-        timestep=0.0025,
-        integrator="euler",
-    ),
+    *(_floor(name) for name in FLOORS if name not in (NOMINAL, "stock_mujoco")),
     *(
-        _floor(
-            f"foot_{name}",
-            "foot_size",
-            f"{round(100 * size)} %",
-            f"{name.capitalize()} feet",
-            f"The soles are shapes of {round(100 * size)} % of their size: worn, or newly shod.",
-            size,
-            foot_size=size,
+        _variant(
+            "foot_size", f"{round(100 * size)} %", size,
+            name=f"foot_{name}",
+            title=f"{name.capitalize()} feet",
+            about=f"The soles are shapes of {round(100 * size)} % of their size: worn, or newly shod.",
+            physics=Physics(foot_size=size),
         )
         for name, size in (("small", 0.85), ("large", 1.15))
     ),
-    _floor(
-        "foot_capsule",
-        "foot_shape",
-        "capsule",
-        "Capsule feet",
-        "Ball feet become short rolls that lie across the robot.",
-        foot_shape="capsule",
-    ),
-    _floor(
-        "foot_worn",
-        "foot_shape",
-        "worn flat",
-        "Worn feet",
-        "Ball feet are worn flat where the robot stands on them, as wide as their radius.",
-        foot_shape="worn",
+    *(
+        _variant("foot_shape", level, name=f"foot_{shape}", title=title, about=about, physics=Physics(foot_shape=shape))
+        for shape, level, title, about in (
+            ("capsule", "capsule", "Capsule feet", "Ball feet become short rolls that lie across the robot."),
+            (
+                "worn", "worn flat", "Worn feet",
+                "Ball feet are worn flat where the robot stands on them, as wide as their radius.",
+            ),
+        )
     ),
     _variant(
-        "links",
-        "±5 %",
-        0.05,
+        "links", "±5 %", 0.05,
         name="links_5",
         title="Links ±5 %",
         about="Mass and inertia of each link, each by itself, are up to 5 % off.",
         links=0.05,
     ),
-    _floor(
-        "stock_mujoco",
-        "",
-        "",
-        "MuJoCo's defaults",
-        "MuJoCo as installed: pyramidal cones, impratio 1, default softness, Euler steps of 2 ms. No floor is like "
-        "that: the feet of a robot that stands still slide apart.",
-        timestep=0.002,
-        integrator="euler",
-        cone="pyramidal",
-        impratio=1.0,
-        solref=(0.02, 1.0),
-        solimp=(0.9, 0.95, 0.001),
-        required=False,
-    ),
+    _floor("stock_mujoco"),
     *(_friction(value) for value in (0.3, 0.4, 0.6, 0.9, 1.2)),
     *(_payload(kilograms) for kilograms in (-5.0, 5.0)),
     *(_strength(factor) for factor in (0.9, 1.1)),
     *(_delay(milliseconds) for milliseconds in (10, 20, 30, 40)),
-)
+)  # fmt: skip

@@ -6,7 +6,8 @@ import socket
 
 import numpy as np
 import pytest
-from gaitway_sim2real.mujoco.physics import HARD_FLOOR, NOMINAL_PHYSICS
+from gaitway_sim2real.mujoco.floors import FIRM
+from gaitway_sim2real.mujoco.physics import NOMINAL_PHYSICS
 
 from gaitway.demo import bundle_of
 from gaitway.view.gait_diagram import GaitDiagram
@@ -76,7 +77,7 @@ def test_a_push_moves_the_robot_to_its_own_left(panel, walker):
 def test_a_floor_of_the_suite_takes_effect(panel, walker):
     option, soles = walker.model.opt, walker.robot.plant.soles
     before = option.timestep, option.cone, walker.model.geom_solref[soles].copy()
-    panel.floors["hard"] = HARD_FLOOR
+    panel.floors["hard"] = FIRM
     panel.floor.options = tuple(panel.floors)
     panel.floor.value = "hard"
     panel._lay_floor()

@@ -9,7 +9,7 @@ import pytest
 from gaitway_sim2real.identify.hung_model import KINDS, HungModel, Values
 from gaitway_sim2real.identify.identify import Identification, UnexplainedError, identify
 from gaitway_sim2real.identify.least_squares import normal_equations
-from gaitway_sim2real.identify.report import render_page
+from gaitway_sim2real.identify.report import report
 from gaitway_sim2real.identify.unknowns import Unknowns, choose, joint_groups
 from gaitway_sim2real.identify.windows import cut
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1
@@ -64,7 +64,7 @@ def test_standard_deviations_are_of_the_size_of_the_errors(found, truth):
 
 @pytest.mark.slow
 def test_the_page_and_the_summary_say_it(found):
-    page = render_page(found)
+    page = report(found).html()
     assert "IDENTIFIED" in page and all(name in page for name in GO2.joint_names)
     assert "base_mass" in page and page.count("<svg") == 3
     assert "delay" in found.summary() and "not told" in found.summary()

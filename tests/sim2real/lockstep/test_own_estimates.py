@@ -12,7 +12,7 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_sim2real.lockstep.run import RunReport, run_bundle
 from gaitway_sim2real.replay.compare import motion_of
-from gaitway_sim2real.replay.report import render_page
+from gaitway_sim2real.replay.report import report as page_of
 from gaitway_sim2real.replay.summary import own_velocity, summarise, text
 
 Run = tuple[Path, RunReport, Flight, list[str]]
@@ -60,7 +60,7 @@ def test_the_page_of_a_flight_draws_both(run: Run) -> None:
     flight = run[2]
     motion = motion_of(flight)
     assert motion.source == "the simulation's own"
-    page = render_page(flight, summarise(flight), motion, None, "")
+    page = page_of(flight, summarise(flight), motion, None, "").html()
     section = page.partition("What the policy estimates")[2].partition("</section>")[0]
     assert section.count("<svg") == 3 and "base_lin_vel x [m/s]" in section and escape(motion.source) in section
     assert section.count('class="measured"') == section.count('class="command"') == 3

@@ -63,9 +63,9 @@ def test_every_number_of_a_flight(tmp_path: Path) -> None:
     for part in (
         "trip after 2.50 s, tilt: the base",
         "10 frames clamped, LF_HFE",
-        "71.0 C",
+        "71.0 °C",
         "80 % to 50 %",
-        "1 policy",
+        "75 steps, 1 late",
     ):
         assert part in said, part
 

@@ -17,7 +17,7 @@ from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.mujoco.estimates import true_estimates
 from gaitway_sim2real.validate import validate_bundle
-from gaitway_sim2real.validate.scenarios import Scenario
+from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD
 from gaitway_tasks.spec import HeightScanner, JointPositionAction, ObservationTerm, Task

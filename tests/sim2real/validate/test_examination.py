@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gaitway_sim2real.mujoco.physics import HARD_FLOOR
+from gaitway_sim2real.mujoco.floors import FIRM
 from gaitway_sim2real.validate import examination
 from gaitway_sim2real.validate.examination import Clock, Task, cost
 from gaitway_sim2real.validate.scenario import Scenario
@@ -15,7 +15,7 @@ PLAIN = Scenario(name="a", title="A", about="", limits=(), envs=10, seconds=8.0)
 
 def test_what_a_scenario_costs() -> None:
     assert cost(PLAIN) == 80.0
-    assert cost(replace(PLAIN, physics=HARD_FLOOR)) == 160.0  # steps half as long
+    assert cost(replace(PLAIN, physics=FIRM)) == 160.0  # steps half as long
     assert cost(replace(PLAIN, gait=True)) > 80.0
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
-from gaitway_sim2real.mujoco.plant import HARD_FLOOR, NOMINAL_PHYSICS, Physics, Plant, build_plant
+from gaitway_sim2real.mujoco.floors import FIRM
+from gaitway_sim2real.mujoco.plant import NOMINAL_PHYSICS, Physics, Plant, build_plant
 from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.gait import mirrored_feet
-from gaitway_sim2real.validate.scenarios import Scenario
+from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError
@@ -45,7 +46,7 @@ def stand(bundle: Path, plant: Plant, scenario: Scenario = STANDING) -> Trajecto
     return simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), conditions)
 
 
-@pytest.mark.parametrize(("slope", "physics"), [(0.0, NOMINAL_PHYSICS), (0.0, HARD_FLOOR), (0.15, HARD_FLOOR)])
+@pytest.mark.parametrize(("slope", "physics"), [(0.0, NOMINAL_PHYSICS), (0.0, FIRM), (0.15, FIRM)])
 def test_standing_feet_carry_the_weight_and_do_not_move(bundle: Path, slope: float, physics: Physics) -> None:
     plant = plant_of(bundle, slope=slope, physics=physics)
     feet = stand(bundle, plant).feet
@@ -60,8 +61,8 @@ def test_standing_feet_carry_the_weight_and_do_not_move(bundle: Path, slope: flo
 
 def test_recording_changes_nothing(bundle: Path, contract: Contract) -> None:
     own = bundle / "robot.xml"
-    with_feet = stand(bundle, plant_of(bundle, physics=HARD_FLOOR))
-    without = stand(bundle, build_plant(contract, own, own, physics=HARD_FLOOR))
+    with_feet = stand(bundle, plant_of(bundle, physics=FIRM))
+    without = stand(bundle, build_plant(contract, own, own, physics=FIRM))
     assert without.feet is None
     np.testing.assert_array_equal(with_feet.joint_pos, without.joint_pos)
     np.testing.assert_array_equal(with_feet.base_pos, without.base_pos)
@@ -137,7 +138,7 @@ def test_clearance_is_that_of_the_lowest_point(bundle: Path, tmp_path: Path, sha
 
 def test_slip_is_the_speed_of_the_sole_over_the_ground(bundle: Path) -> None:
     """A robot pushed along on ice: the soles, which slowly splay forward and backward, move along with the base."""
-    plant = plant_of(bundle, physics=HARD_FLOOR)
+    plant = plant_of(bundle, physics=FIRM)
     robots = RobotBatch(plant, Contract.load(bundle), 1, 1)
     robots.randomise(friction=np.full(1, 0.01), payload=np.zeros(1), strength=np.ones(1))
     robots.place(yaw=np.zeros(1), joint_offset=np.zeros((1, 12)), velocity=np.zeros((1, 2)))

@@ -11,7 +11,8 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import Verdict, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES, draw_class, has_class
-from gaitway_sim2real.validate.scenarios import GAIT_LIMITS, SUITE, Limit
+from gaitway_sim2real.validate.scenario import GAIT_LIMITS, Limit
+from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.suite import possible
 from stand_bundle import make_stand_bundle
 

@@ -16,7 +16,8 @@ from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
 from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.commands import command_grid
 from gaitway_sim2real.validate.conditions import draw
-from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.scenario import Scenario
+from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from stand_bundle import make_stand_bundle

@@ -12,7 +12,7 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import metrics
 from gaitway_sim2real.validate.intervals import Samples
-from gaitway_sim2real.validate.scenarios import Limit, Scenario
+from gaitway_sim2real.validate.scenario import Limit, Scenario
 from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
 from recording import recording
 from stand_bundle import make_stand_bundle

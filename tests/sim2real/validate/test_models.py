@@ -14,7 +14,7 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.conditions import draw
-from gaitway_sim2real.validate.scenarios import Scenario
+from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
 from gaitway_sim2real.validate.suite import help_note
 from gaitway_tasks.robots.mjcf import ModelError

@@ -12,9 +12,11 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco import camera
 from gaitway_sim2real.mujoco.camera import RenderingError
+from gaitway_sim2real.pages.model import Cell, Section
 from gaitway_sim2real.validate import gait_plots, report
 from gaitway_sim2real.validate.evidence import Evidence
 from gaitway_sim2real.validate.feet import FootTrace
+from gaitway_sim2real.validate.metrics import METRICS
 from gaitway_sim2real.validate.showcase import WINDOW, Showcase
 from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict
 from gaitway_sim2real.validate.video import film_strip
@@ -64,20 +66,26 @@ def test_the_head_says_in_one_sentence_what_decides() -> None:
 def test_a_page_of_an_older_suite_says_so(bundle: Path) -> None:
     contract = Contract.load(bundle)
     for suite, gait, stands in (("1.0", True, True), ("2.0", False, True), ("2.1", False, False)):
-        page = report.render_page(
+        page = report.report(
             verdict(result("a", TIGHT), suite=suite), Evidence(), contract, bundle, bundle / "robot.xml", None, "no"
-        )
+        ).html()
         assert f"suite {suite}" in page and ("did not judge the gait" in page) == gait
         assert ("how the robot stands, stops" in page) == stands
 
 
 def test_intervals_are_drawn_where_limits_are() -> None:
-    assert "<b style=" in report._bar(TIGHT, True)
-    assert "<b style=" not in report._bar(check("falls", 0.0, 0.01), True)
-    table = report._gait_table(verdict(result("gait_forward_slow", LOW), result("gait_turning_carpet", SURE)))
-    assert table.count("<h3>") == 2 and "on carpet" in table
-    assert '<span class="bad">0.009 m</span><small>0.008 to 0.010</small>' in table.replace("\xa0", " ")
-    assert "≥ 0.033" in table
+    assert "<b style=" in report._bar(TIGHT, True).drawing
+    assert "<b style=" not in report._bar(check("falls", 0.0, 0.01), True).drawing
+
+
+def test_gaits_have_a_table_for_each_floor() -> None:
+    _, hard, title, carpet, _ = report._gait_tables(
+        verdict(result("gait_forward_slow", LOW), result("gait_turning_carpet", SURE))
+    )
+    assert "on carpet" in title.text
+    row = next(row for row in hard.rows if row[0].startswith(METRICS["clearance"].title))
+    assert row[0].endswith("≥ 0.033\xa0m") and row[1] == Cell("0.009\xa0m\n0.008 to 0.010", "bad")
+    assert next(row for row in carpet.rows if row[0] == row[0])[1].css == ""
 
 
 def test_sensitivity_names_the_worst_and_the_best_and_draws_every_level() -> None:
@@ -85,11 +93,11 @@ def test_sensitivity_names_the_worst_and_the_best_and_draws_every_level() -> Non
         result("nominal", SURE, title="Nominal floor"),
         result("floor_soft", LOW, title="Soft floor", factor="softness", level="soft"),
     )
-    section = report._sensitivity(verdict(*rows))
+    section = report._sensitivity(verdict(*rows)).html()
     assert "Worst: <b>Soft floor</b>" in section and "Best: <b>Nominal floor</b>" in section
     assert section.count('class="dot fine"') == section.count('class="dot bad"') == 1
     assert section.count("whisker") == 2 and section.count('class="limit"') == 2
-    assert report._sensitivity(verdict(result("a", TIGHT))) == ""
+    assert report._sensitivity(verdict(result("a", TIGHT))) is None
 
 
 def pattering(swing: float, period: float) -> Showcase:
@@ -131,9 +139,9 @@ def test_joint_types_are_those_of_all_legs() -> None:
 def test_spectrum_has_its_peak_where_the_torques_shake(monkeypatch: pytest.MonkeyPatch) -> None:
     show = pattering(0.05, 0.25)
     monkeypatch.setattr(Showcase, "windows", lambda self: [("forward", 2.0, 2.0 + WINDOW)])
-    svg, types = gait_plots.torque_spectrum(show, ("L_HIP", "L_KNEE"), step_rate=2.6)
-    assert types == ["HIP", "KNEE"]
-    curve = re.search(r'points="([^"]*)" class="series s0"', svg)
+    figure = gait_plots.torque_spectrum(show, ("L_HIP", "L_KNEE"), step_rate=2.6)
+    assert [name for _, name in figure.legend] == ["HIP", "KNEE"]
+    curve = re.search(r'points="([^"]*)" class="series s0"', figure.body)
     assert curve
     points = np.array([[float(v) for v in pair.split(",")] for pair in curve[1].split()])
     highest = points[points[:, 1].argmin(), 0]
@@ -150,5 +158,5 @@ def test_without_rendering_the_page_says_why(bundle: Path, monkeypatch: pytest.M
     monkeypatch.setattr(camera, "_gl_context", broken)
     with pytest.raises(RenderingError, match="no EGL here"):
         film_strip(show, contract, bundle / "robot.xml", bundle / "robot.xml")
-    assert "No pictures: cannot render." in report._strip("cannot render")
-    assert report._strip([("0.00 s", b"jpeg")]).count("<img") == 1
+    assert gait_plots.film_strip("cannot render")[1].text == "No pictures: cannot render."
+    assert Section("", *gait_plots.film_strip([("0.00 s", b"jpeg")])).html().count("<img") == 1

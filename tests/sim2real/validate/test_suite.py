@@ -13,7 +13,8 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.camera import RenderingError
 from gaitway_sim2real.validate import Verdict, examination, validate_bundle
-from gaitway_sim2real.validate.scenarios import SUITE, Scenario
+from gaitway_sim2real.validate.scenario import Scenario
+from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.video import record_video
 from stand_bundle import make_stand_bundle
 

@@ -18,8 +18,8 @@ from gaitway_sim2real.validate.commands import walks_a_class
 from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.intervals import Samples
 from gaitway_sim2real.validate.metrics import METRICS
-from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR
-from gaitway_sim2real.validate.scenarios import SUITE, SUITE_VERSION, Scenario
+from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR, Scenario
+from gaitway_sim2real.validate.scenarios import SUITE, SUITE_VERSION
 from gaitway_sim2real.validate.sensitivity import sensitivity, spreads
 from gaitway_sim2real.validate.simulate import link_factors, simulate
 from gaitway_sim2real.validate.variants import CONTACT, FACTORS, NOMINAL
