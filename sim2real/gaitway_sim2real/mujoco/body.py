@@ -29,6 +29,7 @@ from .model import (
     check_feet,
     colliding_geoms,
     compile_robot,
+    distance_to_ground,
     prepare_robot,
 )
 
@@ -160,12 +161,9 @@ class Body:
 
     def _height_above_ground(self) -> float:
         """Height of the base's origin [m] at which the robot as it is posed just touches the ground."""
-        m, d = self.model, self.data
-        ground = m.geom("ground").id
         self._base_pos[2] = 2.0
-        mujoco.mj_kinematics(m, d)
-        nearest = min(float(mujoco.mj_geomDistance(m, d, ground, int(geom), 10.0, None)) for geom in colliding_geoms(m))
-        return 2.0 - nearest
+        mujoco.mj_kinematics(self.model, self.data)
+        return 2.0 - min(distance_to_ground(self.data, int(geom)) for geom in colliding_geoms(self.model))
 
     def step(self) -> None:
         mujoco.mj_step(self.model, self.data)
