@@ -39,8 +39,8 @@ class Terraces(Ground):
         added = [spec.worldbody.add_geom(type=mjtGeom.mjGEOM_BOX, pos=pos, size=size) for pos, size in boxes]
         return [*LEVEL.build(spec), *added]
 
-    def under(self, num_envs):
-        return Climb(self, num_envs)
+    def under(self, world):
+        return Climb(self, world.num_envs)
 
 
 class Climb(Ground):

@@ -35,7 +35,6 @@ class MujocoWorld:
         self.step_dt = task.timing.step_dt
         self.max_episode_length = task.timing.max_episode_length
         self.model = build_model(task, options)
-        self.ground = task.ground.under(num_envs)
         for name, scanner in task.height_scanners.items():
             if scanner.body not in (None, self.spec.base_name):
                 raise ValueError(
@@ -80,6 +79,7 @@ class MujocoWorld:
         bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
         self.kinematics_stale = False
+        self.ground = task.ground.under(self)
 
     def _has(self, field: str) -> bool:
         return field != "history" or self.model.nhistory > 0

@@ -75,8 +75,8 @@ class Ground(ABC):
         xy = 0.0 * lib.stack((env_ids, env_ids), -1) + offset
         return lib.stack((xy[:, 0], xy[:, 1], self.height(xy)), -1)
 
-    def under(self, num_envs: int) -> Ground:
-        """The ground of ``num_envs`` environments: itself, unless it has tiles, among which they move."""
+    def under(self, world: Any) -> Ground:
+        """The ground of the environments of ``world``: itself, unless it has tiles, among which they move."""
         return self
 
     def state_dict(self) -> dict[str, Any]:
