@@ -64,13 +64,15 @@ def colliding_geoms(model: mujoco.MjModel) -> np.ndarray:
     return np.flatnonzero((model.geom_bodyid > 0) & ((model.geom_contype > 0) | (model.geom_conaffinity > 0)))
 
 
-def prepare_robot(path: Path, joint_names: Sequence[str], *, timestep: float, visual: bool = False) -> tuple[Any, str]:
-    """:func:`load_robot` on level ground in the world of :func:`set_world`; ``timestep`` [s] is that of the physics.
+def prepare_robot(
+    path: Path, joint_names: Sequence[str], *, timestep: float, ground: Ground = LEVEL, visual: bool = False
+) -> tuple[Any, str]:
+    """:func:`load_robot` in the world of :func:`set_world`; ``timestep`` [s] is that of the physics.
 
     ``visual`` dresses it for a camera; otherwise shapes that mean nothing to physics are left out.
     """
     spec, base = load_robot(path, joint_names)
-    set_world(spec)
+    set_world(spec, ground)
     spec.option.timestep = timestep
     if visual:
         set_stage(spec)
@@ -255,9 +257,9 @@ def distance_to_ground(data: mujoco.MjData, geom: int) -> float:
     return float(min(found))
 
 
-def set_world(spec: Any) -> None:
-    """Put the robot on level ground, under our solver settings."""
-    lay_ground(spec, LEVEL)
+def set_world(spec: Any, ground: Ground) -> None:
+    """Put the robot on ``ground``, under our solver settings."""
+    lay_ground(spec, ground)
     spec.option.gravity = [0.0, 0.0, -GRAVITY]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
