@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gaitway_files.trust import PACKAGE, function_named, import_trusted, packaged, packaged_file
+from gaitway_files.trust import PACKAGE, function_named, object_named, packaged, packaged_file
 from gaitway_tasks.ground import KINDS, Ground
 
 from ..errors import ConfigError, nearest
@@ -51,19 +51,12 @@ class Kinds:
             return _dataclass_from(named(self.paths[kind]), data, path)
         if self.base is None or not isinstance(kind, str) or ":" not in kind:
             raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(self.paths)}")
-        return _dataclass_from(self._outside(kind, join(path, KIND)), data, path)
-
-    def _outside(self, kind: str, path: str) -> Any:
-        """The class of another package that ``module:Class`` names."""
-        module, _, name = kind.partition(":")
-        base = self.base or object
-        try:
-            found = getattr(import_trusted(module, path), name, None)
-        except ImportError as error:
-            raise ConfigError(f"{path}={kind!r}: cannot import {module!r}: {error}") from None
-        if not (isinstance(found, type) and issubclass(found, base)):
-            raise ConfigError(f"{path}={kind!r}: {module} has no class {name!r} that is a {base.__name__}")
-        return found
+        found = object_named(kind)
+        if not (isinstance(found, type) and issubclass(found, self.base) and dataclasses.is_dataclass(found)):
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: this is no dataclass derived from {self.base.__name__}")
+        if lacks := sorted(getattr(found, "__abstractmethods__", ())):
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: it lacks {' and '.join(lacks)}")
+        return _dataclass_from(found, data, path)
 
     def name_of(self, cls: type) -> str:
         """What ``kind`` says for a value of ``cls``."""
