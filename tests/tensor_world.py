@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_tasks.ground import LEVEL
 from gaitway_tasks.robots import Robot
 from torch import Tensor
 
@@ -35,6 +36,7 @@ class TensorWorld:
         self.spec, self.num_envs, self.device = spec, n, torch.device("cpu")
         self.step_dt, self.max_episode_length = step_dt, 1000
         self.contact_time_tolerance = 1e-8
+        self.ground = LEVEL
         self.default_joint_pos = torch.tensor(spec.default_joint_pos)
         self.soft_joint_pos_limits = torch.tensor(spec.soft_joint_limits())
         self.generator = torch.Generator().manual_seed(seed)

@@ -110,6 +110,7 @@ def test_contracts_are_light():
 
 TASKS_MAY = {
     "robots/mjcf.py": "mujoco",
+    "ground.py": "mujoco",
     "language/math_answers.py": "math_verify",
     "language/files.py": "pyarrow",
     "language/hub.py": "datasets",

@@ -112,7 +112,7 @@ def env_cfg(
     cfg.sim.render_interval = task.timing.decimation
     cfg.sim.device = device
     cfg.sim.physics_material = cfg.scene.terrain.physics_material
-    compat.set_physics(cfg.sim, task.robot.name, rough=task.terrain.kind == "generator")
+    compat.set_physics(cfg.sim, task.robot.name, rough=not task.ground.flat)
     return compat.choose_physics(cfg, physics)
 
 

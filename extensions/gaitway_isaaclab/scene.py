@@ -7,7 +7,9 @@ from typing import Any
 
 import isaaclab.sim as sim_utils
 import isaaclab.terrains as terrain_gen
-from gaitway_tasks.spec import HeightScanner, SubTerrain, Task, Terrain
+from gaitway_tasks.ground import Ground
+from gaitway_tasks.spec import HeightScanner, Task
+from gaitway_tasks.terrain import SubTerrain, TerrainGenerator, Tiles
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg
 from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import ContactSensorCfg, RayCasterCfg, patterns
@@ -48,7 +50,7 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
     scene = SceneCfg(
         num_envs=num_envs,
         env_spacing=2.5,
-        terrain=terrain_cfg(task.terrain, bool(task.curriculum), textured),
+        terrain=terrain_cfg(task.ground, bool(task.curriculum), textured),
         robot=robot_cfg(task, asset, actuators),
         contact_forces=ContactSensorCfg(
             prim_path="{ENV_REGEX_NS}/Robot/.*",
@@ -66,37 +68,37 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
     return scene
 
 
-def terrain_cfg(terrain: Terrain, curriculum: bool, textured: bool) -> Any:
+def terrain_cfg(ground: Ground, curriculum: bool, textured: bool) -> Any:
     """``TerrainImporterCfg``: a plane, or the generator's tiles, sorted by difficulty when a curriculum climbs them.
 
     Without ``textured`` nothing in it is fetched from Isaac Lab's asset server.
     """
+    tiles = ground if isinstance(ground, Tiles) else None
+    if not (tiles or ground.flat):
+        raise compat.IsaacLabError(f"ground {type(ground).__name__}: Isaac Lab has Plane and Tiles; use --world mujoco")
     cfg = TerrainImporterCfg(
         prim_path="/World/ground",
-        terrain_type=terrain.kind,
-        terrain_generator=generator_cfg(terrain, curriculum),
-        max_init_terrain_level=terrain.max_init_level,
+        terrain_type="generator" if tiles else "plane",
+        terrain_generator=tiles and generator_cfg(tiles.generator, curriculum),
+        max_init_terrain_level=tiles.max_init_level if tiles else 5,  # Isaac Lab's default
         collision_group=-1,
         physics_material=sim_utils.RigidBodyMaterialCfg(
             friction_combine_mode="multiply",
             restitution_combine_mode="multiply",
-            static_friction=terrain.friction,
-            dynamic_friction=terrain.friction,
+            static_friction=ground.friction,
+            dynamic_friction=ground.friction,
         ),
         visual_material=(
             sim_utils.MdlFileCfg(mdl_path=TILES, project_uvw=True, texture_scale=(0.25, 0.25)) if textured else None
         ),
         debug_vis=False,
     )
-    if terrain.kind == "plane" and not textured:
+    if ground.flat and not textured:
         cfg.class_type = compat.class_type("gaitway_isaaclab.ground:LocalGroundImporter")
     return cfg
 
 
-def generator_cfg(terrain: Terrain, curriculum: bool) -> Any:
-    generator = terrain.generator
-    if generator is None:
-        return None
+def generator_cfg(generator: TerrainGenerator, curriculum: bool) -> Any:
     return TerrainGeneratorCfg(
         size=generator.size,
         border_width=generator.border_width,

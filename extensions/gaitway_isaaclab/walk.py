@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_tasks.ground import Plane
 from gaitway_tasks.mdp import events, observations
 from gaitway_tasks.robots import Robot
-from gaitway_tasks.spec import Event, JointPositionAction, ObservationGroup, ObservationTerm, Task, Terrain, Timing
+from gaitway_tasks.spec import Event, JointPositionAction, ObservationGroup, ObservationTerm, Task, Timing
 
 from . import compat
 from .launch import make_env
@@ -42,7 +43,7 @@ def walk_task(robot: Robot, physics: str, physics_dt: float, friction: float) ->
         terminations={},
         commands={},
         events={"physics_material": material},
-        terrain=Terrain(friction=ground),
+        ground=Plane(friction=ground),
         timing=Timing(physics_dt=physics_dt, decimation=1, episode_length_s=1e6),
     )
 

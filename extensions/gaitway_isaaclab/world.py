@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from gaitway_tasks.ground import Ground
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots.robot import Robot
 from gaitway_tasks.spec import Task
@@ -152,6 +153,7 @@ class IsaacLabWorld:
         self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
         limits = tensor(articulation.data.soft_joint_pos_limits)[0]
         self.soft_joint_pos_limits = pick(limits, self.robot._joints, 0).clone()
+        self.ground = IsaacLabGround(env.scene)
         self._contacts, self._sensed = contacts, list(contacts.body_names)
         self._contact_ids: dict[str, Tensor] = {}
 
@@ -196,19 +198,42 @@ class IsaacLabWorld:
         data = self._env.scene.sensors[name].data
         return tensor(data.pos_w)[:, 2:] - tensor(data.ray_hits_w)[..., 2]
 
+
+class IsaacLabGround(Ground):
+    """The ground of an ``InteractiveScene``: a plane, or tiles as terrain importer and height scanner know them."""
+
+    def __init__(self, scene: Any):
+        self._scene = scene
+
+    def height(self, xy: Tensor) -> Tensor:
+        """Zero on a plane; on tiles, the height of the nearest point that the environment's height scanner sees [m]."""
+        terrain = getattr(self._scene, "terrain", None)
+        if terrain is None or terrain.cfg.terrain_generator is None:
+            return 0.0 * xy[..., 0]
+        seen = next((s.data for s in self._scene.sensors.values() if hasattr(s.data, "ray_hits_w")), None)
+        if seen is None:
+            raise IsaacLabError("a term asks for the height of generated terrain: give the task a height scanner")
+        hits = tensor(seen.ray_hits_w)
+        nearest = torch.cdist(xy.flatten(1, -2) if xy.dim() > 2 else xy[:, None], hits[..., :2]).argmin(-1)
+        return hits[..., 2].gather(1, nearest).view(xy.shape[:-1])
+
+    def build(self, spec: Any) -> list[Any]:
+        raise IsaacLabError("Isaac Lab builds its own ground, from the scene")
+
+    def origin(self, env_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        origin = self._scene.env_origins[env_ids].clone()
+        origin[:, :2] += offset
+        return origin
+
     # ---- what curricula read and move ------------------------------------------------------------------------------
 
     @property
-    def env_origins(self) -> Tensor:
-        return self._env.scene.env_origins
+    def level(self) -> Tensor:
+        return self._scene.terrain.terrain_levels
 
     @property
-    def terrain_level(self) -> Tensor:
-        return self._env.scene.terrain.terrain_levels
+    def tile_size(self) -> float:
+        return float(self._scene.terrain.cfg.terrain_generator.size[0])
 
-    @property
-    def terrain_tile_size(self) -> float:
-        return float(self._env.scene.terrain.cfg.terrain_generator.size[0])
-
-    def move_terrain_level(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
-        self._env.scene.terrain.update_env_origins(env_ids, up, down)
+    def move(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
+        self._scene.terrain.update_env_origins(env_ids, up, down)

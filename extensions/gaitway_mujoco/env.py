@@ -42,8 +42,6 @@ class MujocoVectorEnv(VectorEnv):
     ):
         if num_envs < 1:
             raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
-        if task.terrain.kind != "plane":
-            raise ValueError(f"{task.name} is about rough ground, which this world does not have: use --world isaaclab")
         self.task, self.num_envs = task, num_envs
         self.generator = torch.Generator().manual_seed(seed)
         self.world = MujocoWorld(task, num_envs, self.generator, options or PhysicsOptions(), num_threads)

@@ -26,11 +26,11 @@ def delay_line(task: Task, options: PhysicsOptions) -> float:
 
 
 def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
-    """Robot from the task's MJCF, a ground plane, the actuator law, and a net contact force sensor per body."""
+    """Robot from the task's MJCF, its ground, the actuator law, and a net contact force sensor per body."""
     robot = task.robot
     spec = mjcf.load_spec(robot.mjcf)
     mjcf.strip_visuals(spec)
-    mjcf.add_ground(spec, task.terrain.friction, options.solimp)
+    mjcf.add_ground(spec, task.ground, options.solimp)
     delay_steps = math.ceil(delay_line(task, options) / task.timing.physics_dt - 1e-9)
     if drives_are_network(robot):
         mjcf.set_motors(spec, robot.joint_names, robot.real_actuators)

@@ -37,7 +37,7 @@ class RolloutRecorder(VectorWrapper):
             starts_at_reset=True,
             observation_noise=task.observations[group].enable_corruption,
             torques_held=drives_are_network(task.robot),
-            flat_ground=task.terrain.kind == "plane",
+            flat_ground=task.ground.flat,
         )
         self._observation: Tensor | None = None
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from gaitway_tasks.math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from gaitway_tasks.math import quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
-from gaitway_tasks.robots.mjcf import DriveParameters
+from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
@@ -18,7 +18,6 @@ from .model import PhysicsOptions, build_model, delay_line, drives_are_network
 from .state import MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
-RAY_START = 20.0  # [m] above the base, as Isaac Lab's height scanner
 TOP_SPEED = 1e3  # [m/s, rad/s] no robot gets near it; MuJoCo itself lets a diverging one reach 1e10
 
 
@@ -35,13 +34,14 @@ class MujocoWorld:
         self.device = torch.device("cpu")
         self.step_dt = task.timing.step_dt
         self.max_episode_length = task.timing.max_episode_length
+        self.model = build_model(task, options)
         for name, scanner in task.height_scanners.items():
             if scanner.body not in (None, self.spec.base_name):
                 raise ValueError(
                     f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and this world has "
                     f"them under the base only: use --world isaaclab, or set task.height_scanners.{name}.body=null"
                 )
-        self.model = build_model(task, options)
+        self._ground_geoms = torch.from_numpy(ground_geoms(self.model))
         self.batch = Batch(self.model, num_envs, num_threads)
         self._drives = DriveParameters(self.model, lambda field: self._expand(field).numpy())
         self._network = None
@@ -79,6 +79,7 @@ class MujocoWorld:
         bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
         self.kinematics_stale = False
+        self.ground = task.ground.under(self)
 
     def _has(self, field: str) -> bool:
         return field != "history" or self.model.nhistory > 0
@@ -96,12 +97,8 @@ class MujocoWorld:
         scanner = self.task.height_scanners[name]
         xs, ys = (torch.arange(-length / 2, length / 2 + 1e-9, scanner.resolution) for length in scanner.size)
         grid_y, grid_x = torch.meshgrid(ys, xs, indexing="ij")
-        grid = torch.stack((grid_x.flatten(), grid_y.flatten(), torch.full((grid_x.numel(),), RAY_START)), 1)
-        yaw = quat_from_yaw(yaw_of(self.robot.root_quat_wxyz))
-        start = self.robot.root_pos_w[:, None] + quat_apply(yaw[:, None], grid[None])
-        ground_only = np.array([1, 0, 0, 0, 0, 0], dtype=np.uint8)
-        distance, _ = self.batch.ray(start.double().numpy(), np.array([0.0, 0.0, -1.0]), geomgroup=ground_only)
-        return torch.from_numpy(distance).float() - RAY_START
+        points = torch.stack((grid_x.flatten(), grid_y.flatten()), 1)
+        return self.ground.scan(points, self.robot.root_pos_w, yaw_of(self.robot.root_quat_wxyz))
 
     # ---- stepping --------------------------------------------------------------------------------------------------
 
@@ -203,7 +200,7 @@ class MujocoWorld:
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
         if (friction < 0.0).any():
             raise ValueError(f"friction {float(friction.min()):.3g}: it cannot be negative")
-        self._expand("geom_friction")[env_ids, self.model.geom("ground").id, 0] = friction.double()
+        self._expand("geom_friction")[env_ids[:, None], self._ground_geoms, 0] = friction.double()[:, None]
 
     def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
         """``solimp`` from ``impedance`` at first touch to halfway between it and 1."""
@@ -211,9 +208,9 @@ class MujocoWorld:
             bad = impedance.min() if (impedance <= 0.0).any() else impedance.max()
             raise ValueError(f"ground impedance {float(bad):.3g}: it must lie strictly between 0 and 1")
         solimp = self._expand("geom_solimp")
-        ground = self.model.geom("ground").id
-        solimp[env_ids, ground, 0] = impedance.double()
-        solimp[env_ids, ground, 1] = (0.5 + 0.5 * impedance).double()
+        rows, hardness = env_ids[:, None], impedance[:, None]
+        solimp[rows, self._ground_geoms, 0] = hardness.double()
+        solimp[rows, self._ground_geoms, 1] = (0.5 + 0.5 * hardness).double()
 
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
         base = self.model.body(self.spec.base_name).id
@@ -309,6 +306,7 @@ class MujocoWorld:
             "joint_offset": None if self.robot.joint_offset is None else self.robot.joint_offset.clone(),
             "air_times": {name: getattr(self.robot, name).clone() for name in self.robot.AIR_TIMES},
             "network": None if self._network is None else self._network.state_dict(),
+            "ground": self.ground.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -325,4 +323,5 @@ class MujocoWorld:
             setattr(self.robot, name, value.clone())
         if self._network is not None:
             self._network.load_state_dict(state["network"])
+        self.ground.load_state_dict(state.get("ground", {}))  # checkpoints of earlier versions do not have it
         self.robot.update_kinematics()

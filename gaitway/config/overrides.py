@@ -92,7 +92,16 @@ def read_settings(path: Path) -> dict[str, Any]:
     for key, usual in GONE.items():
         if data.pop(key, usual) != usual:
             raise ConfigError(f"{path}: {key} is no setting any more; write {key}: {usual} to play or export the run")
+    if isinstance(task := data.get("task"), dict) and isinstance(terrain := task.pop("terrain", None), dict):
+        task["ground"] = _ground_of(terrain)
     return {str(key): value for key, value in data.items()}
+
+
+def _ground_of(terrain: dict[Any, Any]) -> dict[Any, Any]:
+    """``task.ground`` of an earlier version's ``task.terrain``."""
+    if terrain.get("generator") is None:
+        return {KIND: "Plane"} | {key: terrain[key] for key in ("friction",) if key in terrain}
+    return {**terrain, KIND: "Tiles"}
 
 
 def _dotlist(text: str) -> Any:
@@ -167,9 +176,9 @@ def flatten(tree: Any, path: str = "") -> dict[str, Any]:
 
 
 def _modules_of(tree: Any) -> Iterator[str]:
-    """Modules of the functions and environments that settings name."""
+    """Modules of the functions, environments and grounds that settings name."""
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
-        if key in ("func", "env_id", "environment") and isinstance(value, str) and ":" in value:
+        if key in ("func", "env_id", "environment", KIND) and isinstance(value, str) and ":" in value:
             yield value.rpartition(":")[0]
         yield from _modules_of(value)

@@ -200,10 +200,11 @@ def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:
 
 
 def _modules_in(value: Any) -> Iterator[str]:
-    """Modules of the functions and the environment that a configuration already has, which are imported."""
+    """Modules of functions, environment and ground that a configuration already has, which are imported."""
     if isinstance(value, FunctionType):
         yield value.__module__
     elif dataclasses.is_dataclass(value):
+        yield type(value).__module__
         for part in dataclasses.fields(value):
             item = getattr(value, part.name)
             if part.name == "env_id":

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gaitway_files.trust import PACKAGE, function_named, packaged, packaged_file
+from gaitway_files.trust import PACKAGE, function_named, object_named, packaged, packaged_file
+from gaitway_tasks.ground import KINDS, Ground
 
 from ..errors import ConfigError, nearest
 
@@ -33,11 +34,12 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 class Kinds:
     """The dataclasses that a field may hold, as ``module:Class``; each is imported when a value of it is read.
 
-    A field is declared ``Annotated[Any, Kinds(...)]``; with ``optional`` it may also be None.
+    A field is declared ``Annotated[Any, Kinds(...)]``; with ``optional`` it may also be None, with ``base``
+    also a subclass of that in another package, ``module:Class``.
     """
 
-    def __init__(self, *paths: str, optional: bool = False):
-        self.paths, self.optional = {path.rpartition(":")[2]: path for path in paths}, optional
+    def __init__(self, *paths: str, optional: bool = False, base: type | None = None):
+        self.paths, self.optional, self.base = {path.rpartition(":")[2]: path for path in paths}, optional, base
 
     def read(self, data: Any, path: str) -> Any:
         """The value that ``data`` describes; ``path`` is its dotted key, for messages."""
@@ -45,9 +47,20 @@ class Kinds:
             return None
         _expect(isinstance(data, Mapping), path, data, "a mapping")
         kind = data.get(KIND) if len(self.paths) > 1 else next(iter(self.paths))
-        if not isinstance(kind, str) or kind not in self.paths:
+        if isinstance(kind, str) and kind in self.paths:
+            return _dataclass_from(named(self.paths[kind]), data, path)
+        if self.base is None or not isinstance(kind, str) or ":" not in kind:
             raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(self.paths)}")
-        return _dataclass_from(named(self.paths[kind]), data, path)
+        found = object_named(kind)
+        if not (isinstance(found, type) and issubclass(found, self.base) and dataclasses.is_dataclass(found)):
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: this is no dataclass derived from {self.base.__name__}")
+        if lacks := sorted(getattr(found, "__abstractmethods__", ())):
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: it lacks {' and '.join(lacks)}")
+        return _dataclass_from(found, data, path)
+
+    def name_of(self, cls: type) -> str:
+        """What ``kind`` says for a value of ``cls``."""
+        return cls.__name__ if cls.__name__ in self.paths or self.base is None else f"{cls.__module__}:{cls.__name__}"
 
 
 def named(path: str) -> Any:
@@ -56,7 +69,12 @@ def named(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+GROUNDS = Kinds(*KINDS, base=Ground)
+
+
 def _kinds_of(hint: Any) -> Kinds | None:
+    if hint is Ground:
+        return GROUNDS
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
 
 
@@ -72,8 +90,9 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
-        allowed = kinds.paths if (kinds := _kinds_of(hint)) else _dataclasses_of(hint)
-        return {KIND: type(value).__name__, **tree} if len(allowed) > 1 else tree
+        kinds = _kinds_of(hint)
+        kind = kinds.name_of(type(value)) if kinds else type(value).__name__
+        return {KIND: kind, **tree} if len(kinds.paths if kinds else _dataclasses_of(hint)) > 1 else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
         return {key: to_tree(item, args[1] if len(args) == 2 else Any) for key, item in value.items()}

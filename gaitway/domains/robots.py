@@ -152,10 +152,10 @@ class Robots(Environments):
         from gaitway_agents.registry import ENVIRONMENTS, load
         from gaitway_sim2real.bundle.contracts import ExportError, exportable
 
-        if config.task.terrain.kind != "plane":
+        if not config.task.ground.flat:
             raise ConfigError(
-                f"until={config.until}: {config.task.name} walks on generated terrain, and the examination is on flat "
-                "ground; leave --until out"
+                f"until={config.until}: {config.task.name} walks on {type(config.task.ground).__name__}, and the "
+                "examination is on flat ground; leave --until out"
             )
         if not hasattr(load(ENVIRONMENTS[config.algorithm].trainer), "actor"):
             raise ConfigError(
@@ -243,9 +243,9 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
     """Configuration of a robot's run for MuJoCo, with flat ground, for a run in any world."""
     if config.world != ISAACLAB:
         return config
-    from gaitway_tasks.spec import Terrain
+    from gaitway_tasks.ground import Plane
 
-    flat = config.task.replace(terrain=Terrain(friction=config.task.terrain.friction), curriculum={})
+    flat = config.task.replace(ground=Plane(friction=config.task.ground.friction), curriculum={})
     return dataclasses.replace(config, world="mujoco", isaaclab=None, device="auto", task=flat)
 
 

@@ -53,6 +53,7 @@ def walk(folder: Path, channel: int) -> None:
     from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
     from gaitway_sim2real.bundle.laws import actuator_law
     from gaitway_sim2real.mujoco.estimates import true_estimates
+    from gaitway_tasks.ground import LEVEL
     from gaitway_tasks.robots import Robot
 
     told, arrays = read_json(folder / "walk.json"), read_npz(folder / "walk.npz", limit=LIMIT)
@@ -86,7 +87,7 @@ def walk(folder: Path, channel: int) -> None:
             "imu_quat_wxyz": state["base_quat"],
             "gyro": state["ang_vel"],
             "command": command[step],
-            **true_estimates(contract, state["base_pos"], state["base_quat"], lambda: state["lin_vel"], 0.0),
+            **true_estimates(contract, state["base_pos"], state["base_quat"], lambda: state["lin_vel"], LEVEL),
         }
         return policy(signals)[0]
 

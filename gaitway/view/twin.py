@@ -114,7 +114,7 @@ class _Panel:
             "own controller": own,
             "commands obeyed": f"{twin.counters.accepted}",
             "velocity [m/s]": speed,
-            "height [m], tilt [rad]": f"{truth.base_pos[2]:.2f}, {truth.tilt:.2f}",
+            "height [m], tilt [rad]": f"{truth.height:.2f}, {truth.tilt:.2f}",
             "largest torque [N m]": f"{np.abs(truth.joint_torque).max():.1f}",
         }
         lines = [f"| {name} | {value} |" for name, value in rows.items()]

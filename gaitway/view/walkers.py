@@ -235,6 +235,6 @@ def _visual_model(task: Task) -> mujoco.MjModel:
     from gaitway_tasks.robots import mjcf
 
     spec = mjcf.load_spec(task.robot.mjcf)
-    mjcf.add_ground(spec)
+    mjcf.add_ground(spec, task.ground)
     set_stage(spec)
     return spec.compile()

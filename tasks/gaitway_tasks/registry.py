@@ -126,7 +126,7 @@ def learner_of(task: Task) -> Learner:
     """Isaac Lab's learner settings for the task's robot and ground; ANYmal's for a robot without its own."""
     described = DESCRIPTIONS.get(task.robot.name)
     flat, rough = (FLAT, ROUGH) if described is None else (described.flat_learner, described.rough_learner)
-    return rough if task.terrain.kind == "generator" else flat
+    return rough if not task.ground.flat else flat
 
 
 def is_outside(name: str) -> bool:
@@ -167,7 +167,7 @@ def _outside(name: str) -> Entry:
         )
     task = found
     _called[task.name] = name
-    presets = ("cpu", "sprint") if "base_velocity" in task.commands and task.terrain.kind == "plane" else ()
+    presets = ("cpu", "sprint") if "base_velocity" in task.commands and task.ground.flat else ()
     return Entry(make=lambda: task, summary=name, presets=presets)
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .ground import Ground
 from .robots.robot import Robot
 
 
@@ -42,6 +43,7 @@ class World(Protocol):
     default_joint_pos: Tensor  # [rad], (J,)
     soft_joint_pos_limits: Tensor  # [rad], (J, 2)
     step_dt: float
+    ground: Ground
     contact_time_tolerance: float  # [s], how far off a clock of contact or air may be
     max_episode_length: int
     action: Tensor  # (N, A), raw policy output

@@ -6,18 +6,23 @@ from gaitway_tasks.robots import ANYMAL_C
 from tensor_world import TensorWorld, close
 
 
-class TerrainWorld(TensorWorld):
-    terrain_tile_size = 8.0
+class Tiles:
+    tile_size = 8.0
 
-    def move_terrain_level(self, env_ids, up, down):
-        self.terrain_level[env_ids] += up.long() - down.long()
+    def __init__(self, level):
+        self.level = level
+
+    def origin(self, env_ids):
+        return torch.tensor([[10.0, -4.0, 0.0]]).repeat(len(env_ids), 1)
+
+    def move(self, env_ids, up, down):
+        self.level[env_ids] += up.long() - down.long()
 
 
 def terrain_world(levels, distances, speed=0.5):
-    world = TerrainWorld(ANYMAL_C, len(levels))
-    world.env_origins = torch.tensor([[10.0, -4.0, 0.0]]).repeat(len(levels), 1)
-    world.terrain_level = torch.tensor(levels)
-    world.robot.root_pos_w = world.env_origins.clone()
+    world = TensorWorld(ANYMAL_C, len(levels))
+    world.ground = Tiles(torch.tensor(levels))
+    world.robot.root_pos_w = world.ground.origin(torch.arange(len(levels)))
     world.robot.root_pos_w[:, 1] += torch.tensor(distances)
     world.commands["base_velocity"] = torch.tensor([[0.0, speed, 1.0]]).repeat(len(levels), 1)
     return world
@@ -27,21 +32,21 @@ def test_up_down_and_stay():
     # 0.5 m/s for 20 s is 10 m: below 5 m is too little, but beyond half a tile (4 m) is always enough.
     world = terrain_world([3, 3, 3, 3], [4.1, 4.0, 3.9, 0.0])
     mean = terrain_levels_vel(world, torch.arange(4), "base_velocity")
-    assert world.terrain_level.tolist() == [4, 2, 2, 2]
+    assert world.ground.level.tolist() == [4, 2, 2, 2]
     close(mean, 2.5)
     world = terrain_world([3, 3], [1.0, 0.9], speed=0.1)  # 2 m commanded, so 1 m is half
     terrain_levels_vel(world, torch.arange(2), "base_velocity")
-    assert world.terrain_level.tolist() == [3, 2]
+    assert world.ground.level.tolist() == [3, 2]
 
 
 def test_only_the_given_environments_move():
     world = terrain_world([3, 3, 3], [5.0, 5.0, 5.0])
     terrain_levels_vel(world, torch.tensor([2]), "base_velocity")
-    assert world.terrain_level.tolist() == [3, 3, 4]
+    assert world.ground.level.tolist() == [3, 3, 4]
 
 
 def test_what_counts_as_far_grows_with_the_tiles():
     world = terrain_world([3, 3], [4.1, 6.1])
-    world.terrain_tile_size = 12.0
+    world.ground.tile_size = 12.0
     terrain_levels_vel(world, torch.arange(2), "base_velocity")
-    assert world.terrain_level.tolist() == [2, 4]
+    assert world.ground.level.tolist() == [2, 4]

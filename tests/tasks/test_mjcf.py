@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
+from gaitway_tasks.ground import Plane
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
 from gaitway_tasks.robots.mjcf import ModelError, add_ground, load_spec, set_actuators, strip_visuals
 
@@ -116,7 +117,7 @@ def test_a_model_without_visuals_has_the_same_physics():
 
 def test_the_ground_decides_the_friction_and_holds_the_robot():
     spec = load_spec(ANYMAL_C.mjcf)
-    add_ground(spec, friction=0.35)
+    add_ground(spec, Plane(friction=0.35))
     # Stiff, because with the task's own gains standing takes a policy: at its default targets the robot sags.
     law = ImplicitPD(stiffness=200.0, damping=5.0, effort_limit=80.0)
     set_actuators(spec, ANYMAL_C.joint_names, [law] * 12)

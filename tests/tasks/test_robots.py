@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from gaitway_tasks.ground import LEVEL
 from gaitway_tasks.robots import ROBOTS, Robot, mjcf
 from gaitway_tasks.symmetry import joint_mirror
 
@@ -117,7 +118,7 @@ def standing(robot):
     """
     spec = mjcf.load_spec(robot.mjcf)
     mjcf.strip_visuals(spec)
-    mjcf.add_ground(spec, 1.0, (0.95, 0.99, 0.001))
+    mjcf.add_ground(spec, LEVEL, (0.95, 0.99, 0.001))
     mjcf.set_actuators(spec, robot.joint_names, robot.joint_actuators)
     if is_biped(robot):
         base = spec.body(robot.base_name)

@@ -70,7 +70,7 @@ def test_the_g1s_that_are_sold_share_the_weights_of_isaac_lab_s(robot):
 def test_small_robots_get_low_ground_and_humanoids_a_scanner_on_the_torso():
     def boxes(robot):
         task = get_task(f"velocity-rough-{robot}")
-        return task.terrain.generator.sub_terrains["boxes"].params["grid_height_range"]
+        return task.ground.generator.sub_terrains["boxes"].params["grid_height_range"]
 
     assert boxes("go2") == (0.025, 0.1) and boxes("anymal-d") == boxes("h1") == (0.05, 0.2)
     bodies = {robot: get_task(f"velocity-rough-{robot}").height_scanners["height_scanner"].body for robot in STOCK}

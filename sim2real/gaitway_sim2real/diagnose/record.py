@@ -48,7 +48,7 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
         simulator=f"MuJoCo {mujoco.__version__}, as gaitway validate steps it",
         starts_at_reset=True,
         observation_noise=False,
-        flat_ground=True,
+        flat_ground=plant.ground.flat,
     )
     limited = limited_columns(contract)
     torque = np.zeros((envs, contract.num_joints))

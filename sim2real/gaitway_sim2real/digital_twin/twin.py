@@ -14,6 +14,7 @@ from gaitway_onboard.interface import BUTTONS, Remote
 from gaitway_onboard.transports.ros2_config import Ros2Config
 from gaitway_onboard.wire.bus import Bus
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..hardware import hardware_from, hardware_of
@@ -68,12 +69,13 @@ class Twin:
         own_controller: bool = True,
         timestep: float | None = None,
         visual: bool = False,
+        ground: Ground = LEVEL,
         record: float = 60.0,
     ):
         """``hardware`` defaults to the robot's own; with ``ros2`` it is on ROS 2. ``model`` is another MJCF of it.
 
         ``hung`` fixes the base to a stand, feet in the air; by default only robots on two feet are. Otherwise the robot
-        lies on the ground, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
+        lies on ``ground``, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
         ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states;
         ``record`` is how long received commands are kept [s].
         """
@@ -91,7 +93,13 @@ class Twin:
         quirks.check(robot.name, self.joint_names)
         drive_seed, sensor_seed, state_seed, command_seed = np.random.SeedSequence(seed).spawn(4)
         self.body = Body(
-            robot, self.joint_names, model=model, timestep=timestep, parameters=quirks.parameters, visual=visual
+            robot,
+            self.joint_names,
+            model=model,
+            timestep=timestep,
+            parameters=quirks.parameters,
+            visual=visual,
+            ground=ground,
         )
         self.drives = Drives(
             self.joint_names,

@@ -169,7 +169,7 @@ class UnitreeSide:
         message["imu_state.quaternion"], message["imu_state.gyroscope"] = reading.quat_wxyz, reading.gyro
         message["imu_state.accelerometer"], message["imu_state.rpy"] = reading.accelerometer, _rpy(reading.quat_wxyz)
         message["mode"] = self.sport.number
-        message["position"], message["body_height"] = truth.base_pos, truth.base_pos[2]
+        message["position"], message["body_height"] = truth.base_pos, truth.height
         message["velocity"], message["yaw_speed"] = truth.base_lin_vel, truth.base_ang_vel[2]
         return bytes(message.payload)
 

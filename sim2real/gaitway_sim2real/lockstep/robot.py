@@ -17,7 +17,7 @@ from gaitway_onboard.safety.gains import walking_gains
 from gaitway_tasks.robots.mjcf import DriveParameters
 
 from ..mujoco.estimates import true_estimates
-from ..mujoco.plant import build_plant
+from ..mujoco.plant import build_plant, start_pose
 
 
 class LockstepRobot:
@@ -50,11 +50,10 @@ class LockstepRobot:
         self._wall_start = time.monotonic()
 
     def place(self, joint_pos: Array | tuple[float, ...]) -> None:
-        """Start anew at rest, upright above the ground, with joints (contract order) at ``joint_pos`` [rad]."""
+        """Start anew at rest, square on the ground, with joints (contract order) at ``joint_pos`` [rad]."""
         mujoco.mj_resetData(self.model, self.data)
-        base = self.plant.base_qpos
-        self.data.qpos[base : base + 3] = [0.0, 0.0, self.plant.start_height]
-        self.data.qpos[base + 3 : base + 7] = self.plant.frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
+        pos, quat = start_pose(self.plant, self.plant.start_height, np.zeros(1))
+        self._pos[:], self._quat[:] = pos[0], quat[0]
         self.data.qpos[self.plant.joint_qpos] = joint_pos
         mujoco.mj_forward(self.model, self.data)
 
@@ -84,7 +83,7 @@ class LockstepRobot:
     def _truth(self, quat: Array) -> dict[str, Any]:
         """The simulation's own values in place of estimates: the velocity, and what else the policy asks for."""
         position, velocity = self.plant.frame.position(self._pos, self._quat)[None], self.lin_vel()[None]
-        found = true_estimates(self._contract, position, quat[None], lambda: velocity, self.plant.slope)
+        found = true_estimates(self._contract, position, quat[None], lambda: velocity, self.plant.ground)
         return {name: value[0] for name, value in ({"base_lin_vel": velocity} | found).items()}
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:
@@ -117,4 +116,5 @@ class LockstepRobot:
         return self.plant.frame.lin_vel(self._quat, self._vel[:3], self._vel[3:])
 
     def base_height(self) -> float:
-        return float(self.data.qpos[self.plant.base_qpos + 2])
+        """Above the ground [m]."""
+        return float(self.plant.ground.above(self._pos))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from gaitway_tasks.robots.mjcf import ground_geoms
 
 from ..mujoco.physics import CONES, INTEGRATORS, NOMINAL_PHYSICS, Physics
 from ..mujoco.plant import Plant
@@ -37,7 +38,7 @@ class Surroundings:
         self._compiled = model.geom_solref[soles].copy(), model.geom_solimp[soles].copy()
         self._solver = model.opt.timestep, model.opt.integrator, model.opt.cone, model.opt.impratio
         self._base = float(model.body_mass[base]), model.body_inertia[base].copy()
-        self._ground = model.geom("ground").id
+        self._ground = set(ground_geoms(model))
         self._foot_of_geom = _feet(model, plant.foot_names)[model.geom_bodyid]
 
     @property
@@ -94,13 +95,13 @@ class Surroundings:
         """Contacts with the ground in the last step."""
         rows, wrench = [], np.zeros(6)
         for index, contact in enumerate(data.contact):
-            if self._ground not in contact.geom:
+            if not self._ground.intersection(contact.geom):
                 continue
             mujoco.mj_contactForce(self._model, data, index, wrench)
             normal, across = wrench[0], float(np.linalg.norm(wrench[1:3]))
             if normal <= 0.0:
                 continue
-            first = contact.geom[0] == self._ground  # the contact frame points from the first geom to the second
+            first = contact.geom[0] in self._ground  # the contact frame points from the first geom to the second
             force = contact.frame.reshape(3, 3).T @ wrench[:3] * (1.0 if first else -1.0)
             sliding = across >= AT_LIMIT * contact.friction[0] * normal
             rows.append((contact.pos.copy(), force, sliding, self._foot_of_geom[contact.geom[int(first)]]))

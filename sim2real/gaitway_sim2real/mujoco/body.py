@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import tilt_of
+from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, set_affine_drives
 from gaitway_tasks.robots.parameters import RobotParameters
@@ -29,6 +30,7 @@ from .model import (
     check_feet,
     colliding_geoms,
     compile_robot,
+    distance_to_ground,
     prepare_robot,
 )
 
@@ -46,6 +48,8 @@ class Truth:
     """[s]"""
     base_pos: Array
     """In the world [m], (3,)."""
+    height: float
+    """Of the base above the ground [m]."""
     base_quat_wxyz: Array
     """(4,)"""
     base_lin_vel: Array
@@ -59,7 +63,7 @@ class Truth:
     joint_torque: Array
     """Of the drives, before friction [N m], (J,)."""
     foot_force: Array
-    """Of the level ground, along the vertical [N], (F,)."""
+    """Of the ground, along the vertical [N], (F,)."""
     foot_contact: NDArray[np.bool_]
     """Whether each foot touches the ground, (F,)."""
 
@@ -85,11 +89,12 @@ class Body:
         timestep: float = 0.002,
         parameters: RobotParameters | None = None,
         visual: bool = False,
+        ground: Ground = LEVEL,
     ):
         """``model`` is another MJCF of the same robot, ``timestep`` [s] that of the physics."""
-        self.robot, self.joint_names = robot, tuple(joint_names)
+        self.robot, self.joint_names, self.ground = robot, tuple(joint_names), ground
         path = model or robot.mjcf
-        spec, base = prepare_robot(path, robot.joint_names, timestep=timestep, visual=visual)
+        spec, base = prepare_robot(path, robot.joint_names, timestep=timestep, ground=ground, visual=visual)
         for name in set(robot.joint_names) - set(joint_names):
             spec.delete(spec.joint(name))
         check_feet(spec, path)
@@ -160,12 +165,9 @@ class Body:
 
     def _height_above_ground(self) -> float:
         """Height of the base's origin [m] at which the robot as it is posed just touches the ground."""
-        m, d = self.model, self.data
-        ground = m.geom("ground").id
         self._base_pos[2] = 2.0
-        mujoco.mj_kinematics(m, d)
-        nearest = min(float(mujoco.mj_geomDistance(m, d, ground, int(geom), 10.0, None)) for geom in colliding_geoms(m))
-        return 2.0 - nearest
+        mujoco.mj_kinematics(self.model, self.data)
+        return 2.0 - min(distance_to_ground(self.data, int(geom)) for geom in colliding_geoms(self.model))
 
     def step(self) -> None:
         mujoco.mj_step(self.model, self.data)
@@ -202,17 +204,19 @@ class Body:
         )
 
     def foot_force(self) -> Array:
-        """How hard each foot was pressed on the level ground in the last step [N], (F,)."""
+        """How hard each foot was pressed on the ground in the last step [N], (F,)."""
         return np.abs(self.data.sensordata[self._feet])
 
     def truth(self, time: float) -> Truth:
         """The state of now, stamped ``time`` [s]; forces are the last step's."""
         frame = self.plant.frame
+        pos = frame.position(self._base_pos.copy(), self._base_quat)
         quat, gyro, _ = self.imu()
         force = self.foot_force()
         return Truth(
             time=time,
-            base_pos=frame.position(self._base_pos.copy(), self._base_quat),
+            base_pos=pos,
+            height=float(self.ground.above(pos)),
             base_quat_wxyz=quat,
             base_lin_vel=frame.lin_vel(self._base_quat, self._base_vel, self._base_spin),
             base_ang_vel=gyro,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import yaw_of
+from gaitway_tasks.ground import Ground
 
 NOTES = {
     "base_lin_vel": "its base velocity, which no sensor measures",
@@ -15,21 +16,18 @@ NOTES = {
 
 
 def true_estimates(
-    contract: Contract, base_pos: np.ndarray, base_quat: np.ndarray, lin_vel_b: Callable[[], np.ndarray], slope: float
+    contract: Contract, base_pos: np.ndarray, base_quat: np.ndarray, lin_vel_b: Callable[[], np.ndarray], ground: Ground
 ) -> dict[str, np.ndarray]:
     """The estimated inputs of the contract from the simulation's truth, (N, d) each.
 
-    ``base_pos`` (N, 3) [m] and ``base_quat`` (N, 4, w x y z) are the base's in the world; the ground passes through the
-    origin and rises along x by ``slope`` [rad]. ``lin_vel_b`` gives the base's velocity in its own frame [m/s].
+    ``base_pos`` (N, 3) [m] and ``base_quat`` (N, 4, w x y z) are the base's in the world, over ``ground``.
+    ``lin_vel_b`` gives the base's velocity in its own frame [m/s].
     """
     found = {}
     if "base_lin_vel" in contract.estimated:
         found["base_lin_vel"] = lin_vel_b()
     if contract.height_scan is not None:
-        yaw = yaw_of(base_quat)[:, None]
-        px, py = np.array(contract.height_scan.points()).T
-        ground = np.tan(slope) * (base_pos[:, :1] + np.cos(yaw) * px - np.sin(yaw) * py)
-        found["height_scan"] = base_pos[:, 2:] - ground
+        found["height_scan"] = ground.scan(np.array(contract.height_scan.points()), base_pos, yaw_of(base_quat))
     return found
 
 

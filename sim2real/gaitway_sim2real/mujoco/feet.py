@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from gaitway_tasks.robots.mjcf import ModelError
 
-from .model import add_contact_sensor, ancestors, last_links
+from .model import add_contact_sensor, ancestors, distance_to_ground, last_links
 
 _FIELDS = mujoco.mjtConDataField
 FORCE = (_FIELDS.mjCONDATA_FORCE,)
@@ -45,9 +45,8 @@ def feet_on_the_ground(
 
     Raises :class:`ModelError` if they are not as many as ``expected``, the contract's feet.
     """
-    ground = stance.model.geom("ground").id
     height = {
-        link: min(mujoco.mj_geomDistance(stance.model, stance, ground, geom.id, 10.0, None) for geom in shapes)
+        link: min(distance_to_ground(stance, geom.id) for geom in shapes)
         for link in links
         if (shapes := shapes_below(spec, link))
     }
@@ -88,8 +87,8 @@ def add_gait_sensors(spec: Any, shapes: dict[str, list[str]]) -> None:
             spec.add_sensor(
                 name=f"clearance/{geom}",
                 type=mujoco.mjtSensor.mjSENS_GEOMDIST,
-                objtype=mujoco.mjtObj.mjOBJ_GEOM,
-                objname="ground",
+                objtype=mujoco.mjtObj.mjOBJ_BODY,
+                objname="world",  # which is all ground
                 reftype=mujoco.mjtObj.mjOBJ_GEOM,
                 refname=geom,
                 cutoff=OUT_OF_REACH,

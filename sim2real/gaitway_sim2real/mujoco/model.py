@@ -15,10 +15,11 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, load_spec, strip_visuals
+from gaitway_tasks.ground import LEVEL, Ground
+from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, ground_geoms, load_spec, strip_visuals
 
 from .alignment import BaseFrame
-from .stage import set_stage
+from .stage import dress_ground, set_stage
 
 GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
@@ -64,14 +65,14 @@ def colliding_geoms(model: mujoco.MjModel) -> np.ndarray:
 
 
 def prepare_robot(
-    path: Path, joint_names: Sequence[str], *, timestep: float, slope: float = 0.0, visual: bool = False
+    path: Path, joint_names: Sequence[str], *, timestep: float, ground: Ground = LEVEL, visual: bool = False
 ) -> tuple[Any, str]:
     """:func:`load_robot` in the world of :func:`set_world`; ``timestep`` [s] is that of the physics.
 
     ``visual`` dresses it for a camera; otherwise shapes that mean nothing to physics are left out.
     """
     spec, base = load_robot(path, joint_names)
-    set_world(spec, slope)
+    set_world(spec, ground)
     spec.option.timestep = timestep
     if visual:
         set_stage(spec)
@@ -237,14 +238,28 @@ def ancestors(body: Any) -> list[str]:
     return names
 
 
-def set_world(spec: Any, slope: float = 0.0) -> None:
-    """Put the robot on a plane named ``ground`` that rises along x by ``slope`` [rad], under our solver settings."""
-    add_ground(spec)
-    ground = spec.geom("ground")
-    ground.contype = ground.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
+def lay_ground(spec: Any, ground: Ground) -> None:
+    """Put the robot on ``ground``, in place of what it stood on."""
+    for geom in list(spec.worldbody.geoms):
+        spec.delete(geom)
     # The softness and friction of a contact are the robot's: its geoms all rank above the ground.
-    ground.priority = min((geom.priority for geom in spec.geoms), default=0) - 1
-    ground.quat = [np.cos(slope / 2), 0.0, -np.sin(slope / 2), 0.0]
+    priority = min((geom.priority for geom in spec.geoms), default=0) - 1
+    for geom in add_ground(spec, ground):
+        geom.contype = geom.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground
+        geom.priority = priority
+    dress_ground(spec)
+
+
+def distance_to_ground(data: mujoco.MjData, geom: int) -> float:
+    """Smallest distance of a geom from the ground [m], below 10 m; negative in it."""
+    model = data.model
+    found = (mujoco.mj_geomDistance(model, data, ground, geom, 10.0, None) for ground in ground_geoms(model).tolist())
+    return float(min(found))
+
+
+def set_world(spec: Any, ground: Ground) -> None:
+    """Put the robot on ``ground``, under our solver settings."""
+    lay_ground(spec, ground)
     spec.option.gravity = [0.0, 0.0, -GRAVITY]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # the law's damping needs an implicit step
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON

@@ -11,6 +11,7 @@ import numpy as np
 from gaitway_onboard.rotation import quat_conjugate, quat_mul
 
 from .feet import shapes_below
+from .model import distance_to_ground
 
 PHYSICS_DT = 0.005  # [s], the coarsest step that a verdict is worth
 LOWEST = 0.005  # [m], shapes of a foot within this of its lowest point touch a level ground
@@ -75,11 +76,10 @@ NOMINAL_PHYSICS = Physics()
 
 def soles(spec: Any, feet: Sequence[str], stance: mujoco.MjData) -> list[Any]:
     """Geoms of the bodies ``feet``, and of those below them, that touch a level ground in the pose of ``stance``."""
-    model, ground = stance.model, stance.model.geom("ground").id
     found = []
     for foot in feet:
         geoms = shapes_below(spec, foot)
-        height = [mujoco.mj_geomDistance(model, stance, ground, geom.id, 10.0, None) for geom in geoms]
+        height = [distance_to_ground(stance, geom.id) for geom in geoms]
         found += [geom for geom, above in zip(geoms, height, strict=True) if above < min(height) + LOWEST]
     return found
 

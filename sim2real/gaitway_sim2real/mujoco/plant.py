@@ -14,8 +14,9 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.rotation import quat_apply
-from gaitway_tasks.robots.mjcf import ModelError, set_actuators
+from gaitway_onboard.rotation import quat_from_axis, quat_mul
+from gaitway_tasks.ground import LEVEL, Ground
+from gaitway_tasks.robots.mjcf import ModelError, ground_geoms, set_actuators
 
 from ..bundle.laws import actuator_laws
 from .alignment import align_base
@@ -38,6 +39,7 @@ from .model import (
     colliding_geoms,
     compile_robot,
     last_links,
+    lay_ground,
     prepare_robot,
 )
 from .physics import NOMINAL_PHYSICS, PHYSICS_DT, Physics, alter_feet, can_alter, soles
@@ -58,7 +60,7 @@ class Plant(RobotModel):
 
     decimation: int
     soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
-    slope: float  # [rad], the ground falls along -x by this angle
+    ground: Ground
     foot_sensor: np.ndarray  # (F,) addresses of the feet's contact sensors
     feet: FootSensors | None  # what a gait is measured with, if asked for
     stand_height: float  # [m], contract's base origin above the ground when the default pose first touches it
@@ -77,21 +79,21 @@ def build_plant(
     path: Path,
     reference: Path,
     *,
-    slope: float = 0.0,
+    ground: Ground = LEVEL,
     visual: bool = False,
     physics: Physics = NOMINAL_PHYSICS,
     gait: bool = False,
 ) -> Plant:
     """Compile ``path`` for the contract; ``reference`` is the bundle's own robot.xml, which defines the base frame.
 
-    ``slope`` [rad] tilts the ground about y: x is uphill. ``visual`` keeps what only a camera sees. ``gait`` adds the
+    ``ground`` is what it stands on. ``visual`` keeps what only a camera sees. ``gait`` adds the
     sensors of :class:`FootSensors`. Raises :class:`ModelError` if the file is no such robot or its feet are not found,
     and :class:`FixedFeet` if its feet cannot be what ``physics`` asks for.
     """
     dt = min(physics.timestep, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     names = contract.joint_names
-    spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, slope=slope, visual=visual)
+    spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, visual=visual)
     check_feet(spec, path)
     physics.apply(spec)
     feet = foot_bodies(spec, names, contract.foot_bodies)
@@ -100,6 +102,8 @@ def build_plant(
         if feet != list(contract.foot_bodies):
             feet = feet_on_the_ground(spec, feet, stance, contract.foot_bodies, path)
         _alter_feet(spec, feet, physics, stance, path)
+    if ground != LEVEL:
+        lay_ground(spec, ground)
     shapes = {name: [geom.name for geom in named_shapes(spec, name)] for name in feet}
     set_actuators(spec, names, actuator_laws(contract))
     fall_bodies = _bodies_that_must_not_touch(spec, contract)
@@ -115,7 +119,7 @@ def build_plant(
         decimation=decimation,
         frame=align_base(model, base, path, reference, contract.base_body, names),
         soles=colliding_geoms(model),
-        slope=slope,
+        ground=ground,
         start_height=0.0,
         foot_names=tuple(feet),
         foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
@@ -141,7 +145,6 @@ def build_plant(
 def _stance(spec: Any, contract: Contract, path: Path, reference: Path, base: str) -> mujoco.MjData:
     """The default pose, upright above a level ground."""
     model = compile_robot(spec, path)
-    model.geom("ground").quat = UPRIGHT
     frame = align_base(model, base, path, reference, contract.base_body, contract.joint_names)
     at = addresses(model, base, contract.joint_names)
     stance = mujoco.MjData(model)
@@ -188,16 +191,25 @@ def _start_height(touch: float, contract: Contract, path: Path, reference: Path)
 
 def _touch_height(plant: Plant, contract: Contract) -> float:
     """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
-    ground = plant.model.geom("ground")
-    normal = quat_apply(ground.quat, np.array([0.0, 0.0, 1.0]))
-    quat = plant.frame.model_orientation(ground.quat)
+    ground = set(ground_geoms(plant.model))
     low, high = 0.0, 5.0
     for _ in range(40):
         height = (low + high) / 2
-        data = _posed(plant, contract, height * normal, quat)
-        touching = any(ground.id in pair for pair in data.contact.geom)
+        pos, quat = start_pose(plant, height, np.zeros(1))
+        data = _posed(plant, contract, pos[0], quat[0])
+        touching = any(ground.intersection(pair) for pair in data.contact.geom)
         low, high = (height, high) if touching else (low, height)
     return high
+
+
+def start_pose(plant: Plant, height: float, yaw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Base of the model ``height`` [m] above where robots start, square on the ground, turned by ``yaw`` [rad], (N,).
+
+    Position (N, 3) [m] and orientation (N, 4).
+    """
+    origin = plant.ground.origin(np.arange(len(yaw)))
+    normal, tilt = plant.ground.normal(origin[:, :2]), plant.ground.tilt(origin[:, :2])
+    return origin + height * normal, plant.frame.model_orientation(quat_mul(tilt, quat_from_axis(2, yaw)))
 
 
 def _posed(plant: Plant, contract: Contract, pos: np.ndarray, quat: np.ndarray) -> mujoco.MjData:

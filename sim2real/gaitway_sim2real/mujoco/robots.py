@@ -10,13 +10,13 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.rotation import quat_apply, quat_from_axis, quat_mul
+from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
 from .estimates import true_estimates
 from .feet import FOOT_FIELDS, SOLE_CONTACTS
-from .plant import Plant
+from .plant import Plant, start_pose
 
 MAX_TILT = 1.0  # [rad]
 MIN_HEIGHT = 0.5  # of the initial height
@@ -37,7 +37,7 @@ class RobotBatch:
         b, v = plant.base_qpos, plant.base_dof
         self._pos, self._quat = slice(b, b + 3), slice(b + 3, b + 7)
         self._lin, self._ang = slice(v, v + 3), slice(v + 3, v + 6)
-        self._normal = np.array([-np.sin(plant.slope), 0.0, np.cos(plant.slope)])
+        self._normal = plant.ground.normal(plant.ground.origin(np.zeros(1))[0, :2])  # of where robots start
         self._foot_columns = plant.foot_sensor[:, None] + np.arange(FOOT_FIELDS)
         if plant.feet is not None:
             fields = np.arange(SOLE_CONTACTS * FOOT_FIELDS).reshape(SOLE_CONTACTS, FOOT_FIELDS)
@@ -76,9 +76,7 @@ class RobotBatch:
         """
         plant = self.plant
         self.batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
-        heading = quat_mul(quat_from_axis(1, np.array([-plant.slope])), quat_from_axis(2, yaw))
-        self.qpos[:, self._pos] = plant.start_height * self._normal
-        self.qpos[:, self._quat] = plant.frame.model_orientation(heading)
+        self.qpos[:, self._pos], self.qpos[:, self._quat] = start_pose(plant, plant.start_height, yaw)
         limits = np.array(self._contract.joint_pos_limits)
         pose = np.array(self._contract.default_joint_pos) + joint_offset
         self.qpos[:, plant.joint_qpos] = np.clip(pose, limits[:, 0], limits[:, 1])
@@ -119,7 +117,7 @@ class RobotBatch:
             "joint_vel": self.qvel[:, self.plant.joint_dof],
             "imu_quat_wxyz": quat,
             "gyro": self.gyro(),
-            **true_estimates(self._contract, self.base_origin(), quat, self.lin_vel, self.plant.slope),
+            **true_estimates(self._contract, self.base_origin(), quat, self.lin_vel, self.plant.ground),
         }
 
     def measure(self) -> dict[str, np.ndarray]:
@@ -175,7 +173,8 @@ class RobotBatch:
         if not finite.all():
             self.qpos[~finite] = self.plant.model.qpos0
             self.qvel[~finite] = 0.0
-        height = self.base_pos() @ self._normal
+        ground, pos = self.plant.ground, self.base_pos()
+        height = ground.above(pos) * ground.normal(pos[:, :2])[:, 2]
         press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1)
         return fall_causes(self.plant, finite, press, self.base_quat(), height)
 

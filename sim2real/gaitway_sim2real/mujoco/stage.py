@@ -10,10 +10,18 @@ from typing import Any
 import mujoco
 
 FRAME = (1920, 1080)  # [pixels], the largest that is rendered offscreen
+FLOOR = "stage_floor"
+
+
+def dress_ground(spec: Any) -> None:
+    """Give the geoms of the world the material of the stage, if there is one."""
+    if spec.material(FLOOR) is not None:
+        for geom in spec.worldbody.geoms:
+            geom.material = FLOOR
 
 
 def set_stage(spec: Any) -> None:
-    """Dress a spec whose floor is the geom ``ground``; replaces the file's own lights."""
+    """Dress a spec and its ground; replaces the file's own lights."""
     for light in list(spec.lights):
         spec.delete(light)
     spec.visual.global_.offwidth, spec.visual.global_.offheight = FRAME
@@ -36,7 +44,7 @@ def set_stage(spec: Any) -> None:
         height=768,
     )
     spec.add_texture(
-        name="stage_floor",
+        name=FLOOR,
         type=mujoco.mjtTexture.mjTEXTURE_2D,
         builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         mark=mujoco.mjtMark.mjMARK_EDGE,
@@ -46,9 +54,9 @@ def set_stage(spec: Any) -> None:
         width=512,
         height=512,
     )
-    floor = spec.add_material(name="stage_floor", texuniform=True, texrepeat=[1.0, 1.0], specular=0.1, shininess=0.1)
-    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "stage_floor"
-    spec.geom("ground").material = "stage_floor"
+    floor = spec.add_material(name=FLOOR, texuniform=True, texrepeat=[1.0, 1.0], specular=0.1, shininess=0.1)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = FLOOR
+    dress_ground(spec)
     spec.worldbody.add_light(
         name="stage_sun",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,

@@ -133,7 +133,7 @@ class _Film:
             self.distance += float(np.linalg.norm(truth.base_pos[:2] - self._last))
         self._last = truth.base_pos[:2].copy()
         velocity = (*truth.base_lin_vel[:2], truth.base_ang_vel[2])
-        self._rows.append((period.time, *period.command, *velocity, truth.base_pos[2], truth.tilt, share))
+        self._rows.append((period.time, *period.command, *velocity, truth.height, truth.tilt, share))
 
     def _compare_own(self) -> None:
         """Of a new estimate of the policy's, how far it is from the truth of now, which the policy just sensed."""

@@ -17,6 +17,7 @@ from gaitway_tasks.robots import ROBOTS, Robot
 from gaitway_tasks.robots.parameters import RobotParameters
 
 from ..mujoco.body import Body
+from ..mujoco.model import distance_to_ground
 from .summary import ReplayError
 from .velocity import base_velocity
 
@@ -104,8 +105,7 @@ def _pose(
     d.qpos[body.plant.joint_qpos], d.qvel[body.plant.joint_dof] = state.joint_pos[k], state.joint_vel[k]
     d.qvel[dof + 3 : dof + 6] = state.gyro[k]
     mujoco.mj_kinematics(m, d)
-    ground = m.geom("ground").id
-    low = min(mujoco.mj_geomDistance(m, d, ground, geom, 2.0 * FAR, None) for geom in feet)
+    low = min(distance_to_ground(d, geom) for geom in feet)
     d.qpos[base + 2] = FAR - low + (HUNG_HEIGHT if hung else 0.0)
     d.qvel[dof : dof + 3] = quat_apply(d.qpos[base + 3 : base + 7], velocity)
     return d.qpos.copy(), d.qvel.copy()

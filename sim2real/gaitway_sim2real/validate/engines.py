@@ -74,7 +74,7 @@ def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions)
     foot_shapes(plant)
     ordinary = (
         not conditions.push.any() and not conditions.payload.any() and not conditions.delay.any()
-        and not conditions.links and not conditions.noise_scale and not plant.slope
+        and not conditions.links and not conditions.noise_scale and plant.ground.flat
         and (conditions.strength == 1.0).all() and (conditions.friction == NOMINAL_FRICTION).all()
     )  # fmt: skip
     if not ordinary:

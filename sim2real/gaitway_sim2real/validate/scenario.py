@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gaitway_tasks.ground import LEVEL, Ground
+
 from ..mujoco.model import GRAVITY
 from ..mujoco.physics import NOMINAL_PHYSICS, Physics
 
@@ -73,8 +75,8 @@ class Scenario:
     """Factor on :data:`NOISE`."""
     links: float = 0.0
     """Largest relative change of the mass and, by itself, of the inertia of each link."""
-    slope: float = 0.0
-    """Inclination of the ground [degrees]; the robots start in random directions."""
+    ground: Ground = LEVEL
+    """What the robots walk on; they start in random directions."""
     physics: Physics = NOMINAL_PHYSICS
     """How the simulator solves it."""
     gait: bool = False

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from gaitway_tasks.ground import Slope
+
 from ..mujoco.floors import GAIT_FLOORS
 from .command_classes import CLASSES
 from .corners import STARTS
@@ -51,12 +54,16 @@ MOST_TAKEN_AWAY = 0.5
 """Share of the base's mass that a negative payload may take: a humanoid's base is a pelvis of a few kilograms."""
 
 
+def _incline(degrees: float) -> Slope:
+    return Slope(angle=float(np.radians(degrees)))
+
+
 def _slope(degrees: float) -> Scenario:
     return Scenario(
         name=f"slope_{degrees:.0f}deg",
         title=f"Slope {degrees:.0f}°",
         about=f"Ground inclined by {degrees:.0f} degrees; up, down and across.",
-        slope=degrees,
+        ground=_incline(degrees),
         envs=ROBOTS_5,
         seconds=8.0,
         limits=(FALLS_5,),
@@ -114,7 +121,7 @@ SUITE: tuple[Scenario, ...] = (
         "standing_slope",
         "Standing on a slope of 5°",
         "Zero command on ground inclined by 5 degrees; facing up, down and across.",
-        slope=5.0,
+        ground=_incline(5.0),
     ),
     Scenario(
         name="straight",

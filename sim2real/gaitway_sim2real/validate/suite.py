@@ -12,6 +12,7 @@ import numpy as np
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots.mjcf import ModelError
 
 from ..bundle.batched_policy import BatchedPolicy
@@ -191,18 +192,18 @@ class Plants:
 
     def __init__(self, contract: Contract, path: Path, reference: Path) -> None:
         self._args = (contract, path, reference)
-        self._known: dict[tuple[float, Physics, bool], Plant] = {}
+        self._known: dict[tuple[Ground, Physics, bool], Plant] = {}
 
-    def get(self, slope: float = 0.0, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
-        """``slope`` in degrees; with ``gait``, feet are recorded at every physics step."""
-        key = (slope, physics, gait)
+    def get(self, ground: Ground = LEVEL, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
+        """With ``gait``, feet are recorded at every physics step."""
+        key = (ground, physics, gait)
         if key not in self._known:
-            self._known[key] = build_plant(*self._args, slope=float(np.radians(slope)), physics=physics, gait=gait)
+            self._known[key] = build_plant(*self._args, ground=ground, physics=physics, gait=gait)
         return self._known[key]
 
     def of(self, scenario: Scenario) -> Plant:
         """The robot that ``scenario`` is run on."""
-        return self.get(scenario.slope, scenario.physics, scenario.gait)
+        return self.get(scenario.ground, scenario.physics, scenario.gait)
 
 
 def run_scenario(

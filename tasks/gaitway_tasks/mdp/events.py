@@ -83,13 +83,15 @@ def randomize_action_delay(world: EditableWorld, env_ids: Tensor, delay_range: R
 def reset_root_state_uniform(
     world: EditableWorld, env_ids: Tensor, pose_range: dict[str, Range], velocity_range: dict[str, Range]
 ) -> None:
-    """Base at its default height plus a random planar offset [m] and yaw [rad], with random velocities.
+    """Base at its default height above the ground, with a random offset [m], yaw [rad] and velocities.
 
     Linear velocities are in the world frame and angular velocities about the world axes, as in Isaac Lab.
     """
     pose = _uniform_axes(world, pose_range, TWIST, len(env_ids))
     pos, (roll, pitch, yaw) = pose[:, :3], pose[:, 3:].unbind(1)
-    pos[:, 2] += world.spec.init_height
+    place = world.ground.origin(env_ids, pos[:, :2])
+    pos[:, :2] = place[:, :2]
+    pos[:, 2] += world.spec.init_height + place[:, 2]
     quat = quat_mul(quat_from_yaw(yaw), quat_mul(_about(1, pitch), _about(0, roll)))
     vel = _uniform_axes(world, velocity_range, TWIST, len(env_ids))
     world.write_root_state(env_ids, pos, quat, vel[:, :3], quat_apply_inverse(quat, vel[:, 3:]))

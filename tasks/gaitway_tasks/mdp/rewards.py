@@ -121,13 +121,13 @@ def feet_phase(
     threshold: float = 0.1,
     still: float = 0.25,
 ) -> Tensor:
-    """exp(-sum((z - z_ref)^2) / std^2) over the heights z [m] of the soles, which are to follow the clock.
+    """exp(-sum((z - z_ref)^2) / std^2) over the soles' heights z [m] above the ground, which are to follow the clock.
 
     ``z_ref`` rises to ``height`` [m] in the middle of each swing, as ``sin^1.4``, and is 0 otherwise, or all the time
     while the robot is to stand (:func:`.gait.is_stepping`).
     """
     assert world.spec.foot_height is not None
-    sole = world.robot.body_pos_w[:, indices.bodies(world, feet), 2] - world.spec.foot_height
+    sole = world.ground.above(world.robot.body_pos_w[:, indices.bodies(world, feet)]) - world.spec.foot_height
     progress = gait.swing_progress(world, period, duty, offsets)
     wanted = height * torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** SWING
     wanted = wanted * gait.is_stepping(world, command_name, threshold, still)[:, None]
@@ -162,7 +162,8 @@ def flat_orientation_l2(world: World) -> Tensor:
 
 
 def base_height_l2(world: World, target_height: float) -> Tensor:
-    return (world.robot.root_pos_w[:, 2] - target_height).square()
+    """Squared difference [m^2] of the base's height above the ground from ``target_height``."""
+    return (world.ground.above(world.robot.root_pos_w) - target_height).square()
 
 
 def joint_pos_limits(world: World, joints: str = ".*") -> Tensor:

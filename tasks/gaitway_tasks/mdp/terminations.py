@@ -22,7 +22,8 @@ def bad_orientation(world: World, limit_angle: float) -> Tensor:
 
 
 def root_height_below_minimum(world: World, minimum_height: float) -> Tensor:
-    return world.robot.root_pos_w[:, 2] < minimum_height
+    """The base is lower than ``minimum_height`` [m] above the ground."""
+    return world.ground.above(world.robot.root_pos_w) < minimum_height
 
 
 def joint_pos_out_of_limit(world: World) -> Tensor:

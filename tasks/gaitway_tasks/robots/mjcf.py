@@ -17,6 +17,7 @@ from gaitway_files.contained import contained
 from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf
 from gaitway_files.reading import GIB, FileError, one_line, read_bytes
 
+from ..ground import Ground
 from .parameters import RobotParameters
 from .robot import ActuatorLaw, DCMotor, Robot
 
@@ -297,18 +298,24 @@ def strip_visuals(spec: mujoco.MjSpec) -> None:
             spec.delete(geom)
 
 
+GROUND = "ground"
+
+
 def add_ground(
-    spec: mujoco.MjSpec, friction: float = 1.0, solimp: tuple[float, float, float] = (0.9, 0.95, 0.001)
-) -> None:
-    """A plane named ``ground`` whose friction and softness decide every contact with it (it has priority)."""
-    spec.worldbody.add_geom(
-        name="ground",
-        type=mujoco.mjtGeom.mjGEOM_PLANE,
-        size=[0.0, 0.0, 1.0],
-        contype=1,
-        conaffinity=1,
-        condim=3,
-        priority=1,
-        friction=[friction, 0.02, 0.01],
-        solimp=[*solimp, 0.5, 2.0],
-    )
+    spec: mujoco.MjSpec, ground: Ground, solimp: tuple[float, float, float] = (0.9, 0.95, 0.001)
+) -> list[mujoco.MjsGeom]:
+    """The geoms of ``ground``, whose friction and softness decide every contact with them (they have priority)."""
+    geoms: list[mujoco.MjsGeom] = ground.build(spec)
+    for number, geom in enumerate(geoms):
+        geom.name = f"{GROUND}_{number}" if number else GROUND
+        geom.contype = geom.conaffinity = geom.priority = 1
+        geom.condim = 3
+        geom.friction = [ground.friction, 0.02, 0.01]
+        geom.solimp = [*solimp, 0.5, 2.0]
+    return geoms
+
+
+def ground_geoms(model: mujoco.MjModel) -> np.ndarray:
+    """Ids of the geoms of :func:`add_ground`."""
+    world = np.flatnonzero(model.geom_bodyid == 0)
+    return np.array([geom for geom in world if model.geom(geom).name.partition("_")[0] == GROUND])

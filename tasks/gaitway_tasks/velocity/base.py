@@ -21,14 +21,12 @@ from ..spec import (
     ObservationGroup,
     ObservationTerm,
     Reward,
-    SubTerrain,
     Task,
     Termination,
-    Terrain,
-    TerrainGenerator,
     UniformNoise,
     UniformVelocityCommand,
 )
+from ..terrain import SubTerrain, TerrainGenerator, Tiles
 
 COMMAND = {"command_name": "base_velocity"}
 FULL_CIRCLE = (-math.pi, math.pi)
@@ -126,8 +124,7 @@ STAIRS = {
     "holes": False,
 }
 SLOPE = {"slope_range": (0.0, 0.4), "platform_width": 2.0, "border_width": 0.25}
-ROUGH_TERRAIN = Terrain(
-    kind="generator",
+ROUGH_TERRAIN = Tiles(
     generator=TerrainGenerator(
         sub_terrains={
             "pyramid_stairs": SubTerrain(kind="pyramid_stairs", proportion=0.2, params=STAIRS),
@@ -171,7 +168,7 @@ def on_rough_ground(task: Task, scanner_body: str | None = None) -> Task:
         observations={"policy": replace(group, terms={**group.terms, "height_scan": scan})},
         curriculum={"terrain_levels": Curriculum(func=curriculums.terrain_levels_vel, params=COMMAND)},
         height_scanners={"height_scanner": HeightScanner(body=scanner_body)},
-        terrain=ROUGH_TERRAIN,
+        ground=ROUGH_TERRAIN,
     )
 
 

@@ -42,9 +42,8 @@ def flat(robot: Robot) -> Task:
 def rough(robot: Robot) -> Task:
     """Velocity task over rough ground."""
     task = base.reweighted(base.on_rough_ground(flat(robot)), feet_air_time=0.01, flat_orientation_l2=0.0)
-    generator = task.terrain.generator
-    assert generator is not None
+    generator = base.ROUGH_TERRAIN.generator
     tiles = dict(generator.sub_terrains)
     for name, params in LOWER.items():
         tiles[name] = replace(tiles[name], params={**tiles[name].params, **params})
-    return replace(task, terrain=replace(task.terrain, generator=replace(generator, sub_terrains=tiles)))
+    return replace(task, ground=replace(base.ROUGH_TERRAIN, generator=replace(generator, sub_terrains=tiles)))

@@ -52,14 +52,14 @@ def test_what_can_be_reached(tmp_path):
 
 def test_rough_ground_is_isaac_lab_s_alone():
     assert ROUGH in task_names() and ROUGH not in task_names(rough=False)
-    with pytest.raises(ValueError, match=r"velocity-rough-anymal-c is about rough ground.*--world isaaclab"):
+    with pytest.raises(ValueError, match=r"rough ground.*--world isaaclab"):
         make_env(get_task(ROUGH), 1)
 
 
 def test_rough_task_reads_back():
     task = get_task(ROUGH)
     assert from_tree(Task, to_tree(task)) == task
-    shares = [sub.proportion for sub in task.terrain.generator.sub_terrains.values()]
+    shares = [sub.proportion for sub in task.ground.generator.sub_terrains.values()]
     assert sum(shares) == pytest.approx(1.0)
     assert task.unmeasurable_signals() == {"base_lin_vel": ["root_lin_vel_b"], "height_scan": ["height_scan"]}
 

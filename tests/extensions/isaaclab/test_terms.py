@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from gaitway_isaaclab import compat, terms
-from gaitway_isaaclab.world import IsaacLabWorld
+from gaitway_isaaclab.compat import IsaacLabError
+from gaitway_isaaclab.world import IsaacLabGround, IsaacLabWorld
 from gaitway_tasks.mdp import observations, rewards, terminations
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.orders import newton_order, physx_order
@@ -201,3 +202,36 @@ def test_names_that_are_no_terms():
         terms.walk  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'walk'"):
         getattr(terms, "gaitway_tasks.mdp.rewards.walk")
+
+
+def generated(sensors):
+    """A scene on generated tiles, with two environments that start at (8, 0, 0.3) and (0, 0, 0)."""
+    moved = []
+    terrain = SimpleNamespace(
+        cfg=SimpleNamespace(terrain_generator=SimpleNamespace(size=(8.0, 8.0))),
+        terrain_levels=torch.tensor([1, 0]),
+        update_env_origins=lambda *given: moved.append(given),
+    )
+    origins = torch.tensor([[8.0, 0.0, 0.3], [0.0, 0.0, 0.0]])
+    return SimpleNamespace(terrain=terrain, sensors=sensors, env_origins=origins, moved=moved)
+
+
+def test_the_ground_is_what_importer_and_height_scanner_know():
+    x = torch.arange(3.0)
+    hits = torch.stack((torch.stack((x, 0 * x, 0.1 * x), 1), torch.stack((x, 0 * x, -0.1 * x), 1)))
+    scan = SimpleNamespace(data=SimpleNamespace(ray_hits_w=Proxy(hits)))
+    scene = generated({"contacts": SimpleNamespace(data=None), "scan": scan})
+    ground = IsaacLabGround(scene)
+    close(ground.height(torch.tensor([[0.9, 0.0], [2.2, 0.1]])), [0.1, -0.2])
+    close(ground.height(torch.tensor([[[0.9, 0.0], [0.1, 0.0]], [[2.2, 0.1], [0.2, 0.0]]])), [[0.1, 0.0], [-0.2, 0.0]])
+    close(ground.origin(torch.tensor([0]), torch.tensor([[0.5, -0.5]])), [[8.5, -0.5, 0.3]])
+    assert ground.level.tolist() == [1, 0] and ground.tile_size == 8.0
+    ground.move(torch.tensor([1]), torch.tensor([True]), torch.tensor([False]))
+    assert len(scene.moved) == 1
+    with pytest.raises(IsaacLabError, match="height scanner"):
+        IsaacLabGround(generated({})).height(torch.zeros(2, 2))
+
+
+def test_a_plane_is_level(pair):
+    _, seen = pair
+    assert torch.equal(seen.ground.above(seen.robot.root_pos_w), seen.robot.root_pos_w[:, 2])

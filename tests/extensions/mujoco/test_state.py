@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import torch
 from gaitway_mujoco import make_env
+from gaitway_tasks.ground import LEVEL
 from gaitway_tasks.mdp import rewards
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import HeightScanner, Reward, Timing
 from quiet import quiet_task
+from step_ground import Step
 
 FEET = [ANYMAL_C.body_names.index(name) for name in ANYMAL_C.foot_names]
 JOINTS = ANYMAL_C.num_joints
@@ -168,20 +170,9 @@ def test_air_time_of_a_drop_is_the_time_of_free_fall():
     torch.testing.assert_close(robot.last_air_time, torch.full((1, 4), (2 * drop / 9.81) ** 0.5), rtol=0, atol=0.03)
 
 
-BOX = '<worldbody><geom name="box" type="box" size="0.3 10 0.1" pos="1.0 0 0.1"/>'
-
-
-@pytest.fixture
-def robot_before_a_step(tmp_path):
-    """ANYmal in a world with a step 0.2 m high between x = 0.7 and 1.3 m."""
-    path = tmp_path / "robot.xml"
-    path.write_text(ANYMAL_C.mjcf.read_text().replace("<worldbody>", BOX, 1))
-    return ANYMAL_C.replace(mjcf=path)
-
-
-def scanning(robot, yaw, x=0.0):
+def scanning(ground, yaw, x=0.0):
     scanner = HeightScanner(resolution=0.1, size=(1.6, 1.0))
-    env = make_env(quiet_task(robot=robot, height_scanners={"scan": scanner}), 1, num_threads=1)
+    env = make_env(quiet_task(ground=ground, height_scanners={"scan": scanner}), 1, num_threads=1)
     env.reset()
     quat = torch.tensor([[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]], dtype=torch.float32)
     zero = torch.zeros(1, 3)
@@ -191,15 +182,15 @@ def scanning(robot, yaw, x=0.0):
 
 
 def test_height_scan_over_a_plane_is_the_height_of_the_base():
-    scan = scanning(ANYMAL_C, 0.3)
+    scan = scanning(LEVEL, 0.3)
     assert scan.shape == (1, 17 * 11) and scan.dtype == torch.float32
     torch.testing.assert_close(scan, torch.full_like(scan, 0.75), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("yaw", [0.0, np.pi / 2, np.pi])
-def test_height_scan_sees_a_step_where_it_is(robot_before_a_step, yaw):
+def test_height_scan_sees_a_step_where_it_is(yaw):
     """x runs fastest and the grid turns with the heading; legs and base are not seen."""
-    scan = scanning(robot_before_a_step, yaw).reshape(11, 17)
+    scan = scanning(Step(), yaw).reshape(11, 17)
     xs, ys = np.arange(-8, 9) * 0.1, np.arange(-5, 6) * 0.1
     grid_x, grid_y = np.meshgrid(xs, ys)
     world_x = np.cos(yaw) * grid_x - np.sin(yaw) * grid_y
@@ -210,8 +201,8 @@ def test_height_scan_sees_a_step_where_it_is(robot_before_a_step, yaw):
         assert (expected[clear] == 0.55).any()
 
 
-def test_height_scan_follows_the_base(robot_before_a_step):
-    scan = scanning(robot_before_a_step, 0.0, x=1.0).reshape(11, 17)
+def test_height_scan_follows_the_base():
+    scan = scanning(Step(), 0.0, x=1.0).reshape(11, 17)
     assert scan[5, 8] == pytest.approx(0.55, abs=1e-5) and scan[5, 0] == pytest.approx(0.75, abs=1e-5)
 
 

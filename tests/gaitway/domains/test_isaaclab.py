@@ -308,7 +308,7 @@ def test_playing_in_isaac_lab_refuses_before_anything_starts(options, said, tmp_
 def test_mujoco_shows_rough_runs_on_flat_ground():
     config = settled(ROUGH, "num_envs=8")
     shown = in_mujoco(config)
-    assert shown.world == "mujoco" and shown.robot_task.terrain.kind == "plane"
+    assert shown.world == "mujoco" and shown.robot_task.ground.flat
     assert shown.robot_task.observations == config.robot_task.observations
     assert in_mujoco(shown) is shown
 

@@ -119,7 +119,7 @@ def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
         ("cartpole", [], "cartpole is an environment without an examination.*leave --until out"),
         ("breakout-ram", [], "without an examination.*leave --until out"),
         ("arithmetic", [], "arithmetic is a language task without an examination.*leave --until out"),
-        ("velocity-rough-anymal-c", [], "generated terrain.*flat ground.*leave --until out"),
+        ("velocity-rough-anymal-c", [], "walks on Tiles.*flat ground.*leave --until out"),
         (BLIND, ["least_steps=2e9"], "least_steps=2000000000 is more than total_steps=.*raise total_steps"),
         (BLIND, ["examination_interval=0"], "examination_interval=0: must be at least 1"),
         (BLIND, ["until=god"], "until='god': use end or good"),

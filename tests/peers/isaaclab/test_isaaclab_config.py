@@ -32,8 +32,8 @@ def test_timing():
 
 def test_terrain():
     ground = CFG.scene.terrain
-    assert TASK.terrain.kind == ground.terrain_type
-    assert TASK.terrain.friction == ground.physics_material.static_friction
+    assert TASK.ground.flat and ground.terrain_type == "plane"
+    assert TASK.ground.friction == ground.physics_material.static_friction
     # The robot's friction times the ground's 1.0: in both the robot's own value decides.
     assert ground.physics_material.friction_combine_mode == "multiply"
     assert CFG.curriculum.terrain_levels is None and TASK.curriculum == {}

@@ -7,6 +7,7 @@ from gaitway_sim2real.mujoco.body import Body
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1, ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
+from step_ground import Step
 
 JOINTS = GO2.hardware.joint_names
 NONE = np.zeros(12)
@@ -47,6 +48,15 @@ def test_it_falls_once_it_is_let_go_and_can_be_hung_up_again():
     for _ in range(100):
         body.step()
     np.testing.assert_allclose(body.truth(0.3).base_pos, fallen.base_pos, atol=0.02)
+
+
+def test_height_is_above_the_ground_that_it_stands_on():
+    level, raised = Body(GO2, JOINTS), Body(GO2, JOINTS, ground=Step(start=-1.0, end=1.0, rise=0.3))
+    for body in (level, raised):
+        stand(body, 0.5)
+    low, high = level.truth(0.5), raised.truth(0.5)
+    assert high.foot_contact.all() and high.base_pos[2] == pytest.approx(low.base_pos[2] + 0.3, abs=1e-3)
+    assert high.height == pytest.approx(low.height, abs=1e-3) and low.height == low.base_pos[2]
 
 
 @pytest.mark.parametrize("robot", [GO2, ANYMAL_C], ids=lambda robot: robot.name)

@@ -18,6 +18,7 @@ from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.mujoco.estimates import true_estimates
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.scenario import Scenario
+from gaitway_tasks.ground import Slope
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD
 from gaitway_tasks.spec import HeightScanner, JointPositionAction, ObservationTerm, Task
@@ -157,7 +158,7 @@ def test_heights_on_a_slope_are_those_of_the_plane() -> None:
     contract = type("C", (), {"estimated": ("height_scan",), "height_scan": SCAN})()
     yaw, slope = 0.7, 0.2
     quat = np.array([[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-    found = true_estimates(contract, np.array([[1.0, 2.0, 0.9]]), quat, lambda: np.zeros((1, 3)), slope)
+    found = true_estimates(contract, np.array([[1.0, 2.0, 0.9]]), quat, lambda: np.zeros((1, 3)), Slope(angle=slope))
     for (x, y), height in zip(SCAN.points(), found["height_scan"][0], strict=True):
         ahead = 1.0 + np.cos(yaw) * x - np.sin(yaw) * y
         assert height == pytest.approx(0.9 - np.tan(slope) * ahead)

@@ -18,6 +18,7 @@ from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.gait import mirrored_feet
 from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
+from gaitway_tasks.ground import Slope
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle
@@ -48,7 +49,7 @@ def stand(bundle: Path, plant: Plant, scenario: Scenario = STANDING) -> Trajecto
 
 @pytest.mark.parametrize(("slope", "physics"), [(0.0, NOMINAL_PHYSICS), (0.0, FIRM), (0.15, FIRM)])
 def test_standing_feet_carry_the_weight_and_do_not_move(bundle: Path, slope: float, physics: Physics) -> None:
-    plant = plant_of(bundle, slope=slope, physics=physics)
+    plant = plant_of(bundle, ground=Slope(angle=slope), physics=physics)
     feet = stand(bundle, plant).feet
     assert feet is not None and feet.dt == physics.timestep and feet.names == plant.foot_names
     assert feet.contact.shape == (2.0 / feet.dt, 3, 4) and feet.decimation * feet.dt == pytest.approx(0.02)
@@ -110,7 +111,7 @@ def test_clearance_is_that_of_the_lowest_point(bundle: Path, tmp_path: Path, sha
     spec.compile()
     path = tmp_path / "feet.xml"
     path.write_text(spec.to_xml())
-    plant = plant_of(bundle, path, slope=slope)
+    plant = plant_of(bundle, path, ground=Slope(angle=slope))
     robots = RobotBatch(plant, Contract.load(bundle), 2, 1)
     robots.place(yaw=np.array([0.3, 2.0]), joint_offset=np.full((2, 12), 0.04), velocity=np.zeros((2, 2)))
     robots.qpos[:, 2] += [0.1, 0.3]
@@ -180,7 +181,7 @@ def test_feet_without_shapes_of_their_own_are_those_of_the_last_links(bundle: Pa
     path = tmp_path / "shanks.xml"
     path.write_text(spec.to_xml())
     assert plant_of(bundle, path).foot_names == ("LF_SHANK", "LH_SHANK", "RF_SHANK", "RH_SHANK")
-    assert plant_of(bundle, path, slope=0.17).foot_names[0] == "LF_SHANK"
+    assert plant_of(bundle, path, ground=Slope(angle=0.17)).foot_names[0] == "LF_SHANK"
 
 
 @pytest.mark.parametrize("name", ["h1", "g1", "go2", "anymal-d"])

@@ -20,9 +20,13 @@ from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
+from gaitway_tasks.ground import Slope
 from stand_bundle import make_stand_bundle
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
+
+
+STEEP = Slope(angle=np.radians(15))
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +98,17 @@ def test_payload_is_carried_by_the_feet(plant: Plant, contract: Contract, bundle
 
 def test_ice_slides_where_rubber_holds(contract: Contract, bundle: Path) -> None:
     """On a slope of 15 degrees friction 0.1 slides and 0.8 holds: tan(15 deg) = 0.27 lies between."""
-    slope = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", slope=np.radians(15))
+    slope = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", ground=STEEP)
     moved = []
     for friction in (0.1, 0.8):
-        rec = run(slope, contract, bundle, small(friction=(friction, friction), slope=15.0))
+        rec = run(slope, contract, bundle, small(friction=(friction, friction), ground=STEEP))
         moved.append(np.linalg.norm(rec.base_pos[-1, :, :2] - rec.start_pos[:, :2], axis=-1))
     assert (moved[0] > 0.5).all() and (moved[1] < 0.25).all()
 
 
 def test_slope_rises_along_x(contract: Contract, bundle: Path) -> None:
-    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", slope=np.radians(15))
-    rec = run(plant, contract, bundle, small(friction=(0.1, 0.1), slope=15.0))
+    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", ground=STEEP)
+    rec = run(plant, contract, bundle, small(friction=(0.1, 0.1), ground=STEEP))
     assert (rec.base_pos[-1, :, 0] < rec.start_pos[:, 0] - 0.2).all()
     assert (rec.base_pos[-1, :, 2] < rec.start_pos[:, 2]).all()
 

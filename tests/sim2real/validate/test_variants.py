@@ -46,7 +46,7 @@ def test_variants_differ_from_the_nominal_in_one_thing() -> None:
     for scenario in VARIANTS.values():
         changed = {
             name
-            for name in ("physics", "friction", "payload", "strength", "delay", "links", "noise", "slope", "push")
+            for name in ("physics", "friction", "payload", "strength", "delay", "links", "noise", "ground", "push")
             if getattr(scenario, name) != getattr(nominal, name)
         }
         assert len(changed) == (scenario.name != NOMINAL), scenario.name
