@@ -74,10 +74,10 @@ EXPORT = Entry(
 )
 LEAPP = Entry(
     summary="LEAPP packages, the form in which Isaac Lab 3.0 exports policies",
-    modules=(*EXPORT.modules, "leapp", "safetensors"),
+    modules=(*EXPORT.modules, "safetensors"),
     extras=(*EXPORT.extras, "leapp"),
 )
-EXPORT_FORMATS = {"bundle": EXPORT, "leapp": LEAPP, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
+EXPORT_FORMATS = {"bundle": EXPORT, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
 """What writing each format needs."""
 VALIDATE = Entry(summary="the validation suite", modules=("mujoco",), extras=("mujoco",))
 TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "play": (PLAY,),
     "export": (EXPORT,),
     "import-isaaclab": (EXPORT,),
-    "export --format leapp": (LEAPP,),
+    "validate LEAPP": (LEAPP,),
     "validate": (VALIDATE,),
     "validate --sign": (SIGNING,),
     "record": (TWIN,),

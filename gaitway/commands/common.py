@@ -139,10 +139,8 @@ def is_leapp(path: Path) -> bool:
     return is_leapp(path)
 
 
-def export_run(
-    run_path: Path, out: Path, estimated: Mapping[str, str | None] | None = MappingProxyType({}), form: str = "bundle"
-) -> Path:
-    """Write a run's newest checkpoint as a bundle or, ``form`` "leapp", as a LEAPP package.
+def export_run(run_path: Path, out: Path, estimated: Mapping[str, str | None] | None = MappingProxyType({})) -> Path:
+    """Write a run's newest checkpoint as a bundle.
 
     ``estimated`` has the estimator of each input that no sensor gives, "robot" for the robot's own software and None
     for the usual one; without a mapping, the policy gets all its inputs and the bundle names no estimator.
@@ -154,15 +152,10 @@ def export_run(
     from ..runs.folder import RunFolder
     from ..training.load import load_actor
 
-    if form == "leapp":
-        from gaitway_sim2real.leapp.write import export_leapp
-
     config, actor, checkpoint = load_actor(RunFolder.open(run_path))
     sha256 = digest(checkpoint)
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
     task = config.robot_task.replace(estimators=signals)
-    if form == "leapp":
-        return export_leapp(task, actor, out, checkpoint_sha256=sha256)
     named = {signal: by or USUAL.get(signal, "robot") for signal, by in (estimated or {}).items()}
     ours = {signal: name for signal, name in named.items() if name != "robot"}
     return export_bundle(task, actor, out, checkpoint_sha256=sha256, estimators=ours)

@@ -1,4 +1,4 @@
-"""``gaitway export``: from a run to a bundle, a LEAPP package, a checkpoint of rsl_rl or a Hugging Face folder."""
+"""``gaitway export``: from a run to a bundle, a checkpoint of rsl_rl or a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ The bundle holds policy.onnx (sensor signals in, joint targets out), contract.ya
 frames), io_descriptors.yaml, golden.npz (recorded inputs and outputs that every runtime replays first) and robot.xml.
 The graph is compared with the training policy before anything is written.
 
---format leapp writes a LEAPP package instead, through NVIDIA's library: the graph, a YAML that describes its inputs and
-outputs as Isaac Lab 3.0 describes its own, and the initial values of its feedback.
-
---format rsl-rl writes model_N.pt, which rsl_rl 3, 4 and 5 and Isaac Lab's play and train scripts load. The
+--format rsl-rl writes model_N.pt instead, which rsl_rl 3, 4 and 5 and Isaac Lab's play and train scripts load. The
 settings that describe its networks are printed.
 
 A language model becomes a Hugging Face folder: config, safetensors with adapters merged, tokeniser and chat template.
@@ -35,7 +32,6 @@ examples:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
-  gaitway export runs/walk --out runs/walk/walk.leapp --format leapp
   gaitway export runs/walk --out checkpoints --format rsl-rl
   gaitway export runs/reason/grpo --out reasoner
 """
@@ -82,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     form = args.format or formats[0]
     if form not in formats:
         raise UserError(f"--format {form}: {args.source} is a run of {record['task']}; use --format {formats[0]}")
-    if args.estimate and form not in ("bundle", "leapp"):
+    if args.estimate and form != "bundle":
         raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
     common.require(f"export --format {form}", EXPORT_FORMATS[form])
     if form == "huggingface":
@@ -92,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     elif form == "rsl-rl":
         return _write_rsl_rl(args.source, args.out)
     else:
-        common.export_run(args.source, args.out, dict(args.estimate), form)
+        common.export_run(args.source, args.out, dict(args.estimate))
     print(f"{form}: {args.out}")
     return 0
 

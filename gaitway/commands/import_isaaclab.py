@@ -16,7 +16,7 @@ DESCRIPTION = """\
 Make a bundle of a policy that Isaac Lab trained with rsl_rl, for validation in MuJoCo and for robots.
 
 RUN is the folder that train.py leaves, such as logs/rsl_rl/anymal_c_flat/2026-01-31_12-00-00, with params/env.yaml,
-params/agent.yaml and model_*.pt; Isaac Lab 2.x and 3.0, rsl_rl 2.x to 5.x. Isaac Lab itself is not needed, and nothing
+params/agent.yaml and model_*.pt; Isaac Lab 2.x and 3.0, rsl_rl 3.x to 5.x. Isaac Lab itself is not needed, and nothing
 in the folder is executed. Robots of Isaac Lab's velocity tasks and the G1 with 29 or 23 joints are known; others need
 --model.
 

@@ -26,7 +26,7 @@ is the bundle's.
 --engine physx or newton, or both with a comma, also lets the policy walk in Isaac Lab 3.0 on a CPU, by the same metrics
 and limits, which then decide the verdict too. --isaaclab-python names the Python that has Isaac Lab, if not this one.
 
-A LEAPP package, from 'gaitway export --format leapp' or Isaac Lab 3.0, is first written as a bundle, in bundle/ in its
+A LEAPP package, as Isaac Lab 3.0 exports it, is first written as a bundle, in bundle/ in its
 folder. Its inputs are matched by kind and element names; assumptions are noted.
 
 --sign KEY signs a bundle that passed (every file and the verdict) for 'gaitway deploy --trust KEY.pub'. KEY is an

@@ -61,7 +61,7 @@ class Domain(ABC):
     usual_agent: ClassVar[str] = "ppo"
     settings: ClassVar[tuple[str, ...]] = ()
     """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need and most others must not have."""
-    formats: ClassVar[tuple[str, ...]] = ("bundle", "leapp", "rsl-rl")
+    formats: ClassVar[tuple[str, ...]] = ("bundle", "rsl-rl")
     """What ``gaitway export`` can write of its runs, the usual form first."""
     watched: ClassVar[str] = "film"
     """How its runs are looked at: "walk" in a viewer, "film" only, or "chat"."""

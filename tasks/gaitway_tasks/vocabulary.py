@@ -1,6 +1,6 @@
 """Vocabulary of observations: the signals of a robot, and the terms that a policy reads. One row each.
 
-Mirrors, units, the import from Isaac Lab, IO descriptors, LEAPP packages and ``gaitway diagnose`` use these tables.
+Mirrors, units, the import from Isaac Lab, IO descriptors and ``gaitway diagnose`` use these tables.
 A new term is a function in :mod:`gaitway_tasks.mdp.observations` and a row here.
 """
 
@@ -23,30 +23,21 @@ class Signal(NamedTuple):
     """Whether it is measured (joint encoders, IMU) or known (the operator's command, the policy's last action)."""
     input: str | None = None
     """Name of the bundle input for this signal."""
-    isaaclab: tuple[str, ...] = ()
-    """The same data in Isaac Lab 3.0, as ``entity:property``, or the name of a command."""
-    leapp: tuple[str, ...] = ()
-    """LEAPP kind of each of these."""
 
 
 SIGNALS = {
-    "joint_pos": Signal("JointState", "rad", True, "joint_pos", ("robot:joint_pos",), ("state/joint/position",)),
-    "joint_vel": Signal("JointState", "rad/s", True, "joint_vel", ("robot:joint_vel",), ("state/joint/velocity",)),
-    "imu_quat_wxyz": Signal("RootState", "1", True, "imu_quat_wxyz", ("robot:root_quat_w",), ("state/body/rotation",)),
-    "gyro": Signal("RootState", "rad/s", True, "gyro", ("robot:root_ang_vel_b",), ("state/body/angular_velocity",)),
-    "command": Signal("Command", "m/s, m/s, rad/s", True, "command", ("base_velocity",), ("command/body/velocity",)),
+    "joint_pos": Signal("JointState", "rad", True, "joint_pos"),
+    "joint_vel": Signal("JointState", "rad/s", True, "joint_vel"),
+    "imu_quat_wxyz": Signal("RootState", "1", True, "imu_quat_wxyz"),
+    "gyro": Signal("RootState", "rad/s", True, "gyro"),
+    "command": Signal("Command", "m/s, m/s, rad/s", True, "command"),
     "action": Signal("Action", "1", True),
     "clock": Signal("Clock", "1", True),
-    "root_lin_vel_b": Signal(
-        "RootState", "m/s", False, "base_lin_vel", ("robot:root_lin_vel_b",), ("state/body/linear_velocity",)
-    ),
-    "height_scan": Signal(
-        "Sensor", "m", False, "height_scan", ("height_scanner:pos_w", "height_scanner:ray_hits_w"),
-        ("state/sensor/position", "state/sensor/ray_hit_position"),
-    ),
+    "root_lin_vel_b": Signal("RootState", "m/s", False, "base_lin_vel"),
+    "height_scan": Signal("Sensor", "m", False, "height_scan"),
     "root_pos_w": Signal("RootState", "m"),
     "contact_force_w": Signal("Sensor", "N"),
-}  # fmt: skip
+}
 INPUTS = {signal.input: signal for signal in SIGNALS.values() if signal.input}
 """Signals by bundle input."""
 

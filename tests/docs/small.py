@@ -42,7 +42,6 @@ STANDS_FOR = {
     ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
-    ("docs/export.md", "FOLDER"): "exported.leapp",
     ("docs/rsl_rl.md", "RUN"): "runs/flat",
     ("", "RUN"): "runs/walk",
     ("", "BUNDLE"): "runs/walk/bundle",

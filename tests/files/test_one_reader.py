@@ -41,7 +41,6 @@ OURS = {
     "extensions/gaitway_language/engines/vllm_server.py": {"json.loads"},  # of the user's own machines
     "sim2real/gaitway_sim2real/isaaclab/model.py": {"MjModel.from_xml_path"},  # what it has just written
     "sim2real/gaitway_sim2real/leapp/graph.py": {"onnx.load_from_string"},  # after check_graph
-    "sim2real/gaitway_sim2real/leapp/write.py": {"onnx.load_from_string"},  # what it has just written
     "sim2real/gaitway_onboard/bundle/schema.py": {"json.loads"},  # a file of the package
     "sim2real/gaitway_onboard/safety/guardian.py": {"json.loads"},  # from the parent process
     "sim2real/gaitway_onboard/flight/recorder.py": {"json.loads"},  # from the parent process

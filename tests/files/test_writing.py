@@ -31,7 +31,6 @@ ELSEWHERE = {
     "sim2real/gaitway_sim2real/bundle/export.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/leapp/bundle.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/leapp/guess.py": "inside the new folder of a bundle",
-    "sim2real/gaitway_sim2real/leapp/write.py": "inside the new folder of a package",
 }
 """Every other file of ours that writes by itself, and why it may."""
 

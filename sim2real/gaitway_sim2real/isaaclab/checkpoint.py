@@ -1,7 +1,7 @@
-"""The actor's settings in ``agent.yaml`` and its weights in ``model_*.pt``, for rsl_rl 2.x to 5.x.
+"""The actor's settings in ``agent.yaml`` and its weights in ``model_*.pt``, for rsl_rl 3.x to 5.x.
 
 The two are written by different libraries (Isaac Lab and rsl_rl) and change at different times, so they are recognised
-separately: settings under ``policy`` (to 3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (to 3.x) or
+separately: settings under ``policy`` (3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (3.x) or
 ``actor_state_dict`` (from 4.0).
 """
 
@@ -36,7 +36,7 @@ class Weights:
     """An actor's tensors under version-independent names, and their names in the file."""
 
     version: str
-    """Which rsl_rl wrote such a file: ``"2.x"``, ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
+    """Which rsl_rl wrote such a file: ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
     tensors: Mapping[str, Tensor]
     file_names: Mapping[str, str]
     iteration: int | None
@@ -55,7 +55,7 @@ def actor_config(agent: Settings) -> ActorConfig:
     recent = "actor" in agent
     if not recent and "policy" not in agent:
         raise IsaacLabImportError(
-            f"{agent.where} has neither 'policy' (rsl_rl to 3.x) nor 'actor' (from 4.0): only rsl_rl runs can be read"
+            f"{agent.where} has neither 'policy' (rsl_rl 3.x) nor 'actor' (from 4.0): only rsl_rl runs can be read"
         )
     node = agent.child("actor" if recent else "policy")
     kind = node.get("class_name", str, "MLPModel" if recent else "ActorCritic").rpartition(":")[2].rpartition(".")[2]
@@ -125,13 +125,18 @@ def read_weights(path: Path) -> Weights:
         rules = {"mlp.": "mlp.", "rnn.rnn.": "rnn.", "obs_normalizer.": "normalizer."}
         _rename(state, "actor_state_dict", rules, renamed)
     elif isinstance(state := data.get("model_state_dict"), Mapping):
-        version = "2.x" if "obs_norm_state_dict" in data else "3.x"
+        if "obs_norm_state_dict" in data:
+            raise IsaacLabImportError(
+                f"{path} has its normaliser in obs_norm_state_dict, as rsl_rl 2 wrote it: only files of rsl_rl 3 to 5 "
+                "are read; train again with Isaac Lab 2.3 or newer, or move it to model_state_dict under "
+                "actor_obs_normalizer.*"
+            )
+        version = "3.x"
         rules = {"actor.": "mlp.", "memory_a.rnn.": "rnn.", "actor_obs_normalizer.": "normalizer."}
         _rename(state, "model_state_dict", rules, renamed)
-        _rename(data.get("obs_norm_state_dict") or {}, "obs_norm_state_dict", {"": "normalizer."}, renamed)
     else:
         raise IsaacLabImportError(
-            f"{path} has neither actor_state_dict (rsl_rl from 4.0) nor model_state_dict (to 3.x); "
+            f"{path} has neither actor_state_dict (rsl_rl from 4.0) nor model_state_dict (3.x); "
             f"it has {', '.join(map(str, data)) or 'nothing'}"
         )
     iteration = data.get("iter")

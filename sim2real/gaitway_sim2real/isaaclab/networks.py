@@ -26,7 +26,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 """rsl_rl's names, ``crelu`` for CELU included (``rsl_rl.utils.resolve_nn_activation``)."""
 
 NORMALIZER_EPS = 1e-2
-"""Added to the standard deviation by ``EmpiricalNormalization`` in every rsl_rl from 2.x to 5.x."""
+"""Added to the standard deviation by ``EmpiricalNormalization`` in every rsl_rl from 3.x to 5.x."""
 
 
 @dataclass(frozen=True, kw_only=True)

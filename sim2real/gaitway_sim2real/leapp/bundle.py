@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from gaitway_files.archives import parse_npz
 from gaitway_files.graphs import open_graph
 from gaitway_files.reading import FileError, read_bytes
 from gaitway_files.writing import whole_folder
 from gaitway_onboard.bundle.contract import (
-    FILE_BYTES,
     MEASURED,
     OUTPUTS,
     Action,
@@ -28,15 +26,14 @@ from numpy.typing import NDArray
 
 from ..bundle.contracts import UNITS
 from ..bundle.golden import Signals, plausible_signals, record_golden
-from .connect import Connections, connect
+from .connect import Connections
 from .graph import ActionMap, bundle_graph, last_action, same_graphs, state_dim
 from .guess import Guess, guess
-from .package import SIDE_FOLDER, LeappError, LeappPackage
+from .package import LeappError, LeappPackage
 
 FINGERPRINT = "leapp package"
 """The key of ``software`` in the contract that says which package the bundle was made of."""
 GOLDEN_STEPS = 96
-TOLERANCE = 1e-5  # absolute below 1, relative above
 FIT_TOLERANCE = 1e-4  # [rad]
 
 
@@ -45,10 +42,9 @@ def bundle_of_package(
 ) -> Path:
     """Write the package at ``path`` (folder or YAML) as a bundle to ``out``, by default ``bundle/`` in its folder.
 
-    A package of Gaitway's brings the bundle's contract along, and its graph must replay the bundle's recording. Of any
-    other, such as Isaac Lab's, the inputs are matched by their semantics, and what the package does not say is taken
-    from the robot called ``robot``, by default the one with its joints; ``say`` is told of each such assumption. A
-    bundle already made of this package is returned as it is. Raises :class:`LeappError`.
+    Inputs are matched by their semantics, and what the package does not say is taken from the robot called ``robot``,
+    by default the one with its joints; ``say`` is told of each such assumption. A bundle already made of this package
+    is returned as it is. Raises :class:`LeappError`.
     """
     package = LeappPackage.load(path)
     out = (Path(out) if out is not None else package.path / "bundle").absolute()
@@ -58,10 +54,7 @@ def bundle_of_package(
         raise LeappError(f"{out} exists and is not a bundle: move it away")
     try:
         with whole_folder(out) as partial:
-            if (package.path / SIDE_FOLDER).is_dir():
-                _write_ours(package, package.path / SIDE_FOLDER, partial)
-            else:
-                _write_guessed(package, guess(package, robot, say), partial)
+            _write(package, guess(package, robot, say), partial)
     except OSError as error:
         raise LeappError(f"cannot write the bundle of {path} to {out}: {error.strerror or error}") from error
     return out
@@ -75,38 +68,7 @@ def _is_of(bundle: Path, package: LeappPackage, robot: str | None) -> bool:
     return contract.software.get(FINGERPRINT) == package.fingerprint and robot in (None, contract.robot)
 
 
-def _write_ours(package: LeappPackage, side: Path, folder: Path) -> None:
-    """The bundle from whose policy the package was made, with the package's graph in place of its own."""
-    contract = Contract.load(side)
-    contract = dataclasses.replace(
-        contract, outputs=tuple(signal for signal in contract.outputs if signal.name in OUTPUTS)
-    )
-    connections = connect(package, contract.joint_names)
-    content = {}
-    for name in ("robot.xml", "io_descriptors.yaml", "golden.npz"):
-        content[name] = read_bytes(side / name, FILE_BYTES)
-        if sha256(content[name]) != contract.files[name]:
-            raise LeappError(f"{side / name} has been edited since export: export the policy again")
-        (folder / name).write_bytes(content[name])
-    widths = {signal.name: int(signal.shape[1]) for signal in contract.inputs if signal.name != "state"}
-    _check_inputs(package, connections, widths)
-    _save_graph(package, connections, widths, None, folder)
-    recorded = parse_npz(content["golden.npz"], side / "golden.npz", limit=FILE_BYTES)
-    if missing := [name for name in (*widths, "joint_pos_target", "action") if name not in recorded]:
-        raise LeappError(f"{side / 'golden.npz'} is not a recording of this policy: it has no {missing[0]}")
-    signals = {name: recorded[name][:, None] for name in widths}
-    replayed = _record(folder, signals, state_dim(package))
-    for name in ("joint_pos_target", "action"):
-        error = np.abs(replayed[name] - recorded[name]) / np.maximum(1.0, np.abs(recorded[name]))
-        if not error.max() <= TOLERANCE:
-            raise LeappError(
-                f"the graph of {package.path} does not compute what its recording says: {name} differs by "
-                f"{error.max():.3g} (limit {TOLERANCE:g})"
-            )
-    _save(contract, package, folder)
-
-
-def _write_guessed(package: LeappPackage, guessed: Guess, folder: Path) -> None:
+def _write(package: LeappPackage, guessed: Guess, folder: Path) -> None:
     """The bundle of a package that says what its tensors are and no more."""
     connections, robot = guessed.connections, guessed.task.robot
     widths = dict(zip(MEASURED, (robot.num_joints, robot.num_joints, 4, 3, 3), strict=True)) | guessed.estimated
@@ -221,20 +183,9 @@ def _fit(golden: Signals) -> ActionMap | None:
 
 
 def _save(contract: Contract, package: LeappPackage, folder: Path) -> None:
-    """The contract, with the state of the package's graph and the hashes of the files in ``folder``."""
-    state = state_dim(package)
-
-    def resized(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
-        return tuple(
-            dataclasses.replace(signal, shape=("N", state)) if signal.name in ("state", "next_state") else signal
-            for signal in signals
-        )
-
+    """The contract, with the hashes of the files in ``folder``."""
     dataclasses.replace(
         contract,
-        state_dim=state,
-        inputs=resized(contract.inputs),
-        outputs=resized(contract.outputs),
         software={**contract.software, FINGERPRINT: package.fingerprint},
         files={path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     ).save(folder)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .package import LeappError, LeappPackage, LeappTensor
-from .semantics import GAINS, QUAT_XYZW, TARGET_KIND, TWIST, XYZ
+from .package import TARGET_KIND, LeappError, LeappPackage, LeappTensor
 
+XYZ = ("x", "y", "z")
+QUAT_XYZW = ("qx", "qy", "qz", "qw")
+TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
+GAINS = {"stiffness": "kp", "damping": "kd"}
+"""Kind of the constant outputs that carry the gains."""
 FRAME = "only vectors in the base frame can be measured"
 QUAT_WXYZ = ("qw", "qx", "qy", "qz")
 
@@ -50,7 +54,7 @@ def connect(package: LeappPackage, joint_names: Sequence[str]) -> Connections:
             faults.append(f"input {tensor}: {found}")
     targets: dict[str, tuple[str, int]] = {}
     gains: dict[str, dict[str, tuple[str, int]]] = {what: {} for what in GAINS}
-    by_kind = {TARGET_KIND: targets} | {kind: gains[what] for what, (kind, _) in GAINS.items()}
+    by_kind = {TARGET_KIND: targets} | {kind: gains[what] for what, kind in GAINS.items()}
     for tensor in package.outputs:
         if tensor.kind not in by_kind:
             faults.append(f"output {tensor}: run here are joint position targets ({TARGET_KIND})")

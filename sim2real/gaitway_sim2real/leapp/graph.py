@@ -15,8 +15,7 @@ import onnx
 from onnx import TensorProto, compose, helper, inliner, numpy_helper
 
 from .connect import Connections, Source
-from .package import LeappError, LeappPackage, LeappTensor, open_model
-from .semantics import TARGET_KIND
+from .package import TARGET_KIND, LeappError, LeappPackage, LeappTensor, open_model
 
 PREFIX = "leapp/"
 BATCH, STEPS = 5, 6  # of the comparison of two graphs

@@ -20,8 +20,7 @@ from gaitway_tasks.velocity import velocity_flat
 from ..bundle.contracts import CONVENTIONS, robot_fields, versions
 from ..bundle.io_descriptors import io_descriptors, raw_observation
 from .connect import Connections, connect
-from .package import LeappError, LeappPackage
-from .semantics import TARGET_KIND
+from .package import TARGET_KIND, LeappError, LeappPackage
 
 ISAACLAB_SCAN = HeightScan(resolution=0.1, size=(1.6, 1.0))
 """The scanner of Isaac Lab's rough velocity tasks."""

@@ -17,10 +17,8 @@ from gaitway_files.yaml_files import parse_yaml, read_yaml
 from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 from numpy.typing import NDArray
 
-from .semantics import CONNECTION
-
-SIDE_FOLDER = "gaitway"
-"""Where a package written here keeps what LEAPP has no place for: contract, recording, descriptors, robot model."""
+CONNECTION = "isaaclab_connection"
+TARGET_KIND = "target/joint/position"
 
 DTYPES = {"float32": np.float32, "float64": np.float64, "int32": np.int32, "int64": np.int64, "bool": np.bool_}
 

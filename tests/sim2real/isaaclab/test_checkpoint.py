@@ -67,7 +67,7 @@ def test_recurrent_of_rsl_rl_5(tmp_path, kind, layers):
 
 
 def test_older_formats(tmp_path):
-    """The same weights under the names of 4.x, 3.x and 2.x."""
+    """The same weights under the names of 4.x and 3.x; the settings of 3.x may say "normalised" in an older way."""
     agent = settings()
     model = make_model(agent, D, A)
     state = {k: v for k, v in model.state_dict().items() if not k.startswith("distribution.")}
@@ -81,16 +81,22 @@ def test_older_formats(tmp_path):
     files = {
         "4.x": ({"actor_state_dict": {**state, "std": torch.ones(A)}}, agent),
         "3.x": ({"model_state_dict": {**mlp, **others, **inside}}, old),
-        "2.x": ({"model_state_dict": {**mlp, **others}, "obs_norm_state_dict": norm}, older),
     }
     x = torch.randn(N, D)
     with torch.inference_mode():
         expected = model(TensorDict({"policy": x}, batch_size=[N]))
-        for version, (data, described) in files.items():
+        for version, (data, described) in [*files.items(), ("3.x", (files["3.x"][0], older))]:
             torch.save({**data, "iter": 3, "infos": None}, tmp_path / "model_3.pt")
             weights = read_weights(tmp_path / "model_3.pt")
             assert weights.version == version and weights.iteration == 3
             assert torch.allclose(build_actor(config_of(described), weights, WIDTHS, A)(x), expected, atol=1e-6)
+
+
+def test_a_file_of_rsl_rl_2_is_refused(tmp_path):
+    state = {"actor.0.weight": torch.zeros(1, D)}
+    torch.save({"model_state_dict": state, "obs_norm_state_dict": {"_mean": torch.zeros(1, D)}}, tmp_path / "m.pt")
+    with pytest.raises(IsaacLabImportError, match=r"rsl_rl 3 to 5"):
+        read_weights(tmp_path / "m.pt")
 
 
 def mismatch(tmp_path, trained, described, widths=WIDTHS, actions=A):

@@ -1,1 +1,0 @@
-"""Multi-armed bandits."""
