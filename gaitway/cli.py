@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Arguments of one command. ``key=value`` may stand anywhere among the options, which argparse alone cannot do."""
-    from .errors import UserError
+    from gaitway_files.errors import UserError
 
     for word in sys.argv[1:] if argv is None else argv:
         if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in word):  # Python's signs of bytes that are none

@@ -1,6 +1,7 @@
 """Arrows point down only: who may import whom, and what must stay light."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,10 +102,12 @@ def test_arrows_point_down(name):
 def test_contracts_are_light():
     """What extensions import of agents brings nothing else of theirs, and no networks."""
     imported = {module for _, module in imports_of(OURS["gaitway_agents"] / "interfaces.py")}
-    assert {module for module in imported if top(module) not in sys.stdlib_module_names} == {"torch"}
+    foreign = {module for module in imported if top(module) not in sys.stdlib_module_names}
+    assert foreign == {"torch", "gaitway_files.errors"}
     code = f"import sys, {INTERFACES}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in loaded if name.startswith("gaitway_")} == {"gaitway_agents", INTERFACES}
+    ours = {"gaitway_agents", INTERFACES, "gaitway_files", "gaitway_files.errors"}
+    assert {name for name in loaded if name.startswith("gaitway_")} == ours
     assert "torch" not in loaded
 
 
@@ -252,6 +255,14 @@ def test_no_modules_import_each_other_in_a_circle(package):
 def test_circles_are_seen():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
     assert circles(graph) == [["b", "c"], ["e"]]
+
+
+@pytest.mark.parametrize("package", sorted(OURS))
+def test_what_is_wrong_is_told_by_an_error_of_ours(package):
+    """A ValueError or RuntimeError as such would be taken for a bug. A script that imports nothing of ours may."""
+    made = re.compile(r"raise ValueError\b|^ *class \w+\((ValueError|RuntimeError)\)", re.MULTILINE)
+    known = {OURS["gaitway_files"] / "errors.py", OURS["gaitway_tasks"] / "language" / "confine.py"}
+    assert [path for path in {*files(OURS[package])} - known if made.search(path.read_text("utf-8"))] == []
 
 
 SHARED = {"bundle", "mujoco", "pages", "hardware"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -54,7 +55,7 @@ class IsaacLabVectorEnv(VectorEnv):
         self._outermost, env = env, env.unwrapped
         groups = getattr(env.single_observation_space, "spaces", {})
         if not groups or not all(isinstance(box, spaces.Box) and len(box.shape) == 1 for box in groups.values()):
-            raise ValueError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
+            raise UserError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
         self.final_groups: Sequence[str] = list(groups)
         self.isaac, self.num_envs, self.task = env, env.num_envs, task
         self.device = torch.device(env.device)
@@ -114,7 +115,7 @@ class IsaacLabVectorEnv(VectorEnv):
         if not self._started:
             raise gymnasium.error.ResetNeeded("step() before reset(): call env.reset() first")
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
-            raise ValueError(
+            raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
         self._ended, self._stepping = None, True

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gaitway_tasks.managers import Managers
 from gaitway_tasks.spec import Task
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -41,9 +42,9 @@ class MujocoVectorEnv(VectorEnv):
         options: PhysicsOptions | None = None,
     ):
         if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+            raise UserError(f"num_envs {num_envs}: at least one environment is needed")
         if task.terrain.kind != "plane":
-            raise ValueError(f"{task.name} is about rough ground, which this world does not have: use --world isaaclab")
+            raise UserError(f"{task.name} is about rough ground, which this world does not have: use --world isaaclab")
         self.task, self.num_envs = task, num_envs
         self.generator = torch.Generator().manual_seed(seed)
         self.world = MujocoWorld(task, num_envs, self.generator, options or PhysicsOptions(), num_threads)
@@ -94,7 +95,7 @@ class MujocoVectorEnv(VectorEnv):
             raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
         actions = torch.as_tensor(actions, dtype=torch.float32)
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
-            raise ValueError(
+            raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
         world, managers = self.world, self.managers

@@ -8,10 +8,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 from ..catalogue import AGENTS, WORLDS
-from ..errors import RunError, UserError
+from ..errors import RunError
 from . import common
 
 if TYPE_CHECKING:

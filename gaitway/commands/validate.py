@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import SIGNING, VALIDATE
-from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\

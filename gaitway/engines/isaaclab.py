@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from gaitway_files.errors import UserError
+
 from .in_isaaclab import ERROR, LIMIT
 
 if TYPE_CHECKING:

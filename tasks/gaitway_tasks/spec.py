@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .robots.robot import Robot
 
 Params = Mapping[str, Any]
@@ -68,7 +70,7 @@ class ObservationGroup:
 
     def __post_init__(self) -> None:
         if not self.history_length <= MAX_HISTORY:
-            raise ValueError(f"history_length {self.history_length}: at most {MAX_HISTORY}, which no policy comes near")
+            raise UserError(f"history_length {self.history_length}: at most {MAX_HISTORY}, which no policy comes near")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,7 @@ def _per_joint(robot: Robot, what: str, value: Any, missing: Any) -> tuple[Any, 
     for pattern in value:
         for joint in robot.joint_ids(pattern):
             if joint in found:
-                raise ValueError(
+                raise UserError(
                     f"action {what}: joint {robot.joint_names[joint]!r} matches both {found[joint]!r} and {pattern!r}"
                 )
             found[joint] = pattern
@@ -171,9 +173,9 @@ class Event:
 
     def __post_init__(self) -> None:
         if self.mode not in ("startup", "reset", "interval"):
-            raise ValueError(f"event mode {self.mode!r}: use 'startup', 'reset' or 'interval'")
+            raise UserError(f"event mode {self.mode!r}: use 'startup', 'reset' or 'interval'")
         if (self.mode == "interval") != (self.interval_range_s is not None):
-            raise ValueError("interval_range_s belongs to interval events, and only to them")
+            raise UserError("interval_range_s belongs to interval events, and only to them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +202,7 @@ class HeightScanner:
             math.prod(length / self.resolution + 1.0 for length in self.size) if self.resolution > 0.0 else math.inf
         )
         if not points <= MAX_SCAN_POINTS:
-            raise ValueError(
+            raise UserError(
                 f"height scanner with resolution {self.resolution:g} m over {self.size[0]:g} x {self.size[1]:g} m: "
                 f"that are {points:.3g} points, and {MAX_SCAN_POINTS} at most; Isaac Lab's has 187"
             )
@@ -227,13 +229,13 @@ class SubTerrain:
 
     def __post_init__(self) -> None:
         if self.kind not in SUB_TERRAINS:
-            raise ValueError(f"sub-terrain kind {self.kind!r}: use one of {', '.join(SUB_TERRAINS)}")
+            raise UserError(f"sub-terrain kind {self.kind!r}: use one of {', '.join(SUB_TERRAINS)}")
         if self.proportion < 0:
-            raise ValueError(f"sub-terrain proportion {self.proportion}: it is a share, at least 0")
+            raise UserError(f"sub-terrain proportion {self.proportion}: it is a share, at least 0")
         for key in self.params:
             if key not in SUB_TERRAINS[self.kind]:
                 known = ", ".join(SUB_TERRAINS[self.kind])
-                raise ValueError(f"sub-terrain {self.kind!r} has no parameter {key!r}: it takes {known}")
+                raise UserError(f"sub-terrain {self.kind!r} has no parameter {key!r}: it takes {known}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +256,7 @@ class TerrainGenerator:
 
     def __post_init__(self) -> None:
         if not any(sub.proportion > 0 for sub in self.sub_terrains.values()):
-            raise ValueError("a terrain generator needs a sub-terrain with a proportion above 0")
+            raise UserError("a terrain generator needs a sub-terrain with a proportion above 0")
         lengths = [
             count * size + 2.0 * self.border_width
             for count, size in zip((self.num_rows, self.num_cols), self.size, strict=True)
@@ -262,7 +264,7 @@ class TerrainGenerator:
         fine = self.horizontal_scale > 0.0 and self.vertical_scale > 0.0
         cells = math.prod(length / self.horizontal_scale for length in lengths) if fine else math.inf
         if not cells <= MAX_TERRAIN_CELLS:
-            raise ValueError(
+            raise UserError(
                 f"a terrain of {lengths[0]:g} x {lengths[1]:g} m in cells of {self.horizontal_scale:g} m: that are "
                 f"{cells:.3g} cells, and {MAX_TERRAIN_CELLS:.0e} at most"
             )
@@ -282,9 +284,9 @@ class Terrain:
 
     def __post_init__(self) -> None:
         if self.kind not in ("plane", "generator"):
-            raise ValueError(f"terrain kind {self.kind!r}: use 'plane' or 'generator'")
+            raise UserError(f"terrain kind {self.kind!r}: use 'plane' or 'generator'")
         if (self.kind == "generator") != (self.generator is not None):
-            raise ValueError(f"terrain kind {self.kind!r}: a generator belongs to kind 'generator', and only to it")
+            raise UserError(f"terrain kind {self.kind!r}: a generator belongs to kind 'generator', and only to it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,16 +300,16 @@ class Timing:
     def __post_init__(self) -> None:
         low, high = PHYSICS_DT
         if not (low <= self.physics_dt <= high and 1 <= self.decimation <= MAX_DECIMATION):
-            raise ValueError(
+            raise UserError(
                 f"physics_dt={self.physics_dt:g} s and decimation={self.decimation}: a physics step is of {low:g} to "
                 f"{high:g} s, and a control step has 1 to {MAX_DECIMATION} of them"
             )
         if not self.step_dt <= MAX_CONTROL_DT:
-            raise ValueError(
+            raise UserError(
                 f"a control step of {self.step_dt:g} s: robots are controlled every {MAX_CONTROL_DT:g} s at least"
             )
         if not 0.0 < self.episode_length_s <= MAX_EPISODE_S:
-            raise ValueError(
+            raise UserError(
                 f"episode_length_s={self.episode_length_s:g}: give more than 0 s and at most {MAX_EPISODE_S:g}"
             )
 

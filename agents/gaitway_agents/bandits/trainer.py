@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
@@ -92,7 +93,7 @@ def learn(config: BanditConfig, known: Knowledge, arms: Tensor, rewards: Tensor)
     if config.strategy == "thompson" and config.prior == "beta":
         wrong = (rewards != 0.0) & (rewards != 1.0)
         if bool(wrong.any()):
-            raise ValueError(
+            raise UserError(
                 f"prior 'beta' with a reward of {float(rewards[wrong][0])}: it knows 0 and 1; use 'gaussian'"
             )
     if config.strategy == "gradient":
@@ -183,7 +184,7 @@ class BanditTrainer(WithEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         (known,) = state["known"]
         if len(known["counts"]) != self.num_envs:
-            raise ValueError(f"{len(known['counts'])} players, {self.num_envs} are needed")
+            raise UserError(f"{len(known['counts'])} players, {self.num_envs} are needed")
         self.load_policy(state)
         self.steps, self.regret = state["steps"], state["regret"]
         self.generator.set_state(state["generator"])
@@ -194,17 +195,17 @@ class BanditTrainer(WithEnv):
         (known,) = state["known"]
         arms, needed = known["counts"].shape[1], self.known.counts.shape[1]
         if arms != needed:
-            raise ValueError(f"{arms} arms, {needed} are needed")
+            raise UserError(f"{arms} arms, {needed} are needed")
         self.known = Knowledge(**{name: value.clone() for name, value in known.items()})
 
 
 def _check_spaces(env: VectorEnv) -> None:
     space, actions = env.single_observation_space, env.single_action_space
     if not isinstance(actions, spaces.Discrete):
-        raise ValueError(f"action space {actions}: a bandit has Discrete arms; use an agent such as ppo or sac")
+        raise UserError(f"action space {actions}: a bandit has Discrete arms; use an agent such as ppo or sac")
     seen = space.spaces.get("policy") if isinstance(space, spaces.Dict) else None
     blind = isinstance(seen, spaces.Discrete) and seen.n == 1
     if not blind and not (isinstance(seen, spaces.Box) and bool((seen.low == seen.high).all())):
-        raise ValueError(
+        raise UserError(
             f"observation space {space}: a bandit has no state; use an agent such as q-learning, dqn or ppo"
         )

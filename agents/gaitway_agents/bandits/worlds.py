@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -21,7 +22,7 @@ class _Bandit(VectorEnv):
 
     def __init__(self, means: Sequence[float], num_envs: int, horizon: int, seed: int):
         if len(means) < 2 or num_envs < 1 or horizon < 1:
-            raise ValueError(
+            raise UserError(
                 f"{len(means)} arms, num_envs {num_envs}, horizon {horizon}: at least 2 arms, 1 environment and 1 pull"
             )
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -45,7 +46,7 @@ class _Bandit(VectorEnv):
 
     def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
         if actions.shape != (self.num_envs,) or bool(((actions < 0) | (actions >= len(self.means))).any()):
-            raise ValueError(
+            raise UserError(
                 f"actions {actions}: {self.num_envs} arms are needed, numbered from 0 to {len(self.means) - 1}"
             )
         means = self.means[actions]
@@ -81,7 +82,7 @@ class BernoulliBandit(_Bandit):
     def __init__(self, means: Sequence[float], num_envs: int = 1, *, horizon: int = 1000, seed: int = 0):
         bad = next((mean for mean in means if not 0.0 <= mean <= 1.0), None)
         if bad is not None:
-            raise ValueError(f"means {list(means)}: {bad} is no probability; use GaussianBandit for other rewards")
+            raise UserError(f"means {list(means)}: {bad} is no probability; use GaussianBandit for other rewards")
         super().__init__(means, num_envs, horizon, seed)
 
     def _draw(self, means: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ class GaussianBandit(_Bandit):
         self, means: Sequence[float], num_envs: int = 1, *, noise: float = 1.0, horizon: int = 1000, seed: int = 0
     ):
         if noise < 0.0:
-            raise ValueError(f"noise {noise}: a standard deviation must not be negative")
+            raise UserError(f"noise {noise}: a standard deviation must not be negative")
         super().__init__(means, num_envs, horizon, seed)
         self.noise = noise
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError
 from gaitway_files.writing import whole_file
 from torch import Tensor
@@ -80,7 +81,7 @@ class TrainingClient:
             if getattr(config, name) != only
         }
         if wrong:
-            raise ValueError(f"{wrong}: the loop is yours; begin with fixed_data.one_step(), which has none of these")
+            raise UserError(f"{wrong}: the loop is yours; begin with fixed_data.one_step(), which has none of these")
         self.policy, self.engine = policy, engine
         self.optimizer = PolicyOptimizer(policy, config)
         self.steps = 0
@@ -112,7 +113,7 @@ class TrainingClient:
         """Step along the mean gradient of all data since the last step, at the rate given now or before."""
         if learning_rate is not None:
             if not learning_rate > 0.0:
-                raise ValueError(f"learning_rate {learning_rate}: must be positive")
+                raise UserError(f"learning_rate {learning_rate}: must be positive")
             self.optimizer.learning_rate = learning_rate
         norm = self.optimizer.step()
         self.steps += 1
@@ -126,9 +127,9 @@ class TrainingClient:
         An engine that draws by a seed draws the same again for the same one: change it from call to call.
         """
         if self.engine is None:
-            raise ValueError("there is no engine to sample with: give the client one, TrainingClient(..., engine=...)")
+            raise UserError("there is no engine to sample with: give the client one, TrainingClient(..., engine=...)")
         if num_samples < 1:
-            raise ValueError(f"num_samples {num_samples}: must be at least 1")
+            raise UserError(f"num_samples {num_samples}: must be at least 1")
         self.sync()
         found = self.engine.generate([prompt for prompt in prompts for _ in range(num_samples)], sampling)
         samples = [
@@ -166,11 +167,11 @@ class TrainingClient:
             state = load_checkpoint(path, self.device)
             policy, gradient = state["policy"], state["gradient"]
         except (KeyError, TypeError, FileError) as error:
-            raise ValueError(f"{path} is no state of a training client: {error}") from error
+            raise UserError(f"{path} is no state of a training client: {error}") from error
         try:
             load_trainable_state(self.policy, policy)
         except RuntimeError as error:
-            raise ValueError(f"{path} holds the state of another model: {error}") from error
+            raise UserError(f"{path} holds the state of another model: {error}") from error
         self.optimizer.load_state_dict(state["optimizer"])
         self.optimizer.gathered, self.steps, self._told = state["gathered"], state["steps"], -1
         if gradient is not None:
@@ -187,7 +188,7 @@ class TrainingClient:
         """The core's loss that ``loss`` means, if ``batch`` has what it needs."""
         if isinstance(loss, str):
             if loss not in LOSSES:
-                raise ValueError(f"loss {loss!r}: use one of {', '.join(map(repr, LOSSES))}, settings or a function")
+                raise UserError(f"loss {loss!r}: use one of {', '.join(map(repr, LOSSES))}, settings or a function")
             if loss == "cross_entropy":
                 return NegativeLogLikelihood()
             config = self.optimizer.config
@@ -205,12 +206,12 @@ class TrainingClient:
     def _check(self, loss: PolicyLossConfig, batch: Batch) -> None:
         config = self.optimizer.config
         if (loss.aggregation, loss.horizon) != (config.aggregation, config.horizon):
-            raise ValueError(
+            raise UserError(
                 f"the loss has aggregation {loss.aggregation!r} (horizon {loss.horizon}), the client's config "
                 f"{config.aggregation!r} ({config.horizon}): losses of one step are averaged alike, make them equal"
             )
         if loss.entropy_coefficient and self.policy.entropy != "gradient":
-            raise ValueError(
+            raise UserError(
                 f"entropy_coefficient {loss.entropy_coefficient}: the policy's entropy has no gradient; set it 0, or "
                 "make the policy with entropy='gradient'"
             )
@@ -222,7 +223,7 @@ class TrainingClient:
         for name in needed:
             value = getattr(batch, name)
             if value is None or bool(value.isnan().all()):
-                raise ValueError(f"surrogate {loss.surrogate!r} needs the {name} of every datum, and they have none")
+                raise UserError(f"surrogate {loss.surrogate!r} needs the {name} of every datum, and they have none")
 
     def _output(self, recorder: _Recorder, batch: Batch) -> Output:
         assert batch.mask is not None
@@ -253,7 +254,7 @@ class _Plain:
     def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
         losses = self.function(new, batch)
         if losses.shape != batch.actions.shape:
-            raise ValueError(
+            raise UserError(
                 f"the loss returned shape {tuple(losses.shape)} for tokens {tuple(batch.actions.shape)}: return the "
                 "loss of each token"
             )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..core.batch import Batch
@@ -68,7 +69,7 @@ def batch_of(data: Sequence[Datum], vocabulary: int, device: torch.device) -> Ba
     datum that is wrong.
     """
     if not data:
-        raise ValueError("no data: give at least one datum")
+        raise UserError("no data: give at least one datum")
     sequences = [_sequence(datum, number, vocabulary) for number, datum in enumerate(data)]
     tokens, lengths, mask = pad(sequences, device)
     found: dict[str, Tensor] = {}
@@ -77,7 +78,7 @@ def batch_of(data: Sequence[Datum], vocabulary: int, device: torch.device) -> Ba
         if not any(given):
             continue
         if not all(given):
-            raise ValueError(f"datum {given.index(False)} has no {name}, but others have: give it to all or none")
+            raise UserError(f"datum {given.index(False)} has no {name}, but others have: give it to all or none")
         rows = [
             _numbers(getattr(datum, name), len(own), name, number) * kept
             for number, (datum, (own, kept)) in enumerate(zip(data, sequences, strict=True))
@@ -97,17 +98,17 @@ def batch_of(data: Sequence[Datum], vocabulary: int, device: torch.device) -> Ba
 def _sequence(datum: Datum, number: int, vocabulary: int) -> tuple[Tensor, Tensor]:
     tokens = torch.as_tensor(datum.tokens, dtype=torch.long)
     if tokens.dim() != 1 or len(tokens) < 2:
-        raise ValueError(f"datum {number}: tokens of shape {tuple(tokens.shape)}, give a sequence of at least 2")
+        raise UserError(f"datum {number}: tokens of shape {tuple(tokens.shape)}, give a sequence of at least 2")
     if int(tokens.min()) < 0 or int(tokens.max()) >= vocabulary:
         wrong = int(tokens[(tokens < 0) | (tokens >= vocabulary)][0])
-        raise ValueError(f"datum {number}: token {wrong} is not in the model's vocabulary of {vocabulary}")
+        raise UserError(f"datum {number}: token {wrong} is not in the model's vocabulary of {vocabulary}")
     mask = _numbers(datum.mask, len(tokens), "mask", number)
     if not ((mask == 0.0) | (mask == 1.0)).all():
-        raise ValueError(f"datum {number}: mask holds other values than 0 and 1; weigh tokens by weights")
+        raise UserError(f"datum {number}: mask holds other values than 0 and 1; weigh tokens by weights")
     if mask[0]:
-        raise ValueError(f"datum {number}: mask 1 at the first token, which follows nothing: set it 0")
+        raise UserError(f"datum {number}: mask 1 at the first token, which follows nothing: set it 0")
     if not mask.any():
-        raise ValueError(f"datum {number}: mask is 0 everywhere, so that there is nothing to learn")
+        raise UserError(f"datum {number}: mask is 0 everywhere, so that there is nothing to learn")
     return tokens, mask
 
 
@@ -116,7 +117,7 @@ def _numbers(value: Numbers, length: int, name: str, number: int) -> Tensor:
     if found.dim() == 0:
         found = found.expand(length)
     if found.shape != (length,):
-        raise ValueError(f"datum {number}: {name} of shape {tuple(found.shape)} for {length} tokens")
+        raise UserError(f"datum {number}: {name} of shape {tuple(found.shape)} for {length} tokens")
     if not torch.isfinite(found).all():
-        raise ValueError(f"datum {number}: {name} holds a value that is not a finite number")
+        raise UserError(f"datum {number}: {name} holds a value that is not a finite number")
     return found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from .arithmetic import ArithmeticSource
@@ -57,9 +58,9 @@ class LanguageTask(Checked):
         super().__post_init__()
         unknown = [name for name in self.tools if name not in TOOLS]
         if unknown:
-            raise ValueError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
+            raise UserError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
         if bool(self.tools) != (self.max_turns > 1):
-            raise ValueError(
+            raise UserError(
                 f"max_turns {self.max_turns} with tools {self.tools}: a tool's reply needs a further turn, and without "
                 "tools there is none"
             )

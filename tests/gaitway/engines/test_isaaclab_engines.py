@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 
 import gaitway
 from gaitway.engines.isaaclab import IsaacLabEngine, engines
-from gaitway.errors import UserError
 from gaitway.training.progress import Counter
 
 VERSIONS = {"isaaclab": "3.0.0", "ovphysx": "0.6", "newton": "1.6", "warp-lang": "1.17", "numpy": "2.0"}
