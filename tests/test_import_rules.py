@@ -207,7 +207,7 @@ def test_the_checker_sees_relative_and_nested_imports(tmp_path, monkeypatch):
 
 
 def imported_within(package: str) -> dict[str, set[str]]:
-    """Every module of a package and those of it that it imports, also inside functions; not under TYPE_CHECKING."""
+    """Every module of a package and those of it that it imports, also inside functions and for types."""
     modules = {}
     for path in files(OURS[package]):
         parts = path.relative_to(OURS[package]).with_suffix("").parts
@@ -215,7 +215,7 @@ def imported_within(package: str) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         names = set()
-        for node in statements(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -224,13 +224,6 @@ def imported_within(package: str) -> dict[str, set[str]]:
         # A package is loaded before what lies in it: that its own modules need it is no circle.
         graph[module] = {name for name in names & modules.keys() if not f"{module}.".startswith(f"{name}.")}
     return graph
-
-
-def statements(tree: ast.AST):
-    """All nodes but those that only a type checker sees."""
-    for node in ast.iter_child_nodes(tree):
-        hidden = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        yield from () if hidden else (node, *statements(node))
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

@@ -16,7 +16,7 @@ from gaitway_tasks.mdp import events
 from gaitway_tasks.registry import learner_of
 from gaitway_tasks.spec import Task
 
-from .domain import Request
+from .request import Request
 
 CPU: dict[str, Any] = {
     "num_envs": 256,

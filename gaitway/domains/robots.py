@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, RunError
-from .domain import Request
 from .environments import Environments
+from .request import Request
 
 if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns

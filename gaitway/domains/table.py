@@ -1,19 +1,20 @@
-"""Table of domains, one row each; a domain is imported when one of its tasks is used."""
+"""Table of domains, one row each; a domain is imported by name when one of its tasks is used.
+
+A configuration asks this table for the domain of its task, and a domain reads configurations. So the table knows
+:class:`gaitway.domains.domain.Domain` by name only, and who asks it may say that this is what comes.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gaitway_tasks.registry import UnknownNameError
 
 from ..config.tree import Kinds, named
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from .domain import Domain
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,11 @@ TASKS = Kinds(*(row.task for row in DOMAINS))
 
 
 @functools.cache
-def _domain(path: str) -> Domain:
-    domain: Domain = named(path)()
-    return domain
+def _domain(path: str) -> Any:
+    return named(path)()
 
 
-def domains() -> Iterable[Domain]:
+def domains() -> Iterable[Any]:
     return (_domain(row.domain) for row in DOMAINS)
 
 
@@ -66,7 +66,7 @@ def _row_of(task: Any) -> Row:
     return next(row for row in DOMAINS if row.task == path)
 
 
-def domain_of(task: Any) -> Domain:
+def domain_of(task: Any) -> Any:
     """The domain of a task."""
     return _domain(_row_of(task).domain)
 
@@ -76,7 +76,7 @@ def worlds_of(task: Any) -> tuple[str, ...]:
     return _row_of(task).worlds
 
 
-def domain_in(world: str) -> Domain:
+def domain_in(world: str) -> Any:
     """The domain whose tasks happen in ``world``."""
     for row in DOMAINS:
         if world in row.worlds:
