@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import torch
 from gaitway_files.errors import UserError
+from gaitway_tasks.episodes import Accounts, Observation
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from .world import IsaacLabWorld
 
-Observation = dict[str, Tensor]
 LOG_NAMES = {
     "Episode_Reward": "reward",
     "Episode_Termination": "termination",
@@ -61,8 +61,7 @@ class IsaacLabVectorEnv(VectorEnv):
         self.device = torch.device(env.device)
         self.single_observation_space, self.single_action_space = env.single_observation_space, env.single_action_space
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self._returns = torch.zeros(self.num_envs, device=self.device)
-        self._lengths = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self._accounts = Accounts(self.num_envs, self.device)
         self._random_state = self._stream(seed)
         self._started = self._stepping = False
         self._levels: Tensor | None = None
@@ -105,8 +104,7 @@ class IsaacLabVectorEnv(VectorEnv):
         if (options or {}).get("random_episode_step"):
             ages = self.isaac.episode_length_buf
             self.isaac.episode_length_buf = torch.randint_like(ages, high=self.isaac.max_episode_length)
-        self._returns.zero_()
-        self._lengths.zero_()
+        self._accounts.clear()
         self._started = True
         return dict(observation), {}
 
@@ -126,8 +124,7 @@ class IsaacLabVectorEnv(VectorEnv):
         # Isaac Lab writes the next step's rewards and flags into the same buffers.
         reward, terminated = reward.clone(), terminated.clone()
         truncated = time_out & ~terminated
-        self._returns += reward
-        self._lengths += 1
+        self._accounts.add(reward)
         return dict(observation), reward, terminated, truncated, self._info(terminated | truncated, extras)
 
     def _info(self, done: Tensor, extras: dict[str, Any]) -> dict[str, Any]:
@@ -135,18 +132,14 @@ class IsaacLabVectorEnv(VectorEnv):
         if rows is None:
             nothing = torch.zeros(0, dtype=torch.int64, device=self.device)
             return {"ended": nothing, "final_rows": nothing}
-        info = {
+        return {
             "ended": rows,
             "final_rows": rows,
             "final_obs": self._final,
             "_final_obs": done,
-            "episode": {"r": self._returns.clone(), "l": self._lengths.clone()},
-            "_episode": done,
+            **self._accounts.settle(rows, done),
             "log": {_log_name(name): value for name, value in extras.get("log", {}).items()},
         }
-        self._returns.index_fill_(0, rows, 0.0)
-        self._lengths.index_fill_(0, rows, 0)
-        return info
 
     # ---- final observations ----------------------------------------------------------------------------------------
 
