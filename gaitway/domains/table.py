@@ -7,12 +7,13 @@ A configuration asks this table for the domain of its task, and a domain reads c
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gaitway_tasks.registry import UnknownNameError
 
+from ..backends.table import BACKENDS
 from ..config.tree import Kinds, named
 from ..errors import ConfigError
 
@@ -23,7 +24,7 @@ class Row:
 
     domain: str
     task: str
-    worlds: tuple[str, ...]
+    worlds: Collection[str]
     name: str
     """What one of its tasks is called in messages."""
     options: tuple[str, ...] = ()
@@ -34,7 +35,7 @@ DOMAINS = (
     Row(
         "gaitway.domains.robots:Robots",
         "gaitway_tasks.spec:Task",
-        ("mujoco", "isaaclab"),
+        BACKENDS,
         "robot's task",
         ("parameters",),
     ),
@@ -73,7 +74,7 @@ def domain_of(task: Any) -> Any:
 
 def worlds_of(task: Any) -> tuple[str, ...]:
     """Where a task can happen, the usual place first."""
-    return _row_of(task).worlds
+    return tuple(_row_of(task).worlds)
 
 
 def domain_in(world: str) -> Any:

@@ -5,7 +5,6 @@ Environments restart within the step that ends them, after the final observation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +25,7 @@ class SteppedRobot(RobotState, Protocol):
 class SteppedWorld(EditableWorld, Protocol):
     """A simulator that moves when it is told to."""
 
-    commands: Mapping[str, Any]
+    commands: dict[str, Any]
     diverged: Tensor  # (N,), bool: the state was no longer finite, and the simulation was restarted
 
     @property
@@ -79,7 +78,7 @@ class Episodes:
     def __init__(self, task: Task, world: SteppedWorld, generator: torch.Generator):
         self.task, self.world, self.generator = task, world, generator
         self.managers = Managers(task, world, generator)
-        world.commands = self.managers.commands
+        world.commands = dict(self.managers.commands)
         self.managers.build_observations()
         self.accounts = Accounts(world.num_envs, world.device)
         self.started = False
