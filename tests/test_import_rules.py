@@ -250,6 +250,13 @@ def test_circles_are_seen():
     assert circles(graph) == [["b", "c"], ["e"]]
 
 
+def test_the_face_knows_isaac_lab_through_its_row_only():
+    """Besides: whether it is installed, and its own scripts, which find Gaitway's tasks."""
+    rooms = ("gaitway/backends/", "gaitway/catalogue.py:", "gaitway/gymnasium_plugin.py:")
+    found = offences(OURS["gaitway"], lambda module: top(module) in {"gaitway_isaaclab", "isaaclab"})
+    assert [line for line in found if not line.startswith(rooms)] == []
+
+
 @pytest.mark.parametrize("package", sorted(OURS))
 def test_what_is_wrong_is_told_by_an_error_of_ours(package):
     """A ValueError or RuntimeError as such would be taken for a bug. A script that imports nothing of ours may."""
