@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Arguments of one command. ``key=value`` may stand anywhere among the options, which argparse alone cannot do."""
-    from .errors import UserError
+    from gaitway_files.errors import UserError
 
     for word in sys.argv[1:] if argv is None else argv:
         if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in word):  # Python's signs of bytes that are none
@@ -119,8 +119,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             del os.environ[SAFE_PATH]
         else:
             os.environ[SAFE_PATH] = before
-    if launch := sys.modules.get("gaitway_isaaclab.launch"):
-        launch.shut_down(code)
+    if table := sys.modules.get("gaitway.backends.table"):
+        for world in table.BACKENDS:
+            table.backend(world).shut_down(code)
     return code
 
 
@@ -128,8 +129,9 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parse(argv)
         trust_named(args)
-        if getattr(args, "world", None) == "isaaclab" or "GAITWAY_ISAAC_SIM" in os.environ:
-            _make_way_for_isaac_lab()
+        from .backends.table import make_way
+
+        make_way(getattr(args, "world", None))
         return int(args.run(args))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has closed the pipe
@@ -154,17 +156,6 @@ def trust_named(args: argparse.Namespace) -> None:
         from gaitway_files.trust import trust
 
         trust(*modules)
-
-
-def _make_way_for_isaac_lab() -> None:
-    """Prepare the process for Isaac Lab, before numpy and torch are loaded.
-
-    The threads of numpy's OpenBLAS do not survive the forks with which Isaac Sim starts.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from gaitway_isaaclab import application
-
-    application.start_if_told()
 
 
 if __name__ == "__main__":

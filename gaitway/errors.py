@@ -1,16 +1,14 @@
-"""Errors a user can mend. The command line prints their message alone and exits with code 2."""
+"""Errors of settings and runs."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+from gaitway_files.errors import UserError
+
 MAX_SEED = 10**9
 """Every simulator takes a seed of 31 bits, and what is random beside it is seeded a little above."""
-
-
-class UserError(ValueError):
-    """Something given to Gaitway is wrong; the message names the thing, the value and the fix."""
 
 
 class ConfigError(UserError):

@@ -1,23 +1,22 @@
 """Classify the error of a command as a message to the user or a bug.
 
-A value error of ours is a message if its class is one of ours, or if a ``raise`` statement in our own code made it: who
-writes one has a wrong input in mind. An error raised by an operation or a library is unexpected and keeps its
-traceback.
+Classes decide: :class:`UserError` and :class:`NotDone` are messages. What an operation or a library raises is
+unexpected and keeps its traceback, but for a few with a remedy: a missing package, a full disk, too little memory.
 """
 
 from __future__ import annotations
 
-import opcode
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from gaitway_files.errors import NotDone, UserError
+
 from .catalogue import CORE, entry_with, install_line
 from .runs.files import DISK_ERRORS, disk_error
 
 NOT_DONE, WRONG_INPUT, BUG = 1, 2, 70
-_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 def outcome(error: Exception) -> tuple[int, str]:
@@ -29,24 +28,9 @@ def outcome(error: Exception) -> tuple[int, str]:
 
 
 def _ours(error: Exception) -> tuple[int, str] | None:
-    own = _is_ours(type(error).__module__)
-    if isinstance(error, ValueError | ConnectionError) and (own or _raised_by_us(error.__traceback__)):
+    if isinstance(error, UserError):
         return WRONG_INPUT, str(error)
-    return (NOT_DONE, str(error)) if own and isinstance(error, RuntimeError) else None
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0].startswith("gaitway")
-
-
-def _raised_by_us(trace: TracebackType | None) -> bool:
-    """Does the traceback end in a ``raise`` statement of our own packages?"""
-    if trace is None:
-        return False
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    ours = _is_ours(trace.tb_frame.f_globals.get("__name__", ""))
-    return ours and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+    return (NOT_DONE, str(error)) if isinstance(error, NotDone) else None
 
 
 def _missing_package(error: Exception) -> tuple[int, str] | None:

@@ -1,6 +1,7 @@
 """Arrows point down only: who may import whom, and what must stay light."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,10 +102,12 @@ def test_arrows_point_down(name):
 def test_contracts_are_light():
     """What extensions import of agents brings nothing else of theirs, and no networks."""
     imported = {module for _, module in imports_of(OURS["gaitway_agents"] / "interfaces.py")}
-    assert {module for module in imported if top(module) not in sys.stdlib_module_names} == {"torch"}
+    foreign = {module for module in imported if top(module) not in sys.stdlib_module_names}
+    assert foreign == {"torch", "gaitway_files.errors"}
     code = f"import sys, {INTERFACES}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in loaded if name.startswith("gaitway_")} == {"gaitway_agents", INTERFACES}
+    ours = {"gaitway_agents", INTERFACES, "gaitway_files", "gaitway_files.errors"}
+    assert {name for name in loaded if name.startswith("gaitway_")} == ours
     assert "torch" not in loaded
 
 
@@ -205,7 +208,7 @@ def test_the_checker_sees_relative_and_nested_imports(tmp_path, monkeypatch):
 
 
 def imported_within(package: str) -> dict[str, set[str]]:
-    """Every module of a package and those of it that it imports, also inside functions; not under TYPE_CHECKING."""
+    """Every module of a package and those of it that it imports, also inside functions and for types."""
     modules = {}
     for path in files(OURS[package]):
         parts = path.relative_to(OURS[package]).with_suffix("").parts
@@ -213,7 +216,7 @@ def imported_within(package: str) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         names = set()
-        for node in statements(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -222,13 +225,6 @@ def imported_within(package: str) -> dict[str, set[str]]:
         # A package is loaded before what lies in it: that its own modules need it is no circle.
         graph[module] = {name for name in names & modules.keys() if not f"{module}.".startswith(f"{name}.")}
     return graph
-
-
-def statements(tree: ast.AST):
-    """All nodes but those that only a type checker sees."""
-    for node in ast.iter_child_nodes(tree):
-        hidden = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        yield from () if hidden else (node, *statements(node))
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -253,6 +249,21 @@ def test_no_modules_import_each_other_in_a_circle(package):
 def test_circles_are_seen():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
     assert circles(graph) == [["b", "c"], ["e"]]
+
+
+def test_the_face_knows_isaac_lab_through_its_row_only():
+    """Besides: whether it is installed, and its own scripts, which find Gaitway's tasks."""
+    rooms = ("gaitway/backends/", "gaitway/catalogue.py:", "gaitway/gymnasium_plugin.py:")
+    found = offences(OURS["gaitway"], lambda module: top(module) in {"gaitway_isaaclab", "isaaclab"})
+    assert [line for line in found if not line.startswith(rooms)] == []
+
+
+@pytest.mark.parametrize("package", sorted(OURS))
+def test_what_is_wrong_is_told_by_an_error_of_ours(package):
+    """A ValueError or RuntimeError as such would be taken for a bug. A script that imports nothing of ours may."""
+    made = re.compile(r"raise ValueError\b|^ *class \w+\((ValueError|RuntimeError)\)", re.MULTILINE)
+    known = {OURS["gaitway_files"] / "errors.py", OURS["gaitway_tasks"] / "language" / "confine.py"}
+    assert [path for path in {*files(OURS[package])} - known if made.search(path.read_text("utf-8"))] == []
 
 
 SHARED = {"bundle", "mujoco", "pages", "hardware"}

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gaitway_files.errors import UserError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -43,7 +45,7 @@ class Sampling:
         """Most tokens of each prompt's answer; ValueError where ``limits`` are not those of these prompts."""
         limits = self.limits or (self.max_tokens,) * len(prompts)
         if len(limits) != len(prompts) or any(not 1 <= limit <= self.max_tokens for limit in limits):
-            raise ValueError(
+            raise UserError(
                 f"limits {limits} of {len(prompts)} prompts: give one for each, from 1 to max_tokens={self.max_tokens}"
             )
         return limits

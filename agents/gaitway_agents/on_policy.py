@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
@@ -55,11 +56,11 @@ class OnPolicyTrainer:
     ):
         """``columns`` of the environment's observations are for a policy with an estimator."""
         if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         if (config.symmetry != "none") != (symmetry is not None):
-            raise ValueError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
+            raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
         if config.learning_rate_final is not None and not total_steps:
-            raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
+            raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
         self.env, self.num_envs = env, env.num_envs
         self.config, self.total_steps = config, total_steps
@@ -70,7 +71,7 @@ class OnPolicyTrainer:
             torch.manual_seed(seed)
             observation_space = env.single_observation_space
             if not isinstance(observation_space, spaces.Dict):
-                raise ValueError(
+                raise UserError(
                     f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
                 )
             kind = POLICIES[config.model.recurrent]
@@ -145,7 +146,7 @@ class OnPolicyTrainer:
         cfg = self.config
         rows = len(self.policy.rows(torch.empty(cfg.num_steps, self.num_envs)))
         if rows < cfg.optimizer.minibatches:
-            raise ValueError(
+            raise UserError(
                 f"optimizer.minibatches {cfg.optimizer.minibatches}: a rollout of {cfg.num_steps} steps in "
                 f"{self.num_envs} environments has {rows} rows with model.recurrent {cfg.model.recurrent!r}: take "
                 "fewer minibatches or more environments"
@@ -303,7 +304,7 @@ def _check_distributed(config: PPOConfig) -> None:
         ("decoupled", config.decoupled),
     ):
         if asked:
-            raise ValueError(f"{name} is not for several processes: train in one, or use plain PPO")
+            raise UserError(f"{name} is not for several processes: train in one, or use plain PPO")
 
 
 def make_optimizer(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt, Share, one_of
 
 from .core.critic import CriticConfig
@@ -50,22 +51,22 @@ class PPOConfig(Checked):
         self._check_critic()
         if isinstance(self.optimizer, TrustRegionConfig):
             if self.recompute_advantages:
-                raise ValueError("recompute_advantages with a trust region: its policy takes one step; set it false")
+                raise UserError("recompute_advantages with a trust region: its policy takes one step; set it false")
         elif self.anneal == "exponential" and not (self.learning_rate_final and self.learning_rate_final > 0.0):
-            raise ValueError(
+            raise UserError(
                 f"anneal 'exponential' with learning_rate_final {self.learning_rate_final}: set one above 0"
             )
         elif self.learning_rate_final is not None and self.optimizer.schedule == "adaptive":
-            raise ValueError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
+            raise UserError("learning_rate_final needs optimizer.schedule 'constant': an adaptive rate steers itself")
         if self.symmetry != "none" and self.model.recurrent != "none":
-            raise ValueError(
+            raise UserError(
                 f"symmetry {self.symmetry!r} with model.recurrent {self.model.recurrent!r}: use only one of them"
             )
         self._check_tricks()
 
     def _check_critic(self) -> None:
         if self.model.share_encoder and self.optimizer.critic is not None:
-            raise ValueError(
+            raise UserError(
                 "model.share_encoder with a critic that is trained by itself (optimizer.critic): it would move the "
                 "policy; set it false"
             )
@@ -73,11 +74,11 @@ class PPOConfig(Checked):
     def _check_tricks(self) -> None:
         tricks, normalize = self.model.dreamer, self.optimizer.normalize_advantages
         if tricks.percentile_scaling and normalize != "none":
-            raise ValueError(
+            raise UserError(
                 f"optimizer.normalize_advantages {normalize!r} undoes model.dreamer.percentile_scaling: use 'none'"
             )
         if tricks.own_value_losses and isinstance(self.optimizer, OptimizerConfig) and self.optimizer.clip_value_loss:
-            raise ValueError(
+            raise UserError(
                 f"optimizer.clip_value_loss is for a critic with squared errors alone, but model.dreamer.critic is "
                 f"{tricks.critic!r} and critic_ema {tricks.critic_ema}: set it false"
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .core.batch import Batch, concatenate
@@ -47,18 +48,16 @@ class Symmetry(nn.Module):
             twice = self.apply_to(name, images[g].expand_as(probe), everyone)
             for h in range(self.order):
                 if not torch.equal(twice[h], images[g ^ h]):
-                    raise ValueError(f"symmetry of {name!r}: element {g} followed by {h} is not element {g ^ h}")
+                    raise UserError(f"symmetry of {name!r}: element {g} followed by {h} is not element {g ^ h}")
 
     def _check_selectors(self) -> None:
         perm, signs = self.get_buffer("policy_perm"), self.get_buffer("policy_sign")
         for column in self.selectors:
             if not (perm[:, column] == column).all():
-                raise ValueError(
-                    f"symmetry selector {column}: an element moves this coordinate, instead of flipping it"
-                )
+                raise UserError(f"symmetry selector {column}: an element moves this coordinate, instead of flipping it")
         columns = signs[:, list(self.selectors)]
         if len(columns.unique(dim=0)) < self.order:
-            raise ValueError(f"symmetry selectors {self.selectors}: two elements flip the same of them")
+            raise UserError(f"symmetry selectors {self.selectors}: two elements flip the same of them")
 
     def apply_to(self, name: str, x: Tensor, element: Tensor) -> Tensor:
         """Act with ``element`` (B,) on ``x`` (B, D), an observation group's rows or, for "action", actions."""
@@ -73,9 +72,7 @@ class Symmetry(nn.Module):
         perm, sign = getattr(self, f"{name}_perm")[:, columns], getattr(self, f"{name}_sign")[:, columns]
         same = perm[:, :, None] == columns
         if not same.any(-1).all():
-            raise ValueError(
-                f"symmetry of {name!r}: columns {columns.tolist()} are mirrored into others: take them all"
-            )
+            raise UserError(f"symmetry of {name!r}: columns {columns.tolist()} are mirrored into others: take them all")
         return same.long().argmax(-1), sign
 
     def canonical_elements(self, policy_observation: Tensor, turns: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -105,5 +106,5 @@ class RamVectorEnv(VectorEnv):
 def _rom(game: str) -> Path:
     path = roms.get_rom_path(game)
     if path is None:
-        raise ValueError(f"game {game!r}: ale-py ships no such ROM; gaitway_ale.games() lists those it does")
+        raise UserError(f"game {game!r}: ale-py ships no such ROM; gaitway_ale.games() lists those it does")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 OBSERVATIONS = ("image", "ram")
@@ -51,14 +52,14 @@ class AtariTask:
             ("observation", self.observation, OBSERVATIONS),
         ):
             if value not in known:
-                raise ValueError(f"{name} {value!r}: use one of {', '.join(known)}")
+                raise UserError(f"{name} {value!r}: use one of {', '.join(known)}")
         for name in ("frame_skip", "stack", "max_frames"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: use 1 or more")
+                raise UserError(f"{name} {getattr(self, name)}: use 1 or more")
         if self.noop_max is not None and self.noop_max < 0:
-            raise ValueError(f"noop_max {self.noop_max}: use 0 or more")
+            raise UserError(f"noop_max {self.noop_max}: use 0 or more")
         if self.sticky is not None and not 0.0 <= self.sticky < 1.0:
-            raise ValueError(f"sticky {self.sticky}: use a probability below 1")
+            raise UserError(f"sticky {self.sticky}: use a probability below 1")
 
     def resolved(self) -> AtariTask:
         """Copy with the protocol's values filled in."""

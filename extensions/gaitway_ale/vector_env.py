@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
+from gaitway_files.errors import UserError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -28,7 +29,7 @@ class AtariGames(VectorEnv):
 
     def __init__(self, task: AtariTask, num_envs: int, *, seed: int = 0, num_threads: int = 0):
         if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+            raise UserError(f"num_envs {num_envs}: at least one environment is needed")
         self.task, self.num_envs = task.resolved(), num_envs
         self.env: RamVectorEnv | AtariVectorEnv
         if task.observation == "ram":

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -50,7 +51,7 @@ class EnvPoolVectorEnv(VectorEnv):
         from envpool.registration import registry
 
         if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+            raise UserError(f"num_envs {num_envs}: at least one environment is needed")
         if registry.specs[env_id][0] in CHEAP:
             num_threads = num_threads or 1
         self.num_envs, self.env_id = num_envs, env_id
@@ -65,7 +66,7 @@ class EnvPoolVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         keys = list(self.pool._state_keys)
         if "obs" not in keys or [key for key in keys if key.startswith("obs:")]:
-            raise ValueError(f"{env_id} of EnvPool observes more than one array: only single ones are supported")
+            raise UserError(f"{env_id} of EnvPool observes more than one array: only single ones are supported")
         self._places = [keys.index(key) for key in ("obs", "reward", "done", "trunc")]
         self._action_dtype = self.pool.spec.action_array_spec["action"].dtype
         self._active: np.ndarray | None = None

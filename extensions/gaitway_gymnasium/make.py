@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gaitway_files.errors import UserError
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from .envpool_env import EnvPoolVectorEnv, envpool_ids
@@ -31,7 +32,7 @@ class Seeded(VectorWrapper):
 def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> VectorEnv:
     """See :func:`gaitway_gymnasium.make_env`."""
     if num_envs < 1:
-        raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+        raise UserError(f"num_envs {num_envs}: at least one environment is needed")
     check_id(task.env_id)
     limit: dict[str, Any] = {} if task.max_episode_steps is None else {"max_episode_steps": task.max_episode_steps}
     if uses_envpool(task):
@@ -62,7 +63,7 @@ def uses_envpool(task: GymTask) -> bool:
     if task.backend == "envpool":
         if not has:
             reason = "it has no such id" if envpool_ids() else 'it is not installed: pip install "gaitway[gyms]"'
-            raise ValueError(f'{task.env_id} with backend "envpool": {reason}; or use backend "gymnasium"')
+            raise UserError(f'{task.env_id} with backend "envpool": {reason}; or use backend "gymnasium"')
         return True
     if task.backend == "gymnasium":
         return False

@@ -7,6 +7,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 BACKENDS = ("auto", "envpool", "gymnasium")
@@ -36,9 +37,9 @@ class GymTask:
             ("vectorization", self.vectorization, VECTORIZATIONS),
         ):
             if value not in known:
-                raise ValueError(f"{name} {value!r}: use one of {', '.join(known)}")
+                raise UserError(f"{name} {value!r}: use one of {', '.join(known)}")
         if self.max_episode_steps is not None and self.max_episode_steps < 1:
-            raise ValueError(f"max_episode_steps {self.max_episode_steps}: use 1 or more, or None for the id's own")
+            raise UserError(f"max_episode_steps {self.max_episode_steps}: use 1 or more, or None for the id's own")
 
 
 IDS = {
@@ -104,12 +105,12 @@ def check_id(env_id: str) -> None:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
-            raise ValueError(f"environment id {env_id!r}: its module {error.name!r} is not installed") from error
+            raise UserError(f"environment id {env_id!r}: its module {error.name!r} is not installed") from error
     if rest in gymnasium.registry or env_id in envpool_ids():
         return
     near = difflib.get_close_matches(rest, [*gymnasium.registry, *sorted(envpool_ids())], n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(
+    raise UserError(
         f"unknown environment id {env_id!r}: {hint}Known are those in gymnasium.registry and envpool.list_all_envs(), "
         "and module:Id of modules that register their own"
     )

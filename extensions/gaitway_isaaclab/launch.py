@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_files.errors import UserError
 
 from . import application
 from .options import IsaacLabOptions
@@ -111,7 +112,7 @@ def resolve_device(device: str) -> str:
             return "cpu"
         return f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % torch.cuda.device_count()}"
     if device != "cpu" and not torch.cuda.is_available():
-        raise ValueError(f"device={device}: torch finds no GPU here; use device=cpu, or install torch's CUDA build")
+        raise UserError(f"device={device}: torch finds no GPU here; use device=cpu, or install torch's CUDA build")
     return device
 
 

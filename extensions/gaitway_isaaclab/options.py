@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaitway_files.errors import UserError
+
 from .preflight import PHYSICS
 
 
@@ -26,4 +28,4 @@ class IsaacLabOptions:
         ):
             if getattr(self, name) not in known:
                 words = ", ".join(str(word) for word in known if word is not None)
-                raise ValueError(f"isaaclab.{name} {getattr(self, name)!r}: use one of {words}")
+                raise UserError(f"isaaclab.{name} {getattr(self, name)!r}: use one of {words}")

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from gaitway_files.errors import UserError
+
 RELEASES = {r"2\.3\.2(\.post\d+)?": "2.3", r"0\.54\.\d+": "2.3", r"3\.0\.\d+": "3.0", r"28\.0\.\d+": "3.0"}
 """Supported versions: of wheels, and of source trees, whose packages have their own version numbers."""
 OTHERS = {r"2\.3\b.*": "2.3", r"0\.4[78]\..*": "2.3", r"3\.0.*": "3.0", r"6\..*": "3.0"}
@@ -35,7 +37,7 @@ NO_RAY_TRACING = re.compile(r"\b([PV]100|A(30|100|800)|H(20|100|200|800)|GH200|G
 """Data-centre GPUs without ray-tracing cores, by name. NVIDIA's requirements for Isaac Sim leave them out."""
 
 
-class IsaacLabError(ValueError):
+class IsaacLabError(UserError):
     """A version or state of Isaac Lab in which Gaitway's tasks cannot run; the message names the fix."""
 
 

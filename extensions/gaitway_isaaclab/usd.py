@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
 
@@ -32,7 +33,7 @@ Simulators refuse links without mass. Mass, centre of mass and inertia of the tw
 """
 
 
-class UsdError(ValueError):
+class UsdError(UserError):
     """A robot that cannot be written as USD, or a missing library, with the fix."""
 
 

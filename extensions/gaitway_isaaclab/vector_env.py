@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import torch
+from gaitway_files.errors import UserError
+from gaitway_tasks.episodes import Accounts, Observation
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from .world import IsaacLabWorld
 
-Observation = dict[str, Tensor]
 LOG_NAMES = {
     "Episode_Reward": "reward",
     "Episode_Termination": "termination",
@@ -54,14 +55,13 @@ class IsaacLabVectorEnv(VectorEnv):
         self._outermost, env = env, env.unwrapped
         groups = getattr(env.single_observation_space, "spaces", {})
         if not groups or not all(isinstance(box, spaces.Box) and len(box.shape) == 1 for box in groups.values()):
-            raise ValueError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
+            raise UserError(f"observations {env.single_observation_space}: every group must be concatenated, (N, D)")
         self.final_groups: Sequence[str] = list(groups)
         self.isaac, self.num_envs, self.task = env, env.num_envs, task
         self.device = torch.device(env.device)
         self.single_observation_space, self.single_action_space = env.single_observation_space, env.single_action_space
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self._returns = torch.zeros(self.num_envs, device=self.device)
-        self._lengths = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self._accounts = Accounts(self.num_envs, self.device)
         self._random_state = self._stream(seed)
         self._started = self._stepping = False
         self._levels: Tensor | None = None
@@ -104,8 +104,7 @@ class IsaacLabVectorEnv(VectorEnv):
         if (options or {}).get("random_episode_step"):
             ages = self.isaac.episode_length_buf
             self.isaac.episode_length_buf = torch.randint_like(ages, high=self.isaac.max_episode_length)
-        self._returns.zero_()
-        self._lengths.zero_()
+        self._accounts.clear()
         self._started = True
         return dict(observation), {}
 
@@ -114,7 +113,7 @@ class IsaacLabVectorEnv(VectorEnv):
         if not self._started:
             raise gymnasium.error.ResetNeeded("step() before reset(): call env.reset() first")
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
-            raise ValueError(
+            raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
         self._ended, self._stepping = None, True
@@ -125,8 +124,7 @@ class IsaacLabVectorEnv(VectorEnv):
         # Isaac Lab writes the next step's rewards and flags into the same buffers.
         reward, terminated = reward.clone(), terminated.clone()
         truncated = time_out & ~terminated
-        self._returns += reward
-        self._lengths += 1
+        self._accounts.add(reward)
         return dict(observation), reward, terminated, truncated, self._info(terminated | truncated, extras)
 
     def _info(self, done: Tensor, extras: dict[str, Any]) -> dict[str, Any]:
@@ -134,18 +132,14 @@ class IsaacLabVectorEnv(VectorEnv):
         if rows is None:
             nothing = torch.zeros(0, dtype=torch.int64, device=self.device)
             return {"ended": nothing, "final_rows": nothing}
-        info = {
+        return {
             "ended": rows,
             "final_rows": rows,
             "final_obs": self._final,
             "_final_obs": done,
-            "episode": {"r": self._returns.clone(), "l": self._lengths.clone()},
-            "_episode": done,
+            **self._accounts.settle(rows, done),
             "log": {_log_name(name): value for name, value in extras.get("log", {}).items()},
         }
-        self._returns.index_fill_(0, rows, 0.0)
-        self._lengths.index_fill_(0, rows, 0)
-        return info
 
     # ---- final observations ----------------------------------------------------------------------------------------
 

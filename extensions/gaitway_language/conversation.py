@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 Message = Mapping[str, str]
 
 ANSWER = "@@answer@@"
 """Stands for an answer where a template is asked what it writes around one."""
 
 
-class ConversationError(ValueError):
+class ConversationError(UserError):
     """Messages that cannot be put into tokens; the message names them and the fix."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .conversation import Conversation
@@ -19,7 +20,7 @@ STATISTICS = ("reward_mean", "reward_std")
 """Shift and scale of a reward model's scores, in its ``config.json``."""
 
 
-class ModelError(ValueError):
+class ModelError(UserError):
     """A model that cannot be had, or not used; the message names it and the fix."""
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import (
     Checked,
     NonNegativeInt,
@@ -43,7 +44,7 @@ class TinyModel(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.hidden_size % (2 * self.heads):
-            raise ValueError(f"hidden_size {self.hidden_size}: must be a multiple of twice the heads, {2 * self.heads}")
+            raise UserError(f"hidden_size {self.hidden_size}: must be a multiple of twice the heads, {2 * self.heads}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,17 +87,15 @@ class LanguageOptions(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.model == "tiny") != (self.tiny is not None):
-            raise ValueError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
+            raise UserError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
         if (self.rollout == "vllm-server") != bool(self.server):
-            raise ValueError(f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs one, others none")
+            raise UserError(f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs one, others none")
         if self.server and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", self.server):
-            raise ValueError(f"server {self.server!r}: write http://host:port")
+            raise UserError(f"server {self.server!r}: write http://host:port")
         if self.transport != "http" and not self.server:
-            raise ValueError(
-                f"transport {self.transport!r} with rollout {self.rollout!r}: only a 'vllm-server' has one"
-            )
+            raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a 'vllm-server' has one")
         if self.tensor_parallel > 1 and self.rollout != "vllm":
-            raise ValueError(
+            raise UserError(
                 f"tensor_parallel {self.tensor_parallel} with rollout {self.rollout!r}: only 'vllm' splits a model; a "
                 "server has its own --tensor-parallel"
             )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gaitway_agents.interfaces import Completion, Engine, Sampling
+from gaitway_files.errors import NotDone, UserError
 from torch import Tensor
 
 Score = Callable[[Sequence[Sequence[int]]], list[list[float]]]
@@ -19,7 +20,7 @@ PROBE_TOKENS = 16
 """That the engine samples after each prompt of the probe."""
 
 
-class EngineOutOfStepError(RuntimeError):
+class EngineOutOfStepError(NotDone):
     """The engine's log-probabilities are not those of the model that learns."""
 
 
@@ -45,9 +46,9 @@ class VerifiedEngine:
     ):
         """``load`` is for a model to compare with that is not the learner's own: it gets the new weights first."""
         if not prompts:
-            raise ValueError("no prompts: the probe needs at least one to compare engine and model on")
+            raise UserError("no prompts: the probe needs at least one to compare engine and model on")
         if not limit > 0.0:
-            raise ValueError(f"limit {limit}: must be positive [nats]")
+            raise UserError(f"limit {limit}: must be positive [nats]")
         self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
         self.prompts = [list(prompt) for prompt in prompts]
         self._sampling = Sampling(max_tokens=max_tokens)

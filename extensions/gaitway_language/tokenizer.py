@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 ROLES = {"system": "<system>", "user": "<user>", "assistant": "<assistant>", "tool": "<result>"}
 PIECES = r" ?</?[a-z]+>| ?[A-Za-z']+| ?\d{1,2}| ?[^\sA-Za-z\d]|\s"
@@ -21,7 +23,7 @@ TEMPLATE = (
 )
 
 
-class TokenizerError(ValueError):
+class TokenizerError(UserError):
     """A tokeniser that learning cannot use; the message names what is wrong with it and the fix."""
 
 

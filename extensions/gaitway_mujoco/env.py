@@ -7,15 +7,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from gaitway_tasks.managers import Managers
+from gaitway_files.errors import UserError
+from gaitway_tasks.episodes import Episodes, Observation
 from gaitway_tasks.spec import Task
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from .model import PhysicsOptions
 from .world import MujocoWorld
-
-Observation = dict[str, Tensor]
 
 
 class MujocoVectorEnv(VectorEnv):
@@ -41,16 +40,12 @@ class MujocoVectorEnv(VectorEnv):
         options: PhysicsOptions | None = None,
     ):
         if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: at least one environment is needed")
+            raise UserError(f"num_envs {num_envs}: at least one environment is needed")
         self.task, self.num_envs = task, num_envs
         self.generator = torch.Generator().manual_seed(seed)
         self.world = MujocoWorld(task, num_envs, self.generator, options or PhysicsOptions(), num_threads)
-        self.managers = Managers(task, self.world, self.generator)
-        self.world.commands = self.managers.commands
-        self.managers.build_observations()
-        self._all = torch.arange(num_envs)
-        self._returns, self._lengths = torch.zeros(num_envs), torch.zeros(num_envs, dtype=torch.int64)
-        self._started = False
+        self.episodes = Episodes(task, self.world, self.generator)
+        self.managers = self.episodes.managers
 
         self.single_observation_space = gym.spaces.Dict(
             {name: _box(group.dim) for name, group in self.managers.observations.items()}
@@ -69,105 +64,25 @@ class MujocoVectorEnv(VectorEnv):
         ``options={"random_episode_step": True}`` starts each episode at a random age, so that time-outs do not
         come all at once.
         """
-        if seed is not None:
-            self.generator.manual_seed(seed)
-            self._started = False  # start-up events depend on the seed too
-        if not self._started:
-            self.managers.events.apply("startup", self._all)
-            self._started = True
-        self.managers.rewards.reset(self._all, 1.0)  # discard the sums of abandoned episodes
-        self._reset_envs(self._all)
-        self._returns.zero_()
-        self._lengths.zero_()
-        if (options or {}).get("random_episode_step"):
-            ages = torch.randint(0, self.world.max_episode_length, (self.num_envs,), generator=self.generator)
-            self.world.episode_step = ages
-        for command in self.managers.commands.values():
-            command.turn_to_heading()
-        return self._observe(self._all), {}
+        return self.episodes.reset(seed=seed, random_ages=(options or {}).get("random_episode_step", False)), {}
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
         """Advance one control step with raw policy outputs ``actions`` (N, A), float32."""
-        if not self._started:
+        if not self.episodes.started:
             raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
         actions = torch.as_tensor(actions, dtype=torch.float32)
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
-            raise ValueError(
+            raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
-        world, managers = self.world, self.managers
-        world.apply_action(actions)
-        world.step_physics()
-        world.robot.update(world.step_dt)
-        world.episode_step += 1
-        terminated, truncated, reasons = managers.terminations.compute()
-        if world.diverged.any():  # its state is that of a restarted simulation: finite, and the episode is over
-            terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
-        world.terminated = terminated
-        reward = managers.rewards.compute()
-        self._returns += reward
-        self._lengths += 1
-
-        done = terminated | truncated
-        env_ids = done.nonzero().flatten()
-        info: dict[str, Any] = {"ended": env_ids}
-        if len(env_ids):
-            for command in managers.commands.values():
-                command.turn_to_heading()
-            info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
-            info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
-            info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}
-            info["episode"], info["_episode"] = {"r": self._returns.clone(), "l": self._lengths.clone()}, done
-            self._returns[env_ids], self._lengths[env_ids] = 0.0, 0
-            self._reset_envs(env_ids)
-        for command in managers.commands.values():
-            command.step(world.step_dt)
-        managers.events.step(world.step_dt)
-        world.finish_events()
-        return self._observe(env_ids), reward, terminated, truncated, info
-
-    def _reset_envs(self, env_ids: Tensor) -> None:
-        world, managers = self.world, self.managers
-        for term in self.task.curriculum.values():
-            term.func(world, env_ids, **term.params)
-        world.reset_physics(env_ids)
-        managers.events.apply("reset", env_ids)
-        managers.events.reset(env_ids)
-        world.finish_events()
-        for command in managers.commands.values():
-            command.resample(env_ids)
-        world.episode_step[env_ids] = 0
-
-    def _observe(self, first: Tensor) -> Observation:
-        return {name: group.append(group.frame(), first) for name, group in self.managers.observations.items()}
-
-    def _final_observation(self, env_ids: Tensor) -> Observation:
-        final = {}
-        for name, group in self.managers.observations.items():
-            final[name] = torch.zeros(self.num_envs, group.dim)
-            final[name][env_ids] = torch.nan_to_num(group.peek(group.frame()[env_ids], env_ids))
-        return final
+        return self.episodes.step(actions)
 
     def state_dict(self) -> dict[str, Any]:
         """Complete state of the environment, for a checkpoint."""
-        return {
-            "world": self.world.state_dict(),
-            "managers": self.managers.state_dict(),
-            "generator": self.generator.get_state(),
-            "started": self._started,
-            "returns": self._returns.clone(),
-            "lengths": self._lengths.clone(),
-        }
+        return self.episodes.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.world.load_state_dict(state["world"])
-        self.managers.load_state_dict(state["managers"])
-        self.generator.set_state(state["generator"])
-        self._started = state["started"]
-        for name, counted in (("returns", self._returns), ("lengths", self._lengths)):
-            counted.zero_()  # checkpoints of earlier versions do not have them
-            if name in state:
-                counted.copy_(state[name])
+        self.episodes.load_state_dict(state)
 
 
 def _box(dim: int) -> gym.spaces.Box:

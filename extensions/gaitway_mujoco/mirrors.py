@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_tasks.robots import Mirror, Robot, mjcf
 from gaitway_tasks.symmetry import joint_mirror
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def _verify(robot: Robot, name: str, mirror: Mirror, feet_at: _FootKinematics) -
         distance = np.linalg.norm(feet_at(sign * pose[perm]) - feet_at(pose)[feet] * flip, axis=1)
         foot = int(distance.argmax())
         if distance[foot] > TOLERANCE:
-            raise ValueError(
+            raise UserError(
                 f"robot {robot.name!r}, mirror {name!r}: {subject} puts {robot.foot_names[foot]} "
                 f"{distance[foot]:.3f} m from the mirror image: correct 'pairs', 'flip' or 'axis' of the mirror, or "
                 f"the model {robot.mjcf.name}"
@@ -85,7 +86,7 @@ def _image_feet(robot: Robot, name: str, mirror: Mirror) -> list[int]:
         prefix = next((p for p in swap if foot.startswith(p)), "")
         image = swap.get(prefix, "") + foot[len(prefix) :]
         if image not in robot.foot_names:
-            raise ValueError(f"robot {robot.name!r}, mirror {name!r}: the image of {foot} would be {image}, not a foot")
+            raise UserError(f"robot {robot.name!r}, mirror {name!r}: the image of {foot} would be {image}, not a foot")
         images.append(robot.foot_names.index(image))
     return images
 
@@ -101,7 +102,7 @@ def _check_joint_values(robot: Robot, name: str, perm: Array, sign: Array) -> No
             ("upper limit", limits[joint, 1], wanted_limits[joint, 1]),
         ):
             if abs(value - wanted) > TOLERANCE:
-                raise ValueError(
+                raise UserError(
                     f"robot {robot.name!r}, mirror {name!r}: the {what} of {joint_name} is {value:.4g} rad, but its "
                     f"image {robot.joint_names[perm[joint]]} asks for {wanted:.4g} rad: make them mirror images"
                 )

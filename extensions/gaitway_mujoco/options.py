@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaitway_files.errors import UserError
+
 
 @dataclass(frozen=True, kw_only=True)
 class PhysicsOptions:
@@ -26,6 +28,6 @@ class PhysicsOptions:
 
     def __post_init__(self) -> None:
         if self.solver not in ("newton", "cg", "pgs"):
-            raise ValueError(f"physics solver {self.solver!r}: use 'newton', 'cg' or 'pgs'")
+            raise UserError(f"physics solver {self.solver!r}: use 'newton', 'cg' or 'pgs'")
         if self.cone not in ("pyramidal", "elliptic"):
-            raise ValueError(f"friction cone {self.cone!r}: use 'pyramidal' or 'elliptic'")
+            raise UserError(f"friction cone {self.cone!r}: use 'pyramidal' or 'elliptic'")

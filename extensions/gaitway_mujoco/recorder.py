@@ -6,6 +6,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_tasks.recording import Recording, RolloutBuffer
 from gymnasium.vector import VectorEnv, VectorWrapper
 from torch import Tensor
@@ -82,5 +83,5 @@ class RolloutRecorder(VectorWrapper):
 def _world(env: VectorEnv) -> Any:
     inner = env.unwrapped
     if not isinstance(inner, MujocoVectorEnv):
-        raise ValueError(f"{type(inner).__name__} is no MujocoVectorEnv: use the recorder of its own world")
+        raise UserError(f"{type(inner).__name__} is no MujocoVectorEnv: use the recorder of its own world")
     return inner.world

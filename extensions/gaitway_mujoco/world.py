@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gaitway_tasks.math import quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
@@ -37,7 +38,7 @@ class MujocoWorld:
         self.model = build_model(task, options)
         for name, scanner in task.height_scanners.items():
             if scanner.body not in (None, self.spec.base_name):
-                raise ValueError(
+                raise UserError(
                     f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and this world has "
                     f"them under the base only: use --world isaaclab, or set task.height_scanners.{name}.body=null"
                 )
@@ -199,14 +200,14 @@ class MujocoWorld:
 
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
         if (friction < 0.0).any():
-            raise ValueError(f"friction {float(friction.min()):.3g}: it cannot be negative")
+            raise UserError(f"friction {float(friction.min()):.3g}: it cannot be negative")
         self._expand("geom_friction")[env_ids[:, None], self._ground_geoms, 0] = friction.double()[:, None]
 
     def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
         """``solimp`` from ``impedance`` at first touch to halfway between it and 1."""
         if ((impedance <= 0.0) | (impedance >= 1.0)).any():
             bad = impedance.min() if (impedance <= 0.0).any() else impedance.max()
-            raise ValueError(f"ground impedance {float(bad):.3g}: it must lie strictly between 0 and 1")
+            raise UserError(f"ground impedance {float(bad):.3g}: it must lie strictly between 0 and 1")
         solimp = self._expand("geom_solimp")
         rows, hardness = env_ids[:, None], impedance[:, None]
         solimp[rows, self._ground_geoms, 0] = hardness.double()
@@ -216,7 +217,7 @@ class MujocoWorld:
         base = self.model.body(self.spec.base_name).id
         ratio = 1.0 + kilograms.double() / self.model.body_mass[base]
         if (ratio <= 0.0).any():
-            raise ValueError(
+            raise UserError(
                 f"added mass of {float(kilograms.min()):.3g} kg leaves the base, which weighs "
                 f"{self.model.body_mass[base]:.3g} kg, without mass: raise the lower end of the range"
             )
@@ -233,14 +234,14 @@ class MujocoWorld:
 
     def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
         if (stiffness < 0.0).any() or (damping < 0.0).any():
-            raise ValueError("a gain factor is negative: the joint would push itself away from its target")
+            raise UserError("a gain factor is negative: the joint would push itself away from its target")
         self._refuse_network("gains")
         self._stiffness[env_ids], self._damping[env_ids] = stiffness, damping
         self._write_actuators(env_ids)
 
     def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
         if (strength <= 0.0).any():
-            raise ValueError(f"motor strength {float(strength.min()):.3g}: it must be positive")
+            raise UserError(f"motor strength {float(strength.min()):.3g}: it must be positive")
         if self._network is not None:
             self._network.strength[env_ids] = strength
             return
@@ -255,18 +256,18 @@ class MujocoWorld:
 
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
         if (seconds < 0.0).any():
-            raise ValueError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
+            raise UserError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
         self._refuse_network("delay")
         longest = float(seconds.max())
         if longest > delay_line(self.task, self.options) + 1e-9:
-            raise ValueError(
+            raise UserError(
                 f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
             )
         self._expand("actuator_delay")[env_ids] = seconds.double()[:, None]
 
     def _refuse_network(self, what: str) -> None:
         if self._network is not None:
-            raise ValueError(f"the drives are an actuator network, which has its {what} in it: leave that event out")
+            raise UserError(f"the drives are an actuator network, which has its {what} in it: leave that event out")
 
     def _expand(self, field: str) -> Tensor:
         self.randomised.add(field)

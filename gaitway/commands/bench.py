@@ -7,7 +7,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, UserError
+from gaitway_files.errors import UserError
+
+from ..errors import ConfigError
 from . import common
 
 DESCRIPTION = """\

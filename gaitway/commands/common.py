@@ -9,8 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
-from ..errors import MAX_SEED, UserError
+from ..errors import MAX_SEED
 
 GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
 

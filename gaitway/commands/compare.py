@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import COMPARE
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:

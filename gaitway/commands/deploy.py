@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import DEPLOY, SIGNING
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import IDENTIFY, IDENTIFY_NETWORK
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:

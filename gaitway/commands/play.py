@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
+
+from ..backends.table import BACKENDS, backend, with_options
 from ..catalogue import PLAY, WORLDS
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:
@@ -45,30 +47,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     common.add_page(parser)
     parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
     parser.add_argument(
-        "--world", choices=("isaaclab",), help="play a run in Isaac Lab (default: in MuJoCo, or the run's own game)"
+        "--world", choices=tuple(with_options()), help="play a run in Isaac Lab (default: in MuJoCo, or its own game)"
     )
-    lab = parser.add_argument_group("in Isaac Lab")
-    lab.add_argument("--physics", choices=("physx", "newton"), help="engine (default: what the run learnt with)")
-    lab.add_argument("--envs", type=common.count, metavar="N", help="robots side by side (default 4)")
-    lab.add_argument(
-        "--viz", metavar="NAME", help="visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser"
-    )
-    lab.add_argument(
-        "--livestream",
-        choices=("local", "public"),
-        help="stream from Isaac Sim: local for this machine, public for others",
-    )
+    for simulator in with_options().values():
+        simulator.add_options(parser)
     common.add_trust(parser)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     kind = common.run_or_bundle(args.source)
-    if args.world == "isaaclab":
-        return _in_isaac_lab(args, kind)
-    for name in ("physics", "envs", "viz", "livestream"):
-        if getattr(args, name) is not None:
-            raise UserError(f"--{name} is for Isaac Lab: add --world isaaclab")
+    if args.world is not None:
+        return _elsewhere(args, kind)
+    for world, simulator in with_options().items():
+        if given := [name for name in simulator.own_options if getattr(args, name) is not None]:
+            raise UserError(f"--{given[0]} is for {BACKENDS[world].title}: add --world {world}")
     common.require("play", PLAY)
     if kind == "run":
         common.require("playing a run", WORLDS["mujoco"])
@@ -87,28 +80,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _in_isaac_lab(args: argparse.Namespace, kind: str) -> int:
-    common.require("playing in Isaac Lab", WORLDS["isaaclab"])
+def _elsewhere(args: argparse.Namespace, kind: str) -> int:
+    """Play in the simulator that is asked for."""
+    title = BACKENDS[args.world].title
+    common.require(f"playing in {title}", WORLDS[args.world])
     if kind != "run":
-        raise UserError(f"{args.source} is a bundle, and Isaac Lab plays runs: leave out --world isaaclab")
+        raise UserError(f"{args.source} is a bundle, and {title} plays runs: leave out --world {args.world}")
     if _is_filmed(args.source):
-        raise UserError(f"{args.source} is a run of a game or classic task: leave out --world isaaclab")
-    if args.model is not None:
-        raise UserError("--model is for bundles; leave it out")
-    from gaitway_isaaclab.viewer import Viewer
-
-    from ..runs.files import make_folder
-    from ..runs.folder import RunFolder
-    from ..view.isaac_player import play
-
-    live = args.viz is not None or args.livestream is not None
-    seconds = args.seconds or (None if live and args.video is None else 20.0)
-    steps = round((seconds or 0.0) / RunFolder.open(args.source).config().robot_task.timing.step_dt)
-    if args.video is not None:
-        make_folder(args.video.absolute().parent)
-    viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
-    play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
-    return 0
+        raise UserError(f"{args.source} is a run of a game or classic task: leave out --world {args.world}")
+    return backend(args.world).play(args)
 
 
 def _is_filmed(run: Path) -> bool:

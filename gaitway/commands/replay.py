@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import FLIGHT, PLAY, TWIN
-from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\

@@ -8,10 +8,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
+from ..backends.table import BACKENDS, backend, engines
 from ..catalogue import AGENTS, WORLDS
-from ..errors import RunError, UserError
+from ..errors import RunError
 from . import common
 
 if TYPE_CHECKING:
@@ -78,9 +80,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--agent", help="agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them"
     )
     parser.add_argument("--world", help="simulator to train in (default: the task's usual one)")
-    parser.add_argument(
-        "--physics", choices=("physx", "newton"), help="engine of Isaac Lab (default: what is installed)"
-    )
+    parser.add_argument("--physics", choices=tuple(engines()), help="engine of Isaac Lab (default: what is installed)")
     parser.add_argument(
         "--distributed", action="store_true", help="train together with the other processes of torchrun"
     )
@@ -130,11 +130,10 @@ def run(args: argparse.Namespace) -> int:
     from ..training import processes
 
     processes.check(args.distributed)
-    if args.distributed and args.world == "isaaclab":  # before the processes know each other
-        from gaitway_isaaclab.launch import start_first
-
+    simulator = backend(args.world) if args.world in BACKENDS else None
+    if args.distributed and simulator is not None:  # before the processes know each other
         given = [word.partition("=")[2] for word in args.settings if word.startswith("device=")]
-        start_first(given[-1] if given else "auto")
+        simulator.start_first(given[-1] if given else "auto")
     if args.seeds is None:
         with processes.group(args.distributed):
             return _run_one(args)
@@ -145,10 +144,8 @@ def run(args: argparse.Namespace) -> int:
         args.seed, args.out = seed, None if out is None else out / f"seed{seed}"
         if code := _run_one(args):
             return code
-        if args.world == "isaaclab":  # a process has one simulation at a time
-            from gaitway_isaaclab.launch import close
-
-            close()
+        if simulator is not None:  # a process may have one simulation at a time
+            simulator.close()
     return 0
 
 
@@ -156,9 +153,9 @@ def _run_one(args: argparse.Namespace) -> int:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     if args.agent is not None and args.agent not in AGENTS:
         raise UnknownNameError("agent", args.agent, AGENTS)
-    isaaclab = args.world == "isaaclab"  # whose environments bring a torch of their own
+    complete = args.world in BACKENDS and backend(args.world).brings_torch
     agent = args.agent or "ppo"
-    common.require(f"training with {agent}", WORLDS["isaaclab"] if isaaclab else AGENTS[agent])
+    common.require(f"training with {agent}", WORLDS[args.world] if complete else AGENTS[agent])
 
     from ..config.train_config import resolve
     from ..domains.table import domain_of, find_task, worlds_of
@@ -209,9 +206,10 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _physics(args: argparse.Namespace, world: str) -> list[str]:
     if args.physics is None:
         return []
-    if world != "isaaclab":
-        raise UserError(f"--physics {args.physics} is an engine of Isaac Lab: add --world isaaclab")
-    return [f"isaaclab.physics={args.physics}"]
+    owner = engines()[args.physics]
+    if world != owner:
+        raise UserError(f"--physics {args.physics} is an engine of {BACKENDS[owner].title}: add --world {owner}")
+    return backend(world).chosen(args)
 
 
 def _until(args: argparse.Namespace) -> list[str]:

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
+
 from ..catalogue import PLAY, WIRE_TWIN
-from ..errors import UserError
 from . import common
 
 if TYPE_CHECKING:

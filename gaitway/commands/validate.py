@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
+
+from ..backends.table import backend, engines
 from ..catalogue import SIGNING, VALIDATE
-from ..errors import UserError
 from . import common
 
 DESCRIPTION = """\
@@ -58,9 +60,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="physx|newton",
         help="also walk in Isaac Lab 3.0",
     )
-    parser.add_argument(
-        "--isaaclab-python", type=Path, metavar="PYTHON", help="Python that has Isaac Lab (default: this one)"
-    )
+    for world in dict.fromkeys(engines().values()):
+        backend(world).add_engine_options(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict as JSON")
     parser.add_argument(
         "--report", type=Path, metavar="DIR", help="folder for the report (default validation/ beside the bundle)"
@@ -113,9 +114,13 @@ def _engines(args: argparse.Namespace) -> list[Any]:
     names = [name.strip() for text in args.engine for name in text.split(",")]
     if names and args.model is not None:
         raise UserError("--engine runs the bundle's own robot: leave out --model, or validate it without --engine")
-    from ..engines.isaaclab import engines
-
-    return list(engines(names, args.isaaclab_python))
+    if unknown := [name for name in names if name not in engines()]:
+        raise UserError(f"--engine {unknown[0]}: use {' or '.join(engines())}; MuJoCo always runs")
+    return [
+        engine
+        for world in dict.fromkeys(engines().values())
+        for engine in backend(world).validation_engines([n for n in names if engines()[n] == world], args)
+    ]
 
 
 def _signing_key(args: argparse.Namespace) -> Any:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from gaitway_files.errors import UserError
 
-from ..errors import UserError
 from . import statistics
 from .differences import mixed_settings
 from .gather import LeftOut, Run

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_files.errors import UserError
 
-from ..errors import UserError
 from . import statistics
 from .comparison import Comparison
 from .gather import BASELINE

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.yaml_files import parse_yaml, read_yaml
 
 from ..config.overrides import CONFIG_FILE, flatten
-from ..errors import RunError, UserError, nearest
+from ..errors import RunError, nearest
 from ..runs.folder import RECORD, RunFolder, is_run
 from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_files.yaml_files import read_yaml
 
-from ..errors import UserError
 from .atari_scores import RANDOM_AND_HUMAN, game_of
 from .gather import Run
 from .statistics import Array

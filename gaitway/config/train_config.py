@@ -18,7 +18,7 @@ from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
 from ..catalogue import AGENTS, WORLDS
-from ..domains.domain import Domain, Request
+from ..domains.request import Request
 from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_of
 from ..errors import MAX_SEED, ConfigError
 from .overrides import apply_layers, changes, read_layers, read_settings, trust_settings
@@ -108,8 +108,8 @@ class TrainConfig:
         self._check_until()
 
     @property
-    def domain(self) -> Domain:
-        """The domain of the task."""
+    def domain(self) -> Any:
+        """The :class:`gaitway.domains.domain.Domain` of the task."""
         return domain_of(self.task)
 
     @property

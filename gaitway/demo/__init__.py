@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import UserError
+from gaitway_files.errors import UserError
 
 BUNDLES = Path(__file__).parent / "bundles"
 MADE_FILE = "made.yaml"

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gaitway_agents.registry import Algorithm
 
-from ..config.overrides import asked
 from ..errors import ConfigError, RunError
+from .request import Request
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,23 +30,6 @@ if TYPE_CHECKING:
 
     Frame = NDArray[np.uint8]
     """A picture, shape (height, width, 3)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Options and settings given with a task."""
-
-    agent: str
-    world: str
-    preset: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the command line that belong to the domain, by name; only those that were given."""
-    layers: Sequence[Mapping[str, Any]] = ()
-    """Settings of a file and of ``key=value``, in rising order, which are merged over the defaults."""
-
-    def asked(self, key: str) -> Any:
-        """Value of the dotted ``key`` in the settings; None if it is not set."""
-        return asked(self.layers, key)
 
 
 class Domain(ABC):

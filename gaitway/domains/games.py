@@ -10,8 +10,8 @@ from gaitway_tasks.registry import UnknownNameError
 
 from ..catalogue import WORLDS, install_line
 from ..errors import RunError
-from .domain import Request
 from .environments import Environments
+from .request import Request
 
 if TYPE_CHECKING:
     from gaitway_ale import AtariTask

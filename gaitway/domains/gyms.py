@@ -12,8 +12,8 @@ from gaitway_files.trust import import_trusted, trust
 from gaitway_tasks.registry import UnknownNameError
 
 from ..errors import ConfigError, RunError
-from .domain import Request
 from .environments import Environments
+from .request import Request
 
 if TYPE_CHECKING:
     from gaitway_gymnasium import GymTask

@@ -10,13 +10,12 @@ from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.presets import PPOConfig, has_bfloat16
-from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_mujoco.options import PhysicsOptions
-from gaitway_tasks.mdp import events
 from gaitway_tasks.registry import learner_of
 from gaitway_tasks.spec import Task
 
-from .domain import Request
+from ..backends.table import backend
+from .request import Request
 
 CPU: dict[str, Any] = {
     "num_envs": 256,
@@ -54,10 +53,7 @@ SPRINT: dict[str, Any] = CPU | {
 
 
 EVALUATION_EPISODES = 64
-"""Deterministic episodes at the end of a robot's training in MuJoCo, which take seconds; in Isaac Lab, none."""
-
-MUJOCO_ALONE = (events.randomize_ground_impedance,)
-"""Events of presets that have no counterpart in Isaac Lab: a preset does without them there."""
+"""Deterministic episodes at the end of a robot's training which take seconds in MuJoCo."""
 
 
 def robot_settings(task: Task, learner: Any, request: Request, device: torch.device) -> dict[str, Any]:
@@ -70,14 +66,8 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
             learner = _in_bfloat16(learner)
     if preset is not None and not _has_hidden_velocity(task):
         learner = _without_estimator(learner)
-    if request.world == "isaaclab":
-        settings = settings | {"isaaclab": IsaacLabOptions(), "tf32": True}
-        learner = _in_one_go(learner)
-        if preset is not None:
-            there = {name: event for name, event in task.events.items() if event.func not in MUJOCO_ALONE}
-            settings["task"] = task.replace(events=there)
-    episodes = 0 if request.world == "isaaclab" else EVALUATION_EPISODES
-    return settings | {"agent": learner, "evaluation_episodes": episodes}
+    settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
+    return backend(request.world).defaults(settings, task, preset=preset is not None)
 
 
 def isaac_lab_settings(task: Task) -> dict[str, Any]:
@@ -102,13 +92,6 @@ def _has_hidden_velocity(task: Task) -> bool:
 
 def _without_estimator(agent: Any) -> Any:
     return replace(agent, model=replace(agent.model, estimator=None)) if isinstance(agent, PPOConfig) else agent
-
-
-def _in_one_go(agent: Any) -> Any:
-    """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
-    if not (isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)):
-        return agent
-    return replace(agent, optimizer=replace(agent.optimizer, chunk_size=2**20, workers=1))
 
 
 def _in_bfloat16(agent: Any) -> Any:

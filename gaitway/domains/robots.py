@@ -1,4 +1,4 @@
-"""Legged robots, in MuJoCo and in Isaac Lab."""
+"""Legged robots, in every simulator of :mod:`gaitway.backends`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backends.table import backend
 from ..errors import ConfigError, RunError
-from .domain import Request
 from .environments import Environments
+from .request import Request
 
 if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
@@ -24,14 +25,11 @@ if TYPE_CHECKING:
     from ..training.evaluator import Evaluator
     from ..training.tracking import RobotMeasures
 
-ISAACLAB = "isaaclab"
-
 
 class Robots(Environments):
     """Tasks of :mod:`gaitway_tasks.registry`."""
 
     has_presets = True
-    settings = ("physics", ISAACLAB)
     watched = "walk"
     evaluation_envs = 64
 
@@ -67,17 +65,16 @@ class Robots(Environments):
         return settings
 
     def needs(self, world: str) -> Collection[str]:
-        return self.settings if world == ISAACLAB else ("physics",)
+        return backend(world).settings
 
     def learns_on_gpu(self, world: str) -> bool:
-        return world == ISAACLAB
+        return backend(world).gpu
 
     def has_mirrors(self, task: Task) -> bool:
         return bool(task.robot.mirrors)
 
     def check(self, config: TrainConfig) -> None:
-        if config.world == ISAACLAB:
-            _check_isaaclab(config)
+        backend(config.world).check(config)
         super().check(config)
         _check_task(config.task)
 
@@ -90,23 +87,12 @@ class Robots(Environments):
             raise RunError(f"{path} was not started with --parameters {parameters}: choose another --out")
 
     def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
-        if config.isaaclab is None or ISAACLAB not in record:
-            return config
-        begun = {name: record[ISAACLAB][name] for name in ("asset", "physics") if name in record[ISAACLAB]}
-        return dataclasses.replace(config, isaaclab=dataclasses.replace(config.isaaclab, **begun))
+        return backend(config.world).as_begun(config, record)
 
     # ---- training --------------------------------------------------------------------------------------------------
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
-        if config.world == ISAACLAB:
-            from gaitway_isaaclab import launch
-
-            return launch.make_env(config.task, num_envs, device=config.device, seed=seed, options=config.isaaclab)
-        import gaitway_mujoco
-
-        assert config.physics is not None
-        physics = dataclasses.asdict(config.physics)
-        return gaitway_mujoco.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads, **physics)
+        return backend(config.world).make_env(config, num_envs, seed)
 
     def symmetry(self, config: TrainConfig) -> Symmetry | None:
         if getattr(config.agent, "symmetry", "none") == "none":
@@ -177,13 +163,9 @@ class Robots(Environments):
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
     def preflight(self, config: TrainConfig) -> None:
-        """As in other environments. Isaac Lab takes minutes to start, once in a process: it is looked for only."""
-        if config.isaaclab is None:
-            return super().preflight(config)
-        from gaitway_isaaclab import launch, preflight
-
-        preflight.check(config.isaaclab.physics)
-        launch.resolve_device(config.device)
+        """As in other environments, where the simulator may be started to try."""
+        if backend(config.world).preflight(config):
+            super().preflight(config)
 
     def try_out(self, env: Any) -> None:
         import torch
@@ -202,51 +184,31 @@ class Robots(Environments):
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         trainer, evaluator = super().build(config, run)
-        if config.world == ISAACLAB:
-            # What was chosen now is what the run goes on with.
-            simulation = trainer.env.simulation  # type: ignore[attr-defined]
-            run.update(isaaclab=simulation)
-            version = simulation["versions"].get(ISAACLAB, "of unknown version")
-            print(f"Isaac Lab {version}, {simulation['engine']}; robot: {simulation['asset']}", flush=True)
+        if chosen := backend(config.world).record(trainer.env):  # type: ignore[attr-defined]
+            run.update(**chosen)  # the run goes on with them
         return trainer, evaluator
 
     def start(self, config: TrainConfig) -> None:
-        """Say what may stop Isaac Sim, and start it now where it has to be the first thing that runs."""
-        if config.isaaclab is None:
-            return
-        from gaitway_isaaclab import application, launch, preflight
-
-        if application.is_running():
-            return
-        for line in preflight.advice(preflight.check(config.isaaclab.physics)):
-            print(f"note: {line}")
-        launch.start_first(config.device)
+        backend(config.world).start(config)
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
-        if continued and config.world == ISAACLAB:
-            yield (
-                "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start "
-                "anew"
-            )
         if config.until == "good":
             yield (
                 f"training ends when all checks of an examination hold twice in a row, after {config.total_steps:,} "
                 "steps at the latest"
             )
-        if not continued and config.world == "mujoco" and config.preset is None:
-            yield (
-                "these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores"
-            )
+        yield from backend(config.world).notes(config, continued=continued)
 
 
 def in_mujoco(config: TrainConfig) -> TrainConfig:
     """Configuration of a robot's run for MuJoCo, with flat ground, for a run in any world."""
-    if config.world != ISAACLAB:
+    if backend(config.world).portable:
         return config
     from gaitway_tasks.ground import Plane
 
+    dropped: dict[str, Any] = dict.fromkeys(set(backend(config.world).settings) - set(backend("mujoco").settings))
     flat = config.task.replace(ground=Plane(friction=config.task.ground.friction), curriculum={})
-    return dataclasses.replace(config, world="mujoco", isaaclab=None, device="auto", task=flat)
+    return dataclasses.replace(config, world="mujoco", device="auto", task=flat, **dropped)
 
 
 def _estimating(task: Task) -> Task:
@@ -266,26 +228,6 @@ def _identified(task: Task, path: Path) -> Task:
         network = str((path.parent / parameters.actuator_network).resolve())
         parameters = dataclasses.replace(parameters, actuator_network=network)
     return identified_task(task, parameters)
-
-
-def _check_isaaclab(config: TrainConfig) -> None:
-    from gaitway_agents.presets import PPOConfig
-
-    if not isinstance(config.agent, PPOConfig):
-        raise ConfigError(
-            f"agent {config.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's own "
-            "scripts for rsl_rl"
-        )
-    if config.agent.decoupled:
-        raise ConfigError(
-            f"agent {config.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on the "
-            "GPU that also learns, so nothing can be gathered meanwhile; use --agent ppo with agent.decoupled=false"
-        )
-    if config.evaluation_episodes:
-        raise ConfigError(
-            f"evaluation_episodes={config.evaluation_episodes}: a process has one simulation of Isaac Lab; use "
-            "evaluation_episodes=0"
-        )
 
 
 def _check_task(task: Task) -> None:

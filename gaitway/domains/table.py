@@ -1,19 +1,21 @@
-"""Table of domains, one row each; a domain is imported when one of its tasks is used."""
+"""Table of domains, one row each; a domain is imported by name when one of its tasks is used.
+
+A configuration asks this table for the domain of its task, and a domain reads configurations. So the table knows
+:class:`gaitway.domains.domain.Domain` by name only, and who asks it may say that this is what comes.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gaitway_tasks.registry import UnknownNameError
 
+from ..backends.table import BACKENDS
 from ..config.tree import Kinds, named
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from .domain import Domain
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Row:
 
     domain: str
     task: str
-    worlds: tuple[str, ...]
+    worlds: Collection[str]
     name: str
     """What one of its tasks is called in messages."""
     options: tuple[str, ...] = ()
@@ -33,7 +35,7 @@ DOMAINS = (
     Row(
         "gaitway.domains.robots:Robots",
         "gaitway_tasks.spec:Task",
-        ("mujoco", "isaaclab"),
+        BACKENDS,
         "robot's task",
         ("parameters",),
     ),
@@ -52,12 +54,11 @@ TASKS = Kinds(*(row.task for row in DOMAINS))
 
 
 @functools.cache
-def _domain(path: str) -> Domain:
-    domain: Domain = named(path)()
-    return domain
+def _domain(path: str) -> Any:
+    return named(path)()
 
 
-def domains() -> Iterable[Domain]:
+def domains() -> Iterable[Any]:
     return (_domain(row.domain) for row in DOMAINS)
 
 
@@ -66,17 +67,17 @@ def _row_of(task: Any) -> Row:
     return next(row for row in DOMAINS if row.task == path)
 
 
-def domain_of(task: Any) -> Domain:
+def domain_of(task: Any) -> Any:
     """The domain of a task."""
     return _domain(_row_of(task).domain)
 
 
 def worlds_of(task: Any) -> tuple[str, ...]:
     """Where a task can happen, the usual place first."""
-    return _row_of(task).worlds
+    return tuple(_row_of(task).worlds)
 
 
-def domain_in(world: str) -> Domain:
+def domain_in(world: str) -> Any:
     """The domain whose tasks happen in ``world``."""
     for row in DOMAINS:
         if world in row.worlds:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from gaitway_agents.core import distributed
+from gaitway_files.errors import NotDone
 from gaitway_tasks.registry import called
 
 from ..errors import RunError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
 
 
-class TrainingFailed(RuntimeError):
+class TrainingFailed(NotDone):
     """Training cannot go on; the message says what happened and where the evidence lies."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ..errors import UserError
+from gaitway_files.errors import UserError
 
 T = TypeVar("T")
 TORCHRUN = "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed"

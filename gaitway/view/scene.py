@@ -13,8 +13,8 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 
-from ..errors import UserError
 from ..training.interrupt import stop_requests
 from .guard import TOKEN, guarded, restrict
 from .walkers import Array

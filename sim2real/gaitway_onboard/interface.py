@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
@@ -205,5 +206,5 @@ def load_function(name: str) -> Callable[..., Any]:
     return found
 
 
-class DeployError(ValueError):
+class DeployError(UserError):
     """A robot, or a bundle for it, that must not be driven; with the reason and the fix."""

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .errors import UserError
 from .reading import TEXT_BYTES, FileError, as_text, one_line, read_bytes, size
 
 DEPTH = 100
@@ -50,23 +51,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)[:60]!r} stands twice")
+        raise UserError(f"the key {next(key for key in keys if keys.count(key) > 1)[:60]!r} stands twice")
     return found
 
 
 def _constant(word: str) -> NoReturn:
-    raise ValueError(f"the number {word} is not finite")
+    raise UserError(f"the number {word} is not finite")
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 20 or not -INTEGER < (value := int(digits)) < INTEGER:
-        raise ValueError(f"an integer of {len(digits)} digits does not fit into 64 bits")
+        raise UserError(f"an integer of {len(digits)} digits does not fit into 64 bits")
     return value
 
 
 def _number(text: str) -> float:
     if (value := float(text)) in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:60]} is too large")
+        raise UserError(f"the number {text[:60]} is too large")
     return value
 
 

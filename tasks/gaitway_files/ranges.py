@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from .errors import UserError
+
 
 @dataclass(frozen=True)
 class Range:
@@ -43,7 +45,7 @@ class Checked:
         for name, allowed, optional in _ranges(type(self)):  # type: ignore[arg-type]
             value = getattr(self, name)
             if not (optional and value is None) and not allowed.allows(value):
-                raise ValueError(f"{name} {value!r}: {allowed.rule}{', or None' if optional else ''}")
+                raise UserError(f"{name} {value!r}: {allowed.rule}{', or None' if optional else ''}")
 
 
 @functools.cache

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from .errors import UserError
+
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 TEXT_BYTES = 16 * MIB
 """Most of a file of text that is read whole."""
@@ -25,7 +27,7 @@ KINDS = {
 }
 
 
-class FileError(ValueError):
+class FileError(UserError):
     """A file that is not read, with its name, what is wrong with it, and the limit where there is one."""
 
     def __init__(self, name: object, reason: str):

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .errors import UserError
+
 OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
 """Where the functions of ours are that a configuration may name."""
 ARGUMENTS = ({"world"}, {"prompts", "completions"})
@@ -33,7 +35,7 @@ _added: set[str] = set()
 """Folders that a module was looked for in, and that no program is installed in."""
 
 
-class TrustError(ValueError):
+class TrustError(UserError):
     """Code that a file names and that is not run, with the fix."""
 
 
@@ -132,11 +134,11 @@ def object_named(name: str) -> Any:
     try:
         module = import_trusted(module_name, name)
     except ImportError as error:
-        raise ValueError(f"{name}: cannot import {module_name!r}: {error}") from None
+        raise UserError(f"{name}: cannot import {module_name!r}: {error}") from None
     if not hasattr(module, attribute):
         known = [key for key in vars(module) if not key.startswith("_")]
         near = difflib.get_close_matches(attribute, known, 1)
-        raise ValueError(
+        raise UserError(
             f"{name}: {module_name} has no {attribute!r}" + (f": did you mean {near[0]!r}?" if near else "")
         )
     return getattr(module, attribute)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from .errors import UserError
 from .reading import TEXT_BYTES, FileError, as_text, one_line, read_bytes, size
 
 DEPTH = 100
@@ -32,7 +33,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 def _integer(loader: Any, node: Any) -> int:
     value = yaml.SafeLoader.construct_yaml_int(loader, node)
     if not -INTEGER < value < INTEGER:
-        raise ValueError(f"the integer {node.value} in line {node.start_mark.line + 1} does not fit into 64 bits")
+        raise UserError(f"the integer {node.value} in line {node.start_mark.line + 1} does not fit into 64 bits")
     return int(value)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from gaitway_files.archives import read_npz
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import MIB, FileError
 from gaitway_files.writing import whole_file, write_file
@@ -46,7 +47,7 @@ WIDTH, DEPTH, REACH = 4096, 16, 1000
 """Limits for files: units of a layer, layers, and periods of history."""
 
 
-class NetworkError(ValueError):
+class NetworkError(UserError):
     """A network that cannot replace the drives in this simulation, with the reason and the fix."""
 
 

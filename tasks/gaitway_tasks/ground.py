@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 Array = Any
 """Of numpy or of torch."""
@@ -117,7 +118,7 @@ class Slope(Ground):
 
     def __post_init__(self) -> None:
         if not abs(self.angle) < math.pi / 2:
-            raise ValueError(f"a slope of {self.angle:g} rad: give an angle between -pi/2 and pi/2")
+            raise UserError(f"a slope of {self.angle:g} rad: give an angle between -pi/2 and pi/2")
 
     def height(self, xy: Array) -> Array:
         return float(np.tan(self.angle)) * xy[..., 0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .mdp import events
 from .robots.parameters import RobotParameters
 from .spec import Event, Task
@@ -22,9 +24,9 @@ def identified_task(task: Task, parameters: RobotParameters) -> Task:
     """
     robot = task.robot
     if parameters.robot != robot.name:
-        raise ValueError(f"the parameters are of the robot {parameters.robot!r}, and {task.name} is for {robot.name!r}")
+        raise UserError(f"the parameters are of the robot {parameters.robot!r}, and {task.name} is for {robot.name!r}")
     if unknown := [name for name in parameters.joints if name not in robot.joint_names]:
-        raise ValueError(f"the parameters have joints that {robot.name} lacks: {', '.join(unknown)}")
+        raise UserError(f"the parameters have joints that {robot.name} lacks: {', '.join(unknown)}")
     if parameters.actuator_network is not None:
         inside = (events.randomize_action_delay, events.randomize_actuator_gains)
         kept = {name: event for name, event in task.events.items() if event.func not in inside}
@@ -50,7 +52,7 @@ def longest_delay(task: Task) -> float:
                 _, high = limits
                 longest = max(longest, float(high))
             except (TypeError, ValueError):
-                raise ValueError(
+                raise UserError(
                     f"task.events.{name}.params.delay_range={limits!r}: give the shortest and the longest delay in "
                     "seconds, such as [0.0, 0.02]"
                 ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from .spec import ObservationGroup, ObservationTerm, Task
@@ -15,7 +16,7 @@ def width(task: Task, name: str, term: ObservationTerm) -> int:
     kind = getattr(term.func, "mirror", None)
     known = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2, "vector": 3, "axial": 3, "planar_twist": 3}
     if kind not in known:
-        raise ValueError(
+        raise UserError(
             f"observation term {name!r} declares no mirror kind, which tells how many numbers it has: "
             "declare it with @reads(..., mirror=...), or leave the term out"
         )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from gaitway_files.archives import read_npz
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.writing import write_file
 
@@ -54,7 +55,7 @@ SCALARS: dict[str, tuple[str, type, str]] = {
 """Numpy kinds allowed for a field with one value, its Python type, and the type's name in messages."""
 
 
-class RecordingError(ValueError):
+class RecordingError(UserError):
     """A recording that cannot be used, with the fix."""
 
 

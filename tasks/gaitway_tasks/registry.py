@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gaitway_files.errors import UserError
 from gaitway_files.trust import object_named
 
 from .robots import DESCRIPTIONS, Learner, Robot, RobotDescription
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .spec import Task
 
 
-class UnknownNameError(ValueError):
+class UnknownNameError(UserError):
     """A name that is not registered; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
@@ -153,15 +154,15 @@ def _outside(name: str) -> Entry:
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
         found = found()
     if not isinstance(found, Task):
-        raise ValueError(
+        raise UserError(
             f"{name} is a {type(found).__name__}: a task is a gaitway_tasks.spec.Task, or a function without "
             "parameters that returns one"
         )
     if found.name in entries(installed=False):
-        raise ValueError(f"{name} is a task named {found.name!r}, which Gaitway has: give it a name of its own")
+        raise UserError(f"{name} is a task named {found.name!r}, which Gaitway has: give it a name of its own")
     ours = own().get(found.robot.name)
     if ours is not None and _joints(ours.robot) != _joints(found.robot):
-        raise ValueError(
+        raise UserError(
             f"{name}: its robot is named {found.robot.name!r} and has other joints than Gaitway's: give it a name of "
             "its own"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from gaitway_files.errors import UserError
+
 from .vocabulary import MIRROR_KINDS, OBSERVATIONS, SIGNALS
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -19,7 +21,7 @@ def reads(*signals: str, mirror: str | None = None) -> Callable[[F], F]:
     Export refuses an actor that reads unmeasurable signals; symmetry refuses a term without a mirror kind.
     """
     if mirror is not None and mirror not in MIRROR_KINDS:
-        raise ValueError(f"mirror kind {mirror!r}: use one of {', '.join(MIRROR_KINDS)}")
+        raise UserError(f"mirror kind {mirror!r}: use one of {', '.join(MIRROR_KINDS)}")
 
     def mark(func: F) -> F:
         func.signals = frozenset(signals)  # type: ignore[attr-defined]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .ground import LEVEL, Ground
 from .robots.robot import Robot
 
@@ -67,7 +69,7 @@ class ObservationGroup:
 
     def __post_init__(self) -> None:
         if not self.history_length <= MAX_HISTORY:
-            raise ValueError(f"history_length {self.history_length}: at most {MAX_HISTORY}, which no policy comes near")
+            raise UserError(f"history_length {self.history_length}: at most {MAX_HISTORY}, which no policy comes near")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ def _per_joint(robot: Robot, what: str, value: Any, missing: Any) -> tuple[Any, 
     for pattern in value:
         for joint in robot.joint_ids(pattern):
             if joint in found:
-                raise ValueError(
+                raise UserError(
                     f"action {what}: joint {robot.joint_names[joint]!r} matches both {found[joint]!r} and {pattern!r}"
                 )
             found[joint] = pattern
@@ -170,9 +172,9 @@ class Event:
 
     def __post_init__(self) -> None:
         if self.mode not in ("startup", "reset", "interval"):
-            raise ValueError(f"event mode {self.mode!r}: use 'startup', 'reset' or 'interval'")
+            raise UserError(f"event mode {self.mode!r}: use 'startup', 'reset' or 'interval'")
         if (self.mode == "interval") != (self.interval_range_s is not None):
-            raise ValueError("interval_range_s belongs to interval events, and only to them")
+            raise UserError("interval_range_s belongs to interval events, and only to them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +201,7 @@ class HeightScanner:
             math.prod(length / self.resolution + 1.0 for length in self.size) if self.resolution > 0.0 else math.inf
         )
         if not points <= MAX_SCAN_POINTS:
-            raise ValueError(
+            raise UserError(
                 f"height scanner with resolution {self.resolution:g} m over {self.size[0]:g} x {self.size[1]:g} m: "
                 f"that are {points:.3g} points, and {MAX_SCAN_POINTS} at most; Isaac Lab's has 187"
             )
@@ -216,16 +218,16 @@ class Timing:
     def __post_init__(self) -> None:
         low, high = PHYSICS_DT
         if not (low <= self.physics_dt <= high and 1 <= self.decimation <= MAX_DECIMATION):
-            raise ValueError(
+            raise UserError(
                 f"physics_dt={self.physics_dt:g} s and decimation={self.decimation}: a physics step is of {low:g} to "
                 f"{high:g} s, and a control step has 1 to {MAX_DECIMATION} of them"
             )
         if not self.step_dt <= MAX_CONTROL_DT:
-            raise ValueError(
+            raise UserError(
                 f"a control step of {self.step_dt:g} s: robots are controlled every {MAX_CONTROL_DT:g} s at least"
             )
         if not 0.0 < self.episode_length_s <= MAX_EPISODE_S:
-            raise ValueError(
+            raise UserError(
                 f"episode_length_s={self.episode_length_s:g}: give more than 0 s and at most {MAX_EPISODE_S:g}"
             )
 

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from .layout import history_order, newest_columns, width
@@ -46,7 +47,7 @@ def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
         prefix = next((p for p in swap if name.startswith(p)), None)
         image = name if prefix is None else swap[prefix] + name[len(prefix) :]
         if image not in robot.joint_names:
-            raise ValueError(f"mirror of joint {name!r} is {image!r}, which robot {robot.name!r} does not have")
+            raise UserError(f"mirror of joint {name!r} is {image!r}, which robot {robot.name!r} does not have")
         perm.append(robot.joint_names.index(image))
         sign.append(-1.0 if name.endswith(mirror.flip) else 1.0)
     return torch.tensor(perm), torch.tensor(sign)
@@ -56,7 +57,7 @@ def mirror_group(task: Task) -> MirrorGroup:
     """The group of ``task``; raises if the robot declares no mirror or a term has no mirror kind."""
     robot = task.robot
     if not robot.mirrors:
-        raise ValueError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
+        raise UserError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
     mirrors = list(robot.mirrors.values())
     return MirrorGroup(
         observations={
@@ -106,12 +107,12 @@ def _selectors(task: Task) -> tuple[int, ...]:
 
     twist = [column for name in of_kind("planar_twist") for column in columns[name]][:3]
     if not twist:
-        raise ValueError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical image by")
+        raise UserError(f"task {task.name!r}: the policy reads no velocity command to choose a canonical image by")
     deciding = {name: term for name, term in of_kind("clock").items() if term.params.get("late")}
     for term in deciding.values():
         period, step_dt = term.params["period"], task.timing.step_dt
         if round(period / step_dt) % 2:
-            raise ValueError(
+            raise UserError(
                 f"gait period {period:g} s: it must be an even number of control steps of {step_dt:g} s, since every "
                 "mirror shifts the clock by half a cycle: change it, or train with symmetry 'none'"
             )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .ground import Array, Ground
 
 MAX_TERRAIN_CELLS = 100_000_000
@@ -33,13 +35,13 @@ class SubTerrain:
 
     def __post_init__(self) -> None:
         if self.kind not in SUB_TERRAINS:
-            raise ValueError(f"sub-terrain kind {self.kind!r}: use one of {', '.join(SUB_TERRAINS)}")
+            raise UserError(f"sub-terrain kind {self.kind!r}: use one of {', '.join(SUB_TERRAINS)}")
         if self.proportion < 0:
-            raise ValueError(f"sub-terrain proportion {self.proportion}: it is a share, at least 0")
+            raise UserError(f"sub-terrain proportion {self.proportion}: it is a share, at least 0")
         for key in self.params:
             if key not in SUB_TERRAINS[self.kind]:
                 known = ", ".join(SUB_TERRAINS[self.kind])
-                raise ValueError(f"sub-terrain {self.kind!r} has no parameter {key!r}: it takes {known}")
+                raise UserError(f"sub-terrain {self.kind!r} has no parameter {key!r}: it takes {known}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class TerrainGenerator:
 
     def __post_init__(self) -> None:
         if not any(sub.proportion > 0 for sub in self.sub_terrains.values()):
-            raise ValueError("a terrain generator needs a sub-terrain with a proportion above 0")
+            raise UserError("a terrain generator needs a sub-terrain with a proportion above 0")
         lengths = [
             count * size + 2.0 * self.border_width
             for count, size in zip((self.num_rows, self.num_cols), self.size, strict=True)
@@ -68,7 +70,7 @@ class TerrainGenerator:
         fine = self.horizontal_scale > 0.0 and self.vertical_scale > 0.0
         cells = math.prod(length / self.horizontal_scale for length in lengths) if fine else math.inf
         if not cells <= MAX_TERRAIN_CELLS:
-            raise ValueError(
+            raise UserError(
                 f"a terrain of {lengths[0]:g} x {lengths[1]:g} m in cells of {self.horizontal_scale:g} m: that are "
                 f"{cells:.3g} cells, and {MAX_TERRAIN_CELLS:.0e} at most"
             )
@@ -86,7 +88,7 @@ class Tiles(Ground):
     max_init_level: int | None = 5
 
     def height(self, xy: Array) -> Array:
-        raise ValueError(ISAAC_LAB)
+        raise UserError(ISAAC_LAB)
 
     def build(self, spec: Any) -> list[Any]:
-        raise ValueError(ISAAC_LAB)
+        raise UserError(ISAAC_LAB)

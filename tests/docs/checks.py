@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from gaitway_files.errors import UserError
 from gaitway_isaaclab.registration import env_id
 from gaitway_sim2real.hardware import ROS2, hardware_of
 from gaitway_tasks.registry import task_names
@@ -19,7 +20,6 @@ from gaitway import cli
 from gaitway.commands.train import _options, _physics
 from gaitway.config.train_config import resolve
 from gaitway.domains.table import domain_of, find_task, worlds_of
-from gaitway.errors import UserError
 
 from .pages import ROOT, Command
 

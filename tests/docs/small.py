@@ -24,7 +24,7 @@ NOT_HERE = (
     (r"gaitway identify", "takes half a minute; tests/gaitway/commands/test_identify.py does it"),
     (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
-    (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/engines and tests/peers/isaaclab3 run the parts"),
+    (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/backends and tests/peers/isaaclab3 run the parts"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),

@@ -20,6 +20,7 @@ import torch
 from gaitway_files.archives import parse_npz
 from gaitway_files.checkpoints import load_checkpoint
 from gaitway_files.contained import contained
+from gaitway_files.errors import UserError
 from gaitway_files.graphs import check_graph, open_graph
 from gaitway_files.mjcf_files import check_mjcf
 from gaitway_files.reading import MIB, FileError
@@ -43,7 +44,6 @@ from stand_bundle import make_stand_bundle
 
 import gaitway.demo
 from gaitway.config.train_config import dump, load, resolve
-from gaitway.errors import UserError
 from gaitway.runs.folder import RunFolder
 
 from .mutations import damaged, inside_zip, steps

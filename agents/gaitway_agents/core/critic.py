@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
@@ -41,7 +42,7 @@ class CriticOptimizer:
         generator: torch.Generator | None = None,
     ):
         if len(groups) != 2:
-            raise ValueError(
+            raise UserError(
                 f"the policy has {len(groups)} parameter group(s), but actor and critic are to be trained apart: "
                 "set model.share_encoder to false"
             )
@@ -53,7 +54,7 @@ class CriticOptimizer:
         """The mean loss over all minibatches, by name."""
         cfg, total = self.config, 0.0
         if len(batch) < cfg.minibatches:
-            raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
+            raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         for _ in range(cfg.epochs):
             order = shuffled(batch, self.generator)
@@ -75,7 +76,7 @@ class CriticOptimizer:
             chunk = batch[start : start + self.config.chunk_size]
             losses = squared_errors(self.policy.evaluate(chunk), chunk)  # type: ignore[operator]
             if losses is None:
-                raise ValueError("the batch has no returns or the policy no values: there is no critic to train")
+                raise UserError("the batch has no returns or the policy no values: there is no critic to train")
             loss = objective.masked_mean(losses, chunk.mask, count)
             loss.backward()
             total += float(loss.detach())

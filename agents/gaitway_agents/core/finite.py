@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
+from gaitway_files.errors import NotDone
 from torch import nn
 
 from .batch import Batch
 
 
-class NonFiniteError(RuntimeError):
+class NonFiniteError(NotDone):
     """A tensor became NaN or infinite; the message names the first one."""
 
 

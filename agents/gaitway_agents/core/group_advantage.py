@@ -8,6 +8,7 @@ exactly 0 and not the noise that a division by its tiny standard deviation would
 from __future__ import annotations
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from . import distributed
@@ -26,7 +27,7 @@ def group_relative(rewards: Tensor, groups: Tensor, scale: str = "group", eps: f
     "none" (Dr. GRPO, Liu et al. 2025). ``eps`` is added to it. A group of one has no advantage.
     """
     if scale not in SCALES:
-        raise ValueError(f"scale {scale!r}: use one of {', '.join(map(repr, SCALES))}")
+        raise UserError(f"scale {scale!r}: use one of {', '.join(map(repr, SCALES))}")
     centred, count = _centred(rewards, groups)
     if scale == "group":
         squares = _sums(centred.square(), groups)

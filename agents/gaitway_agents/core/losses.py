@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, PositivePair, one_of
 from torch import Tensor
 
@@ -76,14 +77,14 @@ class PolicyLossConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dual_clip is not None and not (self.dual_clip > 1.0 and self.surrogate == "clip"):
-            raise ValueError(
+            raise UserError(
                 f"dual_clip {self.dual_clip} with surrogate {self.surrogate!r}: must be above 1, and 'clip' alone has "
                 "it; None clips only once"
             )
         if self.ratio != "decision" and self.surrogate in ("reinforce", "vespo"):
-            raise ValueError(f"ratio {self.ratio!r} with surrogate {self.surrogate!r}, which has none: use 'decision'")
+            raise UserError(f"ratio {self.ratio!r} with surrogate {self.surrogate!r}, which has none: use 'decision'")
         if (self.aggregation == "constant") != (self.horizon is not None):
-            raise ValueError(
+            raise UserError(
                 f"aggregation {self.aggregation!r}, horizon {self.horizon}: 'constant' needs one, others none"
             )
 
@@ -169,7 +170,7 @@ class PolicyLoss:
 
     def _reference_kl(self, new: Evaluation, batch: Batch) -> Tensor:
         if batch.reference is None:
-            raise ValueError("kl_coefficient needs the batch's reference log-probabilities, and it has none")
+            raise UserError("kl_coefficient needs the batch's reference log-probabilities, and it has none")
         log_probs, reference = new.log_probs, batch.reference
         if batch.mask is not None:
             log_probs, reference = log_probs * batch.mask, reference * batch.mask

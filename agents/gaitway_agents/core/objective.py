@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 # ---- surrogates -----------------------------------------------------------------------------------------------------
@@ -140,5 +141,5 @@ def sequence_means(values: Tensor, mask: Tensor | None) -> Tensor:
 def sequence_sums(values: Tensor, mask: Tensor | None) -> Tensor:
     """The sum over the unmasked decisions of each sequence, (B, T) -> (B,)."""
     if values.dim() != 2:
-        raise ValueError(f"decisions of shape {tuple(values.shape)} are in no sequences (B, T), which were asked for")
+        raise UserError(f"decisions of shape {tuple(values.shape)} are in no sequences (B, T), which were asked for")
     return (values if mask is None else values * mask).sum(1)

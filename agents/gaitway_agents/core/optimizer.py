@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from torch import Tensor, nn
 
@@ -67,10 +68,10 @@ class OptimizerConfig(PolicyLossConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weight_decay and self.algorithm != "adam":
-            raise ValueError(f"weight_decay {self.weight_decay} with algorithm {self.algorithm!r}: only 'adam' has it")
+            raise UserError(f"weight_decay {self.weight_decay} with algorithm {self.algorithm!r}: only 'adam' has it")
         low, high = self.learning_rate_range
         if not 0.0 < low <= high:
-            raise ValueError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
+            raise UserError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
 
 
 class PolicyOptimizer:
@@ -111,7 +112,7 @@ class PolicyOptimizer:
         known = {id(parameter) for parameter in [*self.flat.parameters, *apart()]}
         for name, parameter in self.policy.named_parameters():
             if parameter.requires_grad and id(parameter) not in known:
-                raise ValueError(f"parameter {name} is in none of the policy's parameter_groups()")
+                raise UserError(f"parameter {name} is in none of the policy's parameter_groups()")
 
     def update(self, batch: Batch, refresh: Callable[[], Batch] | None = None) -> dict[str, float]:
         """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches.
@@ -120,7 +121,7 @@ class PolicyOptimizer:
         """
         cfg = self.config
         if len(batch) < cfg.minibatches:
-            raise ValueError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
+            raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         replicas = self._replicas
         names = self.loss.statistics
         totals = [0.0] * len(names)
@@ -168,7 +169,7 @@ class PolicyOptimizer:
             gradient.zero_()
         total = distributed.mean_(torch.tensor(self.gathered, dtype=torch.float32, device=gradient.device))
         if not total > 0.0:
-            raise ValueError("there is nothing to step along: gather a batch with decisions first")
+            raise UserError("there is nothing to step along: gather a batch with decisions first")
         distributed.mean_(gradient).div_(total)
         norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
         self._step(norm, self._last)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, Range, one_of
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -103,11 +104,11 @@ class PreferenceLossConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.label_smoothing and self.loss not in ("dpo", "simpo"):
-            raise ValueError(f"label_smoothing {self.label_smoothing} with loss {self.loss!r}: for 'dpo' and 'simpo'")
+            raise UserError(f"label_smoothing {self.label_smoothing} with loss {self.loss!r}: for 'dpo' and 'simpo'")
         if self.loss != "kto" and (self.desirable_weight, self.undesirable_weight) != (1.0, 1.0):
-            raise ValueError(f"desirable_weight and undesirable_weight with loss {self.loss!r}: only 'kto' has them")
+            raise UserError(f"desirable_weight and undesirable_weight with loss {self.loss!r}: only 'kto' has them")
         if self.sft_coefficient and self.loss == "kto":
-            raise ValueError(f"sft_coefficient {self.sft_coefficient} with loss 'kto': only losses of pairs have it")
+            raise UserError(f"sft_coefficient {self.sft_coefficient} with loss 'kto': only losses of pairs have it")
 
     @property
     def needs_reference(self) -> bool:
@@ -136,7 +137,7 @@ class PairLoss:
             losses = simpo(scores[:, 0] - scores[:, 1], cfg.beta, cfg.gamma, cfg.label_smoothing)
         else:
             if batch.reference is None:
-                raise ValueError(f"loss {cfg.loss!r} needs the batch's reference log-probabilities, and it has none")
+                raise UserError(f"loss {cfg.loss!r} needs the batch's reference log-probabilities, and it has none")
             scores = new.log_probs - batch.reference
             if cfg.loss == "ipo":
                 means = scores / sizes
@@ -169,7 +170,7 @@ class KTOLoss:
     def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
         cfg = self.config
         if batch.reference is None:
-            raise ValueError("loss 'kto' needs the batch's reference log-probabilities, and it has none")
+            raise UserError("loss 'kto' needs the batch's reference log-probabilities, and it has none")
         desirable, baseline = batch.observations["desirable"], batch.observations["baseline"]
         log_ratio = new.log_probs - batch.reference
         weights = torch.where(desirable > 0.5, cfg.desirable_weight, cfg.undesirable_weight)

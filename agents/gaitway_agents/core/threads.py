@@ -5,12 +5,14 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from gaitway_files.errors import NotDone
+
 T = TypeVar("T")
 LOOK = 1.0
 """Time between two looks at whether the threads live [s]."""
 
 
-class ThreadDied(RuntimeError):
+class ThreadDied(NotDone):
     """A thread that others wait for is no more."""
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from gaitway_files.children import end_with_parent
+from gaitway_files.errors import NotDone, UserError
 from torch import Tensor
 
 from ..interfaces import TokenRollout, TokenWorld
@@ -42,13 +43,13 @@ class AsynchronousWorld:
 
     def __init__(self, make: Callable[[], TokenWorld], *, staleness: int = 1, threads: int = 1):
         if staleness < 0:
-            raise ValueError(f"staleness {staleness}: must not be negative; 0 samples with the newest weights")
+            raise UserError(f"staleness {staleness}: must not be negative; 0 samples with the newest weights")
         if threads < 1:
-            raise ValueError(f"threads {threads}: must be at least 1")
+            raise UserError(f"threads {threads}: must be at least 1")
         try:
             pickle.dumps(make)
         except Exception as error:
-            raise ValueError(
+            raise UserError(
                 f"make {make!r} cannot go to another process ({error}): use a function of a module, or a "
                 "functools.partial of one"
             ) from error
@@ -75,7 +76,7 @@ class AsynchronousWorld:
         if self._shape is None:
             self._shape = (num_prompts, group_size)
         if self._shape != (num_prompts, group_size):
-            raise ValueError(
+            raise UserError(
                 f"{num_prompts} prompts of {group_size} answers asked for, but {self._shape[0]} of {self._shape[1]} "
                 "are being sampled ahead: a world that samples ahead cannot change that"
             )
@@ -159,7 +160,7 @@ class AsynchronousWorld:
         return answer
 
 
-class SamplerDied(RuntimeError):
+class SamplerDied(NotDone):
     """The sampling process is no more, and did not say why."""
 
 

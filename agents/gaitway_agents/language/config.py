@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare, Share, one_of
 
 from ..core.group_advantage import SCALES
@@ -81,7 +82,7 @@ class PolicyGradientConfig(Checked):
         self._check_corrections()
         self._check_reference()
         if self.whiten_rewards and self.advantage not in OF_TOKENS:
-            raise ValueError(
+            raise UserError(
                 f"whiten_rewards with advantage {self.advantage!r}: only {' and '.join(map(repr, OF_TOKENS))} have "
                 "rewards of tokens; set it false"
             )
@@ -94,34 +95,34 @@ class PolicyGradientConfig(Checked):
     def _check_groups(self) -> None:
         if self.advantage in OF_TOKENS:
             if self.zero_variance != "keep":
-                raise ValueError(
+                raise UserError(
                     f"zero_variance {self.zero_variance!r} with advantage {self.advantage!r}, which compares no "
                     "answers to the same prompt: use 'keep'"
                 )
         elif self.group_size < 2:
-            raise ValueError(
+            raise UserError(
                 f"group_size {self.group_size} with advantage {self.advantage!r}: an answer is compared with others "
                 "to its prompt; use at least 2"
             )
         if self.scale != "group" and self.advantage != "group":
-            raise ValueError(f"scale {self.scale!r} is for advantage 'group', not {self.advantage!r}: leave it out")
+            raise UserError(f"scale {self.scale!r} is for advantage 'group', not {self.advantage!r}: leave it out")
 
     def _check_lengths(self) -> None:
         if self.missing_eos_penalty and self.missing_eos_reward is not None:
-            raise ValueError("missing_eos_penalty and missing_eos_reward: use one of them")
+            raise UserError("missing_eos_penalty and missing_eos_reward: use one of them")
         if self.truncated == "mask" and (self.missing_eos_penalty or self.missing_eos_reward is not None):
-            raise ValueError("truncated 'mask' learns nothing from answers without an end: it needs no missing_eos_...")
+            raise UserError("truncated 'mask' learns nothing from answers without an end: it needs no missing_eos_...")
         start, end = self.overlong_start, self.overlong_end
         if (start is None) != (end is None):
-            raise ValueError(f"overlong_start {start}, overlong_end {end}: give both or neither")
+            raise UserError(f"overlong_start {start}, overlong_end {end}: give both or neither")
         if start is not None and end is not None and not 0 <= start < end:
-            raise ValueError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
+            raise UserError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
 
     def _check_reference(self) -> None:
         if self.kl is not None and self.optimizer.kl_coefficient:
-            raise ValueError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")
+            raise UserError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")
         if self.reference_interval is not None and not self.needs_reference:
-            raise ValueError(
+            raise UserError(
                 "reference_interval without a reference: set kl or optimizer.kl_coefficient, or leave it out"
             )
 
@@ -132,20 +133,18 @@ class PolicyGradientConfig(Checked):
             ("entropy_share", self.entropy_share < 1.0),
         ):
             if asked and self.behaviour != "trainer":
-                raise ValueError(f"{name} with behaviour {self.behaviour!r}: needs 'trainer', which it compares with")
+                raise UserError(f"{name} with behaviour {self.behaviour!r}: needs 'trainer', which it compares with")
 
     def _check_optimizer(self) -> None:
         if self.optimizer.schedule == "adaptive" and self.schedule.changes:
-            raise ValueError(
-                "schedule with optimizer.schedule 'adaptive', which steers the rate itself: use 'constant'"
-            )
+            raise UserError("schedule with optimizer.schedule 'adaptive', which steers the rate itself: use 'constant'")
         sequences = self.prompts_per_step * self.group_size
         if sequences % self.optimizer.minibatches:
-            raise ValueError(
+            raise UserError(
                 f"optimizer.minibatches {self.optimizer.minibatches} does not divide the {sequences} sequences of "
                 f"prompts_per_step {self.prompts_per_step} times group_size {self.group_size}"
             )
         if self.advantage != "gae" and self.optimizer.critic is not None:
-            raise ValueError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")
+            raise UserError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")
         if self.entropy is not None and self.optimizer.entropy_coefficient:
-            raise ValueError("entropy steers optimizer.entropy_coefficient: set that to 0")
+            raise UserError("entropy steers optimizer.entropy_coefficient: set that to 0")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, one_of
 from torch import Tensor
 
@@ -38,7 +39,7 @@ class CorrectionConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.low is not None and self.low < 0.0) or (self.high is not None and not self.high > (self.low or 0.0)):
-            raise ValueError(
+            raise UserError(
                 f"bounds ({self.low}, {self.high}) of importance weights: 0 <= low < high; None is no bound"
             )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt
 from torch import nn
 
@@ -38,9 +39,9 @@ def one_step(**settings: Any) -> OptimizerConfig:
 def check_no_advantages(config: OptimizerConfig) -> None:
     """Raise ``ValueError`` for settings that only a policy gradient has."""
     if config.schedule != "constant":
-        raise ValueError(f"optimizer.schedule {config.schedule!r}: must be 'constant'; use schedule.shape")
+        raise UserError(f"optimizer.schedule {config.schedule!r}: must be 'constant'; use schedule.shape")
     if config.normalize_advantages != "none":
-        raise ValueError("optimizer.normalize_advantages: must be 'none', there are no advantages")
+        raise UserError("optimizer.normalize_advantages: must be 'none', there are no advantages")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class FixedDataConfig(Checked):
         super().__post_init__()
         for name in ("epochs", "minibatches"):
             if getattr(self.optimizer, name) != 1:
-                raise ValueError(
+                raise UserError(
                     f"optimizer.{name} {getattr(self.optimizer, name)}: must be 1, one step for each batch of "
                     "batch_size; train for more steps to read the data again"
                 )
@@ -80,7 +81,7 @@ class FixedDataTrainer:
         total_steps: int | None,
     ):
         if config.schedule.changes and not total_steps:
-            raise ValueError(f"schedule {config.schedule.shape!r} needs total_steps: how long the training is")
+            raise UserError(f"schedule {config.schedule.shape!r} needs total_steps: how long the training is")
         self.policy, self.batch_of, self.total_steps = policy, batch_of, total_steps
         self.config = config
         self.generator = torch.Generator().manual_seed(seed)

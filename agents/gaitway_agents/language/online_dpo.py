@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import NonNegativeFloat, PositiveInt, Range
 from torch import nn
 
@@ -38,9 +39,9 @@ class OnlineDPOConfig(PreferenceLossConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.loss == "kto":
-            raise ValueError("loss 'kto': online preferences are pairs, use 'dpo', 'hinge', 'ipo' or 'simpo'")
+            raise UserError("loss 'kto': online preferences are pairs, use 'dpo', 'hinge', 'ipo' or 'simpo'")
         if self.optimizer.minibatches > self.prompts_per_step:
-            raise ValueError(
+            raise UserError(
                 f"optimizer.minibatches {self.optimizer.minibatches}: there is at most one pair for each of "
                 f"prompts_per_step {self.prompts_per_step}; take fewer"
             )

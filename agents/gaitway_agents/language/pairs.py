@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..core.batch import Batch
@@ -56,4 +57,4 @@ def check_pairs(pairs: Sequence[Pair]) -> None:
     for row, pair in enumerate(pairs):
         for name, (_, mask) in zip(("chosen", "rejected"), pair[:2], strict=True):
             if not mask[1:].any():
-                raise ValueError(f"pair {row}: the {name} answer is empty, its mask keeps no token")
+                raise UserError(f"pair {row}: the {name} answer is empty, its mask keeps no token")

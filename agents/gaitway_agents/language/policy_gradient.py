@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..core.batch import Batch
@@ -55,7 +56,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         critic: TokenCritic | None = None,
     ):
         if (config.advantage == "gae") != (critic is not None):
-            raise ValueError(f"advantage {config.advantage!r} with critic {critic}: 'gae' needs one, others none")
+            raise UserError(f"advantage {config.advantage!r} with critic {critic}: 'gae' needs one, others none")
         entropy = "gradient" if config.optimizer.entropy_coefficient or config.entropy is not None else "statistic"
         policy = CausalLMPolicy(model, temperature=world.temperature, critic=critic, entropy=entropy)
         optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
@@ -63,7 +64,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         self.config = config
         self.reference = Reference(policy) if config.needs_reference else None
         if config.reference_interval is not None and self.reference is not None and self.reference.adapted:
-            raise ValueError(
+            raise UserError(
                 "reference_interval moves a copy of the model, and a model with adapters has none: train without "
                 "adapters, or leave it out"
             )

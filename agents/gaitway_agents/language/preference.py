@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..core.batch import Batch
@@ -27,7 +28,7 @@ class PreferenceConfig(FixedDataConfig, PreferenceLossConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.loss == "kto" and self.batch_size < 2:
-            raise ValueError("batch_size 1: 'kto' compares each prompt with the next one's answer; take at least 2")
+            raise UserError("batch_size 1: 'kto' compares each prompt with the next one's answer; take at least 2")
 
 
 class PreferenceTrainer(FixedDataTrainer):
@@ -109,7 +110,7 @@ class PreferenceTrainer(FixedDataTrainer):
 
 def _pairs(data: Sequence[Pair] | Sequence[Judged], loss: str) -> Sequence[Pair]:
     if not _are_pairs(data):
-        raise ValueError(f"loss {loss!r} needs pairs of answers, chosen and rejected; single ones are for 'kto'")
+        raise UserError(f"loss {loss!r} needs pairs of answers, chosen and rejected; single ones are for 'kto'")
     check_pairs(data)
     return data
 
@@ -122,7 +123,7 @@ def _answers(data: Sequence[Pair] | Sequence[Judged]) -> Sequence[Judged]:
     answers = cast("Sequence[Judged]", data)
     for row, ((_, mask), _) in enumerate(answers):
         if not mask[1:].any():
-            raise ValueError(f"answer {row} is empty: its mask keeps no token")
+            raise UserError(f"answer {row} is empty: its mask keeps no token")
     return answers
 
 

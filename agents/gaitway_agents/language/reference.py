@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..core.batch import Batch
@@ -44,9 +45,9 @@ class Reference:
     def move_towards(self, policy: CausalLMPolicy, rate: float) -> None:
         """Move the copy by a share ``rate`` of the way to ``policy`` (TR-DPO, Gorbatovski et al. 2024); 1 takes it."""
         if self.adapted:
-            raise ValueError("the reference of a model with adapters cannot follow it: it is the model without them")
+            raise UserError("the reference of a model with adapters cannot follow it: it is the model without them")
         if not 0.0 < rate <= 1.0:
-            raise ValueError(f"rate {rate}: a share in (0, 1]")
+            raise UserError(f"rate {rate}: a share in (0, 1]")
         ours = self.policy.model.state_dict()
         seen = set()
         for name, value in MergedWeights(policy.model):

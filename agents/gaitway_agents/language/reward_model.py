@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
@@ -73,7 +74,7 @@ class RewardModelTrainer(FixedDataTrainer):
     ):
         check_pairs(preferences)
         if config.use_margin and not any(margin for *_, margin in preferences):
-            raise ValueError("use_margin: no pair has a margin; add a field 'margin' to the rows, or leave it out")
+            raise UserError("use_margin: no pair has a margin; add a field 'margin' to the rows, or leave it out")
         self.preferences = preferences
         self.device = next(model.parameters()).device
         policy = RankingPolicy(model)

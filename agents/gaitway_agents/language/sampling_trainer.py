@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 
 from ..core.finite import NonFiniteError
 from ..core.optimizer import PolicyOptimizer
@@ -28,7 +29,7 @@ class SamplingTrainer:
         total_steps: int | None,
     ):
         if schedule.changes and not total_steps:
-            raise ValueError(f"schedule {schedule.shape!r} needs total_steps: how long the training is")
+            raise UserError(f"schedule {schedule.shape!r} needs total_steps: how long the training is")
         self.policy, self.optimizer, self.world = policy, optimizer, world
         self.schedule, self.total_steps = schedule, total_steps
         self.steps = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -22,7 +23,7 @@ class EpochOrder:
 
     def __init__(self, length: int, seed: int):
         if length < 1:
-            raise ValueError("there is nothing to learn from: the data has no rows")
+            raise UserError("there is nothing to learn from: the data has no rows")
         self.length, self.seed = length, seed
         self.position = 0
         self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)

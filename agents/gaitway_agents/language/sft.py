@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from gaitway_files.errors import UserError
 from torch import nn
 
 from ..core.batch import Batch
@@ -43,7 +44,7 @@ class SFTTrainer(FixedDataTrainer):
     ):
         for row, (_, mask) in enumerate(demonstrations):
             if not mask[1:].any():
-                raise ValueError(f"demonstration {row} has no token to learn: its mask is empty")
+                raise UserError(f"demonstration {row} has no token to learn: its mask is empty")
         self.demonstrations = demonstrations
         self.device = next(model.parameters()).device
         super().__init__(

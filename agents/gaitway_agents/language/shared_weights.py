@@ -12,6 +12,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 ALIGNMENT = 64
@@ -65,7 +66,7 @@ class SharedWeights:
         named = list(parameters) if isinstance(parameters, Iterator) else parameters
         for place, (name, value) in zip(self.places, named, strict=True):
             if (name, tuple(value.shape), value.dtype) != (place.name, place.shape, place.dtype):
-                raise ValueError(
+                raise UserError(
                     f"weight {name} of shape {tuple(value.shape)}: {place.name} of shape {place.shape} was expected"
                 )
         written = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 
@@ -18,5 +19,5 @@ def load_trainable_state(module: nn.Module, state: dict[str, Tensor]) -> None:
     if own.keys() != state.keys():
         name = min(own.keys() ^ state.keys())
         where = "the checkpoint lacks" if name in own else "the model has not"
-        raise ValueError(f"{where} {name}: load into the same model, with the same adapters and frozen parameters")
+        raise UserError(f"{where} {name}: load into the same model, with the same adapters and frozen parameters")
     module.load_state_dict(state, strict=False)

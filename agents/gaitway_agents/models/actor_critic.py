@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt, ShareBelowOne, one_of
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -56,11 +57,11 @@ class ActorCriticConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.share_encoder and self.recurrent != "none":
-            raise ValueError("share_encoder with a recurrent policy: use only one of them")
+            raise UserError("share_encoder with a recurrent policy: use only one of them")
         if self.estimator is not None and self.recurrent != "none":
-            raise ValueError(f"estimator with recurrent {self.recurrent!r}: a memory estimates by itself; use only one")
+            raise UserError(f"estimator with recurrent {self.recurrent!r}: a memory estimates by itself; use only one")
         if self.estimator is not None and self.dreamer.symlog_observations:
-            raise ValueError("estimator with dreamer.symlog_observations: estimates would have no unit; use only one")
+            raise UserError("estimator with dreamer.symlog_observations: estimates would have no unit; use only one")
 
 
 class ActorCritic(nn.Module):
@@ -90,7 +91,7 @@ class ActorCritic(nn.Module):
         actor_keys = ["policy"] if "policy" in names else [n for n in names if n not in ("critic", ACTION_MASK)]
         critic_keys = ["critic"] if "critic" in names else actor_keys
         if config.share_encoder and critic_keys != actor_keys:
-            raise ValueError("share_encoder: the critic has an observation of its own, so it needs its own encoder")
+            raise UserError("share_encoder: the critic has an observation of its own, so it needs its own encoder")
         self.actor_encoder = self._encoder(observation_space, actor_keys)
         self.critic_encoder = (
             self.actor_encoder if config.share_encoder else self._encoder(observation_space, critic_keys)
@@ -113,7 +114,7 @@ class ActorCritic(nn.Module):
     def _estimator(self, config: EstimatorConfig, columns: EstimatorColumns | None) -> Estimator:
         actor, critic = self.actor_encoder, self.critic_encoder
         if columns is None or (actor.keys, critic.keys) != (["policy"], ["critic"]):
-            raise ValueError(
+            raise UserError(
                 f"model.estimator for {', '.join(config.signals)}: the environment has no observation 'critic' whose "
                 "signals are known; set it to null"
             )
@@ -259,7 +260,7 @@ class ActorCritic(nn.Module):
         """
         encoder = self.actor_encoder
         if encoder.keys != ["policy"] or not isinstance(self.head, Gaussian):
-            raise ValueError("only a policy from the observation 'policy' to continuous actions can be exported")
+            raise UserError("only a policy from the observation 'policy' to continuous actions can be exported")
         if self.estimator is None:
             return nn.Sequential(encoder.parts["policy"], self.actor)
         return EstimatingActor(encoder.parts["policy"], self.estimator, self.actor, *self.estimate_units())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -46,9 +47,9 @@ class CausalLMPolicy(nn.Module):
     ):
         super().__init__()
         if entropy not in ENTROPY:
-            raise ValueError(f"entropy {entropy!r}: use one of {', '.join(map(repr, ENTROPY))}")
+            raise UserError(f"entropy {entropy!r}: use one of {', '.join(map(repr, ENTROPY))}")
         if not temperature > 0.0:
-            raise ValueError(f"temperature {temperature}: must be positive")
+            raise UserError(f"temperature {temperature}: must be positive")
         self.model, self.critic = model, critic
         self.temperature, self.entropy, self.likeliest, self.dropout = temperature, entropy, likeliest, dropout
         if not dropout:
@@ -170,7 +171,7 @@ def check_head(model: nn.Module) -> None:
     for row, other in zip(ours, theirs, strict=True):
         gap = float((row[: len(other)] - other).abs().max())
         if not gap <= (0.05 if low else 1e-3) * float(other.abs().max()):
-            raise ValueError(
+            raise UserError(
                 f"{type(model).__name__}: its logits are not its output layer's of its decoder's last states, but up "
                 f"to {gap:.3g} apart: models that do more there, or that need a mask of padding, are not supported"
             )

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -96,7 +97,7 @@ class NatureCNN(nn.Module):
         channels, height, width = shape
         self.dim = 512
         if min(height, width) < 36:
-            raise ValueError(f"images of shape {shape}: the convolutions need (C, H, W) with H and W of 36 or more")
+            raise UserError(f"images of shape {shape}: the convolutions need (C, H, W) with H and W of 36 or more")
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1),
             nn.ReLU(), nn.Flatten(),
@@ -134,4 +135,4 @@ def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, sy
         return OneHot(space.start.flatten().tolist(), space.nvec.flatten().tolist())
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return Vector(int(np.prod(space.shape)), normalize, clip, symlog)
-    raise ValueError(f"observation {key!r} of space {space}: use Box, Discrete, MultiDiscrete or MultiBinary")
+    raise UserError(f"observation {key!r} of space {space}: use Box, Discrete, MultiDiscrete or MultiBinary")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
@@ -33,7 +34,7 @@ class EstimatorConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.signals or len(set(self.signals)) < len(self.signals):
-            raise ValueError(f"estimator signals {self.signals}: name one or more, each once")
+            raise UserError(f"estimator signals {self.signals}: name one or more, each once")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,7 @@ class Estimator(nn.Module):
         targets = [column for name in config.signals for column in columns.signals[name]]
         for what, chosen, dim in (("policy", columns.newest, inputs), ("critic", targets, critic_inputs)):
             if not 0 <= min(chosen) <= max(chosen) < dim:
-                raise ValueError(
-                    f"estimator: observation {what!r} has {dim} columns, and column {max(chosen)} is asked"
-                )
+                raise UserError(f"estimator: observation {what!r} has {dim} columns, and column {max(chosen)} is asked")
         self.widths = {name: len(columns.signals[name]) for name in config.signals}
         """Numbers of each signal."""
         self.net = mlp([inputs, *config.hidden, len(targets)], act)

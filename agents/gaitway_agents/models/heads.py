@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -146,7 +147,7 @@ def make_head(space: spaces.Space, *, init_std: float, min_std: float, log_std: 
         return Gaussian(space, init_std, min_std, log_std)
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return Categorical(space, unimix)
-    raise ValueError(f"action space {space}: use Box, Discrete or MultiDiscrete")
+    raise UserError(f"action space {space}: use Box, Discrete or MultiDiscrete")
 
 
 def gaussian_log_prob(mean: Tensor, std: Tensor, actions: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .sequences import hidden_states, without_dropout
@@ -25,7 +26,7 @@ class RewardModel(nn.Module):
         net: Any = model
         head = getattr(net, "score", None)
         if not isinstance(head, nn.Linear) or head.out_features != 1:
-            raise ValueError(
+            raise UserError(
                 f"{type(model).__name__}: a reward model is a sequence classification model with num_labels=1, whose "
                 "head is called score"
             )
@@ -47,7 +48,7 @@ class RewardModel(nn.Module):
     def normalise(self, scores: Tensor) -> None:
         """Shift and scale what ``score`` says so that answers with these scores (N,) have mean 0 and deviation 1."""
         if len(scores) < 2 or not torch.isfinite(scores).all() or not scores.std() > 0.0:
-            raise ValueError(f"scores {scores.tolist()[:5]}: to normalise needs two or more that are finite and differ")
+            raise UserError(f"scores {scores.tolist()[:5]}: to normalise needs two or more that are finite and differ")
         self.mean.add_(scores.mean().to(self.mean) * self.std)
         self.std.mul_(scores.std().to(self.std))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import (
     Betas,
     Checked,
@@ -93,9 +94,7 @@ class DQNConfig(OffPolicyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dueling and not self.model.hidden:
-            raise ValueError(
-                "dueling needs a hidden layer for its two streams: set model.hidden, for example to (512,)"
-            )
+            raise UserError("dueling needs a hidden layer for its two streams: set model.hidden, for example to (512,)")
 
 
 @dataclass(frozen=True, kw_only=True)

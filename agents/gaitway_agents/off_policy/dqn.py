@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -25,9 +26,9 @@ class DQNTrainer(OffPolicyTrainer):
 
     def _build(self, space: spaces.Dict, action_space: spaces.Space[Any]) -> None:
         if not self.total_steps:
-            raise ValueError("DQN needs total_steps: exploration_fraction is a part of the training")
+            raise UserError("DQN needs total_steps: exploration_fraction is a part of the training")
         if not isinstance(action_space, spaces.Discrete):
-            raise ValueError(
+            raise UserError(
                 f"action space {action_space}: DQN chooses among Discrete actions; for Box use ppo or sac, for "
                 "MultiDiscrete use ppo"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..trainer import Observation
@@ -49,7 +50,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def sample(self, count: int) -> Transitions:
         if not len(self):
-            raise ValueError("nothing to draw: the replay buffer is empty")
+            raise UserError("nothing to draw: the replay buffer is empty")
         self._set_changed()
         strata = torch.arange(count, dtype=torch.float64)
         offsets = torch.rand(count, dtype=torch.float64, generator=self.generator)

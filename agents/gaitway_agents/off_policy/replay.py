@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..core.batch import map_tensors
@@ -51,7 +52,7 @@ class ReplayBuffer:
     def __init__(self, capacity: int, num_envs: int, *, gamma: float, n_step: int = 1, seed: int = 0):
         self.num_envs, self.slots, self.gamma, self.n_step = num_envs, capacity // num_envs, gamma, n_step
         if self.slots <= n_step:
-            raise ValueError(
+            raise UserError(
                 f"buffer_size {capacity}: {num_envs} environments need at least {(n_step + 1) * num_envs} to hold "
                 f"{n_step + 1} steps of each"
             )
@@ -151,7 +152,7 @@ class ReplayBuffer:
     def sample(self, count: int) -> Transitions:
         """``count`` transitions drawn with replacement."""
         if not len(self):
-            raise ValueError("nothing to draw: the replay buffer is empty")
+            raise UserError("nothing to draw: the replay buffer is empty")
         return self._read(self._draw(count))
 
     def _draw(self, count: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -36,10 +37,10 @@ class SACTrainer(OffPolicyTrainer):
 
     def _build(self, space: spaces.Dict, action_space: spaces.Space[Any]) -> None:
         if not isinstance(action_space, spaces.Box):
-            raise ValueError(f"action space {action_space}: SAC acts in Box; for Discrete use ppo or dqn")
+            raise UserError(f"action space {action_space}: SAC acts in Box; for Discrete use ppo or dqn")
         low, high = action_space.low, action_space.high
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise ValueError(
+            raise UserError(
                 f"action space {action_space}: SAC squashes actions into finite bounds; give the action space some "
                 "(gymnasium.wrappers.RescaleAction does) or use ppo"
             )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -36,13 +37,13 @@ class OffPolicyTrainer(WithEnv, ABC):
     def __init__(self, env: VectorEnv, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
         super().__init__(env, total_steps)
         if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         self.observations: Observation = {}
         space = env.single_observation_space
         if not isinstance(space, spaces.Dict):
-            raise ValueError(f"observation space {space}: Dict is needed")
+            raise UserError(f"observation space {space}: Dict is needed")
         if config.learning_rate_final is not None and not total_steps:
-            raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
+            raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         self.config, self.observation_space = config, space
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
@@ -227,7 +228,7 @@ def _following(observations: Observation, ended: Tensor, info: dict[str, Any]) -
         return observations
     if "final_obs" not in info:
         row = int(ended.nonzero()[0])
-        raise ValueError(f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last')
+        raise UserError(f'environment {row}: an episode ended, but info["final_obs"] does not tell what was seen last')
     final = info["final_obs"]
     return {
         name: torch.where(ended.view(-1, *[1] * (value.dim() - 1)), final[name], value)

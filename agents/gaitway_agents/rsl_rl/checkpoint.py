@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..models.actor_critic import ActorCritic
@@ -31,13 +32,13 @@ def networks_of(policy: nn.Module) -> Networks:
         return {name: dict(policy.get_submodule(name).state_dict()) for name in ("actor", "critic")}
     head, config = policy.head, policy.config
     if config.recurrent != "none":
-        raise ValueError(f"model.recurrent {config.recurrent!r}: only feed-forward policies can be written for rsl_rl")
+        raise UserError(f"model.recurrent {config.recurrent!r}: only feed-forward policies can be written for rsl_rl")
     if config.estimator is not None:
-        raise ValueError(
+        raise UserError(
             "model.estimator: rsl_rl has no actor that reads estimates; train with agent.model.estimator=null"
         )
     if not isinstance(head, Gaussian) or config.dreamer.critic != "squared":
-        raise ValueError("rsl_rl needs continuous actions and a critic that says one number")
+        raise UserError("rsl_rl needs continuous actions and a critic that says one number")
     std = head.std.detach()
     spread = {"log_std_param": std.log()} if head.log_std else {"std_param": std}
     return {
@@ -100,13 +101,13 @@ def settings_of(networks: Networks, *, actor: str, critic: str) -> dict[str, lis
 def _network(layers: nn.Module, encoder: Encoder, network: str) -> dict[str, Tensor]:
     parts = list(encoder.parts.values())
     if len(parts) != 1 or not isinstance(parts[0], Vector) or parts[0].symlog:
-        raise ValueError(f"the {network} reads {', '.join(encoder.keys)}: rsl_rl needs one plain vector")
+        raise UserError(f"the {network} reads {', '.join(encoder.keys)}: rsl_rl needs one plain vector")
     tensors = {f"mlp.{name}": value.clone() for name, value in layers.state_dict().items()}
     normalizer = parts[0].normalizer
     if not isinstance(normalizer, RunningNormalizer):
         return tensors
     if normalizer.clip is not None:
-        raise ValueError(f"model.clip_observations {normalizer.clip}: rsl_rl's normaliser does not clip")
+        raise UserError(f"model.clip_observations {normalizer.clip}: rsl_rl's normaliser does not clip")
     found = {
         "_mean": normalizer.mean[None],
         "_var": normalizer.var[None],

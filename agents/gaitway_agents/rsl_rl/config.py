@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, Share, one_of
 
 ACTIVATIONS = (
@@ -80,7 +81,7 @@ class RslRlConfig(Checked):
         """
         rows, minibatches = self.num_steps_per_env * num_envs, self.algorithm.num_mini_batches
         if rows < 2 * minibatches:
-            raise ValueError(
+            raise UserError(
                 f"algorithm.num_mini_batches {minibatches}: a rollout of {self.num_steps_per_env} steps in {num_envs} "
                 f"environments has {rows} rows, and two for each minibatch are needed: take fewer minibatches or more "
                 "environments"
@@ -92,7 +93,7 @@ class RslRlConfig(Checked):
         groups = {"actor": list(self.actor_groups), "critic": list(self.critic_groups or default)}
         for network, names in groups.items():
             if missing := [name for name in names if name not in available]:
-                raise ValueError(
+                raise UserError(
                     f"{network}_groups {tuple(names)}: the environment has no observation {missing[0]!r}; "
                     f"it has {', '.join(available)}"
                 )

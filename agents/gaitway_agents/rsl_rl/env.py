@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from rsl_rl.env import VecEnv
@@ -63,7 +64,7 @@ class RslRlVecEnv(VecEnv):
         observations, rewards, terminated, truncated, info = self.env.step(actions)
         valid = info.get("valid", torch.ones_like(truncated))
         if valid.any() and not valid.all():
-            raise ValueError(
+            raise UserError(
                 "agent rsl_rl cannot leave out single rows that are no transitions, and this environment has some: its "
                 "episodes restart with a step of their own. Use ppo, or an environment that restarts within a step"
             )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from gaitway_files.checkpoints import load_checkpoint
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError
 from gaitway_files.writing import whole_file
 from gymnasium import spaces
@@ -191,17 +192,17 @@ class RslRlTrainer(WithEnv):
 def _check_environment(env: VectorEnv, config: RslRlConfig) -> dict[str, list[str]]:
     """Which observations each network reads, of an environment that rsl_rl can learn from."""
     if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-        raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
     action_space, observation_space = env.single_action_space, env.single_observation_space
     if not isinstance(action_space, spaces.Box):
-        raise ValueError(f"agent rsl_rl takes actions in a Box, not {action_space}: use ppo or dqn")
+        raise UserError(f"agent rsl_rl takes actions in a Box, not {action_space}: use ppo or dqn")
     if not isinstance(observation_space, spaces.Dict):
-        raise ValueError(f"agent rsl_rl takes a Dict of observations, not {observation_space}: adapt the environment")
+        raise UserError(f"agent rsl_rl takes a Dict of observations, not {observation_space}: adapt the environment")
     groups = config.obs_groups(list(observation_space.spaces))
     for name in groups["actor"] + groups["critic"]:
         space = observation_space[name]
         if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.dtype != np.float32:
-            raise ValueError(f"agent rsl_rl takes vectors of float32, and observation {name!r} is {space}: use ppo")
+            raise UserError(f"agent rsl_rl takes vectors of float32, and observation {name!r} is {space}: use ppo")
     return groups
 
 
@@ -241,12 +242,12 @@ def _read_checkpoint(path: str | Path, device: torch.device) -> dict[str, Any]:
     try:
         state = load_checkpoint(path, device)
     except FileError as error:
-        raise ValueError(f"{path} is no checkpoint that can be read: {error.reason}") from None
+        raise UserError(f"{path} is no checkpoint that can be read: {error.reason}") from None
     needed = ("actor_state_dict", "critic_state_dict", "optimizer_state_dict", "iter")
     missing = [name for name in needed if not isinstance(state, dict) or name not in state]
     if missing:
         older = " It was written by an older rsl_rl." if isinstance(state, dict) and "model_state_dict" in state else ""
-        raise ValueError(f"{path} is no checkpoint of rsl_rl 5: it has no {missing[0]}.{older}")
+        raise UserError(f"{path} is no checkpoint of rsl_rl 5: it has no {missing[0]}.{older}")
     return state
 
 
@@ -254,7 +255,7 @@ def _check_fit(path: str | Path, network: str, theirs: dict[str, Tensor], ours: 
     for name in dict.fromkeys((*theirs, *ours)):
         found, wanted = (tuple(state[name].shape) if name in state else "none" for state in (theirs, ours))
         if found != wanted:
-            raise ValueError(
+            raise UserError(
                 f"{path} does not fit: {network} {name} is {found} there and {wanted} here. Set agent.{network} "
                 "(hidden_dims, obs_normalization, std_type) to what it was trained with, and mind the observations"
             )

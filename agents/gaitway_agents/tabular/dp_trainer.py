@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, Range, Share
 from gymnasium.vector import VectorEnv
 from torch import Tensor
@@ -59,7 +60,7 @@ class _Planner(WithEnv):
         super().__init__(env, None)
         self.gamma, self.spaces, self.model = gamma, TableSpaces(env), find_model(env)
         if (self.model.num_states, self.model.num_actions) != (self.spaces.num_states, self.spaces.num_actions):
-            raise ValueError(
+            raise UserError(
                 f"the model has {self.model.num_states} states and {self.model.num_actions} actions, the environment "
                 f"shows {self.spaces.num_states} and {self.spaces.num_actions}: a wrapper changes them"
             )
@@ -113,7 +114,7 @@ class _Planner(WithEnv):
     def load_policy(self, state: dict[str, Any]) -> None:
         """Take only the values, and whether they are final."""
         if state["values"].shape != self.values.shape:
-            raise ValueError(f"values of {len(state['values'])} states, {len(self.values)} are needed")
+            raise UserError(f"values of {len(state['values'])} states, {len(self.values)} are needed")
         self.values, self.finished, self._policy = state["values"].clone(), state["finished"], None
 
 

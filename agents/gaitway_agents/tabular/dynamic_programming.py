@@ -8,6 +8,7 @@ are broken as a discount just below 1 would break them, which is in favour of ge
 from __future__ import annotations
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from .model import TabularModel
@@ -88,7 +89,7 @@ def evaluate_policy(model: TabularModel, policy: Tensor, gamma: float) -> Tensor
         ending = _reaches(transitions, settled | (ends > 0))
         if not bool(ending.all()):
             state = int((~ending).nonzero()[0])
-            raise ValueError(
+            raise UserError(
                 f"gamma 1: from state {state} the policy never ends and its return has no limit; use gamma below 1"
             )
         transitions, rewards = transitions * ~settled[:, None], rewards * ~settled

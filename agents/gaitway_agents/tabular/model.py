@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gymnasium.vector import (
     SyncVectorEnv,
     VectorActionWrapper,
@@ -43,14 +44,14 @@ class TabularModel:
         bad = ~((total - 1.0).abs() < 1e-9) | (self.transitions < 0).any(2) | (self.terminal < 0)
         if bool(bad.any()):
             state, action = bad.nonzero()[0].tolist()
-            raise ValueError(
+            raise UserError(
                 f"the outcomes of action {action} in state {state} have probability {float(total[state, action]):g} in "
                 "all: probabilities must not be negative and add up to 1"
             )
         if not torch.isfinite(self.rewards).all():
-            raise ValueError("a reward of the model is not finite")
+            raise UserError("a reward of the model is not finite")
         if abs(float(self.start.sum()) - 1) > 1e-9:
-            raise ValueError(f"the probabilities of the first state add up to {float(self.start.sum())}, not to 1")
+            raise UserError(f"the probabilities of the first state add up to {float(self.start.sum())}, not to 1")
 
     @property
     def num_states(self) -> int:
@@ -76,7 +77,7 @@ def model_from_table(
     """From Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
     states, actions = len(table), len(table[0])
     if states * states * actions > MAX_ENTRIES:
-        raise ValueError(f"{states:,} states and {actions} actions: too many for exact planning; {LEARNERS}")
+        raise UserError(f"{states:,} states and {actions} actions: too many for exact planning; {LEARNERS}")
     transitions, rewards = np.zeros((states, actions, states)), np.zeros((states, actions))
     terminal = np.zeros_like(rewards)
     for state in range(states):
@@ -104,12 +105,12 @@ def model_of(env: gymnasium.Env[Any, Any]) -> TabularModel:
     bare, wrapper = env.unwrapped, env
     table, start = getattr(bare, "P", None), getattr(bare, "initial_state_distrib", None)
     if table is None or start is None:
-        raise ValueError(f"{bare} has no model (P and initial_state_distrib) to plan with: {LEARNERS}")
+        raise UserError(f"{bare} has no model (P and initial_state_distrib) to plan with: {LEARNERS}")
     if getattr(bare, "fickle_passenger", False):
-        raise ValueError(f"{bare}: its P leaves out that a fickle passenger changes the destination; {LEARNERS}")
+        raise UserError(f"{bare}: its P leaves out that a fickle passenger changes the destination; {LEARNERS}")
     while isinstance(wrapper, gymnasium.Wrapper):
         if isinstance(wrapper, gymnasium.ObservationWrapper | gymnasium.ActionWrapper | gymnasium.RewardWrapper):
-            raise ValueError(f"{type(wrapper).__name__} changes {bare}, so that its P is no longer true: {LEARNERS}")
+            raise UserError(f"{type(wrapper).__name__} changes {bare}, so that its P is no longer true: {LEARNERS}")
         wrapper = wrapper.env
     return model_from_table(table, start, env.spec.max_episode_steps if env.spec else None)
 
@@ -119,9 +120,9 @@ def find_model(env: VectorEnv) -> TabularModel:
     inner: Any = env
     while not isinstance(inner, SyncVectorEnv):
         if isinstance(inner, VectorObservationWrapper | VectorActionWrapper | VectorRewardWrapper):
-            raise ValueError(f"{type(inner).__name__} changes {inner.env}, so that its P is no longer true: {LEARNERS}")
+            raise UserError(f"{type(inner).__name__} changes {inner.env}, so that its P is no longer true: {LEARNERS}")
         if not hasattr(inner, "env"):
-            raise ValueError(
+            raise UserError(
                 f"{inner} shows no model to plan with: only Gymnasium's SyncVectorEnv does, of environments with P; "
                 f"{LEARNERS}"
             )

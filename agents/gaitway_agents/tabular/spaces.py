@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -21,17 +22,17 @@ class TableSpaces:
     def __init__(self, env: VectorEnv):
         """Raises ValueError for environments whose states or actions cannot be counted."""
         if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         space, actions = env.single_observation_space, env.single_action_space
         states = space.spaces.get("policy") if isinstance(space, spaces.Dict) else None
         if not isinstance(states, spaces.Discrete | spaces.MultiDiscrete):
-            raise ValueError(f"observation space {space}: a table needs Discrete or MultiDiscrete states; {OTHERS}")
+            raise UserError(f"observation space {space}: a table needs Discrete or MultiDiscrete states; {OTHERS}")
         if not isinstance(actions, spaces.Discrete):
-            raise ValueError(f"action space {actions}: a table needs Discrete actions; {OTHERS}")
+            raise UserError(f"action space {actions}: a table needs Discrete actions; {OTHERS}")
         sizes = [int(states.n)] if isinstance(states, spaces.Discrete) else [int(n) for n in states.nvec.flatten()]
         self.num_states, self.num_actions = math.prod(sizes), int(actions.n)
         if self.num_states > MAX_STATES:
-            raise ValueError(f"observation space {space}: {self.num_states:,} states do not fit a table; {OTHERS}")
+            raise UserError(f"observation space {space}: {self.num_states:,} states do not fit a table; {OTHERS}")
         self._strides = torch.tensor([math.prod(sizes[i + 1 :]) for i in range(len(sizes))])
         self._first_state = torch.as_tensor(states.start).flatten()
         self.first_action = int(actions.start)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt, PositiveShare, Share
 from gymnasium.vector import VectorEnv
 from torch import Tensor
@@ -62,9 +63,9 @@ class TDControlTrainer(WithEnv):
         self.config = config
         if not total_steps:
             if config.exploration_final != config.exploration_initial:
-                raise ValueError("exploration_final needs total_steps: how long the training over which to anneal is")
+                raise UserError("exploration_final needs total_steps: how long the training over which to anneal is")
             if config.learning_rate_final is not None:
-                raise ValueError("learning_rate_final needs total_steps: how long the training over which to anneal is")
+                raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         self.spaces = TableSpaces(env)
         self.generator = torch.Generator().manual_seed(seed)
         shape = (1 + config.double, self.spaces.num_states, self.spaces.num_actions)
@@ -225,7 +226,7 @@ class TDControlTrainer(WithEnv):
     def load_policy(self, state: dict[str, Any]) -> None:
         """Take only the tables."""
         if state["tables"].shape != self.tables.shape:
-            raise ValueError(f"a table of {tuple(state['tables'].shape)}, {tuple(self.tables.shape)} is needed")
+            raise UserError(f"a table of {tuple(state['tables'].shape)}, {tuple(self.tables.shape)} is needed")
         self.tables = state["tables"].clone()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
@@ -31,9 +32,9 @@ def adapt(env: VectorEnv) -> VectorEnv:
     if isinstance(getattr(env, "device", None), torch.device):
         if mode == AutoresetMode.SAME_STEP and isinstance(env.single_observation_space, spaces.Dict):
             return env
-        raise ValueError(f"{env} is in torch, but not with SAME_STEP autoreset and a Dict observation space")
+        raise UserError(f"{env} is in torch, but not with SAME_STEP autoreset and a Dict observation space")
     if not isinstance(mode, AutoresetMode):
-        raise ValueError(f'{env} declares no autoreset mode: set metadata["autoreset_mode"] to an AutoresetMode')
+        raise UserError(f'{env} declares no autoreset mode: set metadata["autoreset_mode"] to an AutoresetMode')
     return TorchVectorEnv(env)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from gaitway_files.errors import NotDone, UserError
 from gymnasium import spaces
 
 MASK = "action_mask"
@@ -15,7 +16,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 """Batch of one entry as the environment gives it -> new array in the type and layout that agents see."""
 
 
-class BrokenEnvironmentError(RuntimeError):
+class BrokenEnvironmentError(NotDone):
     """An environment returned what no learner may use; says which term, which environment and what it was."""
 
 
@@ -151,7 +152,7 @@ def _conversion(name: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any],
         return target, lambda batch: batch.astype(np.int64) - start
     if isinstance(space, spaces.MultiBinary):
         return spaces.Box(0.0, 1.0, space.shape, np.float32), _float32
-    raise ValueError(
+    raise UserError(
         f"observation {name!r} has the space {space}: agents take Box, Discrete, MultiDiscrete, MultiBinary, a tuple "
         "of Discrete, or a flat Dict of these; wrap the environment in gymnasium.wrappers.FlattenObservation"
     )
@@ -161,7 +162,7 @@ def _joined(space: spaces.Tuple) -> spaces.MultiDiscrete:
     """A tuple of discrete choices as one vector of them."""
     parts = [part for part in space.spaces if isinstance(part, spaces.Discrete)]
     if len(parts) < len(space.spaces):
-        raise ValueError(
+        raise UserError(
             f"the observation space {space} is a tuple of more than discrete choices: wrap the environment in "
             "gymnasium.wrappers.FlattenObservation"
         )
@@ -187,20 +188,20 @@ class ActionReader:
         elif isinstance(space, spaces.MultiDiscrete):
             self.start, self.target = space.start, spaces.MultiDiscrete(space.nvec)
         else:
-            raise ValueError(f"the action space {space} is not supported: agents act in Box, Discrete, MultiDiscrete")
+            raise UserError(f"the action space {space} is not supported: agents act in Box, Discrete, MultiDiscrete")
         self.numbered_from_zero = not np.any(self.start)
 
     def read(self, actions: np.ndarray) -> np.ndarray:
         """Raises ValueError for a wrong shape, fractions where choices are taken, and values that are not finite."""
         if actions.shape != self.shape:  # NumPy would quietly broadcast one row to all environments
-            raise ValueError(f"actions have shape {actions.shape}, this environment takes {self.shape}")
+            raise UserError(f"actions have shape {actions.shape}, this environment takes {self.shape}")
         if self.low is None:
             if actions.dtype.kind not in "iu":
-                raise ValueError(f"actions are {actions.dtype}, this environment takes whole numbers: {self.space}")
+                raise UserError(f"actions are {actions.dtype}, this environment takes whole numbers: {self.space}")
             return actions if self.numbered_from_zero else actions + self.start
         if not math.isfinite(np.vdot(actions, actions)) and not np.isfinite(actions).all():
             row = int(np.argwhere(~np.isfinite(actions))[0, 0])
-            raise ValueError(f"the action for environment {row} is {actions[row]}: the policy is broken")
+            raise UserError(f"the action for environment {row} is {actions[row]}: the policy is broken")
         if self.bounded:
             actions = np.minimum(np.maximum(actions, self.low), self.high)
         return actions.astype(self.dtype, copy=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from transformers import DynamicCache
 
@@ -87,7 +88,7 @@ def _places(width: int, lengths: Tensor) -> dict[str, Tensor]:
 def check_complete(left: Iterable[str]) -> None:
     """ValueError for weights of which some were not given: the model is then part old, part new."""
     if missing := list(left):
-        raise ValueError(
+        raise UserError(
             f"new weights without {', '.join(missing[:3])}{' ...' * (len(missing) > 3)}: give all of the model's "
             "state_dict, with adapters merged into the weights under them"
         )

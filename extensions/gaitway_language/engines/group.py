@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 Layout = Sequence[tuple[str, Sequence[int]]]
@@ -24,9 +25,9 @@ class WeightGroup:
 
     def __init__(self, backend: str, rank: int, host: str, port: int = 0, *, timeout: float = 300.0):
         if backend not in ("nccl", "gloo"):
-            raise ValueError(f"weights through {backend!r}: use 'nccl' or 'gloo'")
+            raise UserError(f"weights through {backend!r}: use 'nccl' or 'gloo'")
         if backend == "nccl" and not torch.cuda.is_available():
-            raise ValueError("weights through 'nccl', but there is no GPU here: use transport 'gloo' or 'http'")
+            raise UserError("weights through 'nccl', but there is no GPU here: use transport 'gloo' or 'http'")
         self.device = torch.device("cuda", torch.cuda.current_device()) if backend == "nccl" else torch.device("cpu")
         self.backend, self.rank, self._wait = backend, rank, timedelta(seconds=timeout)
         self._store = dist.TCPStore(host, port, 2, rank == 0, self._wait, wait_for_workers=False)

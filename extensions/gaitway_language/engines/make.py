@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 from gaitway_agents.interfaces import Engine
+from gaitway_files.errors import UserError
 from torch import nn
 
 from ..options import LanguageOptions
@@ -31,7 +32,7 @@ def make_engine(
     new weights too, and must have no adapters.
     """
     if not learning and hasattr(model, "merge_and_unload"):
-        raise ValueError("learning=False with adapters: new weights come merged; give the model without adapters")
+        raise UserError("learning=False with adapters: new weights come merged; give the model without adapters")
     live = TransformersEngine(model, copied=False)
     low = precision == "bfloat16"
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import Engine, Sampling
+from gaitway_files.errors import UserError
 
 from .group import WeightGroup
 from .stream import tensors_of
@@ -60,7 +61,7 @@ class EngineServer(ThreadingHTTPServer):
     def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
         self.bearer = bearer()
         if self.bearer is None and not _is_loopback(address[0]):
-            raise ValueError(needed(address[0]))
+            raise UserError(needed(address[0]))
         super().__init__(address, _Handler)
         self.engine, self.dtype = engine, dtype
         self.turn = ThreadPoolExecutor(1)
@@ -129,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _take(self, layout: Any) -> Any:
         if self.server.group is None:
-            raise ValueError("no group to receive weights from: /join comes first")
+            raise UserError("no group to receive weights from: /join comes first")
         tensors = self.server.group.receive(layout, self.server.dtype)
         try:
             return dict(self.server.engine.update(tensors) or {})
@@ -143,15 +144,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _length(self) -> int:
         length = int(self.headers["Content-Length"] or 0)
         if length < 0:
-            raise ValueError(f"a request of {length} bytes")
+            raise UserError(f"a request of {length} bytes")
         return length
 
     def _body(self) -> Any:
         kind, length = self.headers.get_content_type(), self._length()
         if kind != "application/json":
-            raise ValueError(f"a request of the type {kind}: application/json is needed")
+            raise UserError(f"a request of the type {kind}: application/json is needed")
         if length > REQUEST_BYTES:
-            raise ValueError(f"a request of {length} bytes: at most {REQUEST_BYTES} are read")
+            raise UserError(f"a request of {length} bytes: at most {REQUEST_BYTES} are read")
         return json.loads(self.rfile.read(length))
 
     def _answer(self, known: bool, action: Callable[[], Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Completion, Sampling
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .decoder import ModuleDecoder
@@ -39,7 +40,7 @@ class TransformersEngine:
         copied: bool = True,
     ):
         if not copied and dtype is not None:
-            raise ValueError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")
+            raise UserError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")
         base: Any = model
         self.batch_size, self.copied = batch_size, copied
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)

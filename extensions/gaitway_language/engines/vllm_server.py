@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
+from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .group import WeightGroup, own_address
@@ -35,7 +36,7 @@ class VLLMServerEngine:
         about = self._ask("GET", "/about", timeout=10.0)
         vocabulary = int(base.get_input_embeddings().num_embeddings)
         if about["vocabulary"] != vocabulary:
-            raise ValueError(
+            raise UserError(
                 f"the server {self.address} has a model with {about['vocabulary']} tokens, the one that learns has "
                 f"{vocabulary}: start it with the same --model"
             )
@@ -96,13 +97,13 @@ class VLLMServerEngine:
             response = connection.getresponse()
             status, found = response.status, json.loads(response.read())
         except (OSError, HTTPException, json.JSONDecodeError) as error:
-            raise ConnectionError(
+            raise UserError(
                 f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with python -m "
                 "gaitway_language.engines.serve --model ..., or mend language.server"
             ) from error
         finally:
             connection.close()
         if status != 200:
-            kind_of = ValueError if status == 400 else RuntimeError
+            kind_of = UserError if status == 400 else RuntimeError
             raise kind_of(f"the server {self.address} says: {found['error']}")
         return found

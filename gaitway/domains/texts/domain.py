@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gaitway_agents.registry import TEXTS, Algorithm
 
 from ...errors import ConfigError, RunError
-from ..domain import Domain, Request
+from ..domain import Domain
+from ..request import Request
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner, Trainer

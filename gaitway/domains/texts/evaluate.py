@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import GIB, MissingFile
 from gaitway_tasks.language.answers import final_answer
@@ -166,7 +167,7 @@ def evaluate(
 ) -> Evaluation:
     """The likeliest answer to every row, and ``samples`` drawn as in training; raises ``ValueError`` without rows."""
     if not rows:
-        raise ValueError(f"{world.task.name} has no problems to evaluate on")
+        raise UserError(f"{world.task.name} has no problems to evaluate on")
     start = time.perf_counter()
     greedy = _answers(world, rows, temperature=0.0, seed=seed)
     repeated = [row for row in rows for _ in range(samples)]

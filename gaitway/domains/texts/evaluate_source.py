@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
+from gaitway_files.errors import UserError
 from gaitway_language.data import preferences
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
 from ...config.overrides import trust_settings
 from ...config.train_config import merge, resolve
-from ...errors import ConfigError, UserError
+from ...errors import ConfigError
 from ...runs.files import make_folder, refuse_links
 from ...runs.folder import is_run
 from ..table import find_task

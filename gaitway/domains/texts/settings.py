@@ -18,7 +18,7 @@ from gaitway_tasks.language.spec import LanguageTask, TextReward
 
 from ...errors import ConfigError
 from ...runs.folder import RunFolder, is_run
-from ..domain import Request
+from ..request import Request
 from .devices import usual_dtype
 from .recipes import RECIPES
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 REPS = 2_000
 """Resamples of a bootstrap."""
@@ -35,7 +36,7 @@ class Measure:
 def wilson(successes: int, trials: int) -> Measure:
     """A share with Wilson's score interval, which unlike the textbook's stays right near 0 and 1 (Wilson 1927)."""
     if not 0 <= successes <= trials or trials < 1:
-        raise ValueError(f"{successes} successes in {trials} trials: there is no such share")
+        raise UserError(f"{successes} successes in {trials} trials: there is no such share")
     share, square = successes / trials, Z * Z / trials
     centre = (share + square / 2) / (1 + square)
     half = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
@@ -46,7 +47,7 @@ def wilson(successes: int, trials: int) -> Measure:
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0) -> Measure:
     """The mean over problems with its percentile interval over resampled problems."""
     if not len(values):
-        raise ValueError("the mean of no values")
+        raise UserError("the mean of no values")
     numbers = np.asarray(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
     # A block at a time, so that many problems need no array of problems times resamples.
@@ -73,7 +74,7 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
     The unbiased estimator of Chen et al. (2021, "Evaluating Large Language Models Trained on Code").
     """
     if not 0 <= correct <= samples or not 1 <= k <= samples:
-        raise ValueError(f"pass@{k} of {samples} samples, {correct} correct: needs 1 <= k <= samples")
+        raise UserError(f"pass@{k} of {samples} samples, {correct} correct: needs 1 <= k <= samples")
     if samples - correct < k:
         return 1.0
     return 1.0 - math.prod(1.0 - k / i for i in range(samples - correct + 1, samples + 1))

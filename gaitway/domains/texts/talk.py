@@ -7,10 +7,10 @@ from threading import Thread
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_language.conversation import Conversation
 from gaitway_language.model import stop_tokens
 
-from ...errors import UserError
 from .models import load_writer
 from .settings import is_tiny
 

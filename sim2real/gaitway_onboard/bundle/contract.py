@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.reading import MIB, FileError, MissingFile, as_text, read_bytes
 from gaitway_files.writing import write_text
 from gaitway_files.yaml_files import dump_yaml, parse_yaml
@@ -38,7 +39,7 @@ MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 
-class BundleError(ValueError):
+class BundleError(UserError):
     """A bundle that must not be run, with the file or key at fault and the fix."""
 
 

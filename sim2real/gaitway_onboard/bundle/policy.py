@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 from gaitway_files.archives import parse_npz
+from gaitway_files.errors import UserError
 from gaitway_files.graphs import open_graph
 from gaitway_files.reading import FileError
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ QUATERNION_TOLERANCE = 0.1
 HUGE = 1e9  # no signal, action or target is that large; float32 still has room to square it
 
 
-class SignalError(ValueError):
+class SignalError(UserError):
     """Signals that must not reach the policy, or outputs that must not reach the motors."""
 
 

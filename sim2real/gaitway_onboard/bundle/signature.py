@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import KIB, read_bytes
 from gaitway_files.writing import write_text
@@ -33,7 +34,7 @@ KEY_BYTES = 64 * KIB
 AGAIN = "sign it with 'gaitway validate --sign KEY'"
 
 
-class SignatureError(ValueError):
+class SignatureError(UserError):
     """A key that cannot be used, or a bundle that no trusted key has signed, with the fix."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import FileError, MissingFile, read_bytes
 
@@ -45,7 +46,7 @@ REHEARSAL = Kind(
 AGAIN = VALIDATION.again
 
 
-class VerdictError(ValueError):
+class VerdictError(UserError):
     """A verdict that cannot be trusted or read."""
 
 

@@ -7,6 +7,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from gaitway_files.errors import UserError
+
 from ..bundle.contract import Contract
 
 Command = tuple[float, float, float]
@@ -22,7 +24,7 @@ ACCELERATION: Command = (2.0, 2.0, 4.0)
 HELP = "write 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
 
 
-class CommandError(ValueError):
+class CommandError(UserError):
     """A command or script that cannot be followed."""
 
 

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TypedDict, Unpack
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 from ..bundle.contract import Contract
 from ..estimation.estimator import Estimator
@@ -69,7 +70,7 @@ class Request(StrEnum):
     STOP = "stop"  # damp now
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError):
     """Durations that no controller can keep."""
 
 

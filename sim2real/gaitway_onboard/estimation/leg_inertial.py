@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 from ..bundle.contract import Contract
@@ -128,7 +129,7 @@ class LegInertialEstimator:
     def update(self, signals: Signals) -> None:
         """Raises ValueError if the robot has no accelerometer: legs alone do not say what happens between steps."""
         if signals.accelerometer is None:
-            raise ValueError(
+            raise UserError(
                 "the estimator of base_lin_vel needs an accelerometer, and this robot reports none: "
                 "use a policy that does not read its velocity"
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_files.mjcf_files import read_mjcf
 from gaitway_files.reading import FileError, one_line
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ LENGTHS = {"quat": 4, "axisangle": 4, "fromto": 6}
 """Numbers of an attribute, where they are not three."""
 
 
-class LegError(ValueError):
+class LegError(UserError):
     """A model file whose legs cannot be read, with what to change."""
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 ENCODING = "cdr"
@@ -46,7 +47,7 @@ uint32 nanosec
 """
 
 
-class FlightError(ValueError):
+class FlightError(UserError):
     """A flight that cannot be recorded or read, with the reason and the fix."""
 
 

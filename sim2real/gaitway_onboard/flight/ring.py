@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gaitway_files.errors import UserError
+
 HEADER_BYTES = 4096
 RECORD = struct.Struct("=IIQII")  # size, checksum, log time [ns], sequence, channel
 WRAP = 0xFFFFFFFF
@@ -43,7 +45,7 @@ class Ring:
     @classmethod
     def create(cls, capacity: int) -> Ring:
         if capacity % 8 or capacity < 4 * RESERVE:
-            raise ValueError(f"ring of {capacity} bytes: give a multiple of 8 of at least {4 * RESERVE}")
+            raise UserError(f"ring of {capacity} bytes: give a multiple of 8 of at least {4 * RESERVE}")
         descriptor = os.memfd_create("gaitway-flight")
         os.ftruncate(descriptor, HEADER_BYTES + capacity)
         return cls(descriptor, capacity)

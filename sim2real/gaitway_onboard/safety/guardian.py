@@ -22,6 +22,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from gaitway_files.errors import NotDone
+
 from ..control.realtime import prioritise
 from ..interface import SafeStop, StopSender, load_function
 
@@ -39,7 +41,7 @@ HEARTBEAT, ARMED, LATCHED, WATCHED = 0, 1, 2, 3  # doubles in the shared memory:
 SHARED = 64
 
 
-class GuardianError(RuntimeError):
+class GuardianError(NotDone):
     """No guardian, hence no driving."""
 
 

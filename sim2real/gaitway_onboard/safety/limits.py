@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_files.errors import UserError
 
-class LimitError(ValueError):
+
+class LimitError(UserError):
     """A safety limit that does not exist or makes no sense."""
 
 

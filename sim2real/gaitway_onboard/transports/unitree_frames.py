@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 from ..hardware import Hardware
@@ -56,7 +57,7 @@ class CommandFrame:
         with np.errstate(over="ignore"):
             self._q[slots], self._kp[slots], self._kd[slots] = targets, stiffness, damping
         if not np.isfinite(self._q[slots].sum() + self._kp[slots].sum() + self._kd[slots].sum()):
-            raise ValueError("a command that is not finite: it was not sent")
+            raise UserError("a command that is not finite: it was not sent")
 
     def echo_machine(self, machine: int) -> None:
         """Repeat the robot's ``mode_machine``, without which "unitree_hg" ignores a command."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gaitway_files.errors import NotDone
+
 from ..interface import SafeStop
 
 
@@ -47,7 +49,7 @@ class Endpoint:
 CLOSED = "this bus is closed"
 
 
-class BusError(RuntimeError):
+class BusError(NotDone):
     """A message that the bus cannot carry, or a bus that carries none any more."""
 
 

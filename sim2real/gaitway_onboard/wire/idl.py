@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 HEADER = b"\x00\x01\x00\x00"
 """Encapsulation: plain CDR, little endian, no options."""
@@ -33,7 +34,7 @@ PRIMITIVES = {
 """IDL's names and what numpy calls them."""
 
 
-class WireError(ValueError):
+class WireError(UserError):
     """Bytes that are not the message they should be."""
 
 
@@ -188,14 +189,14 @@ class _Reader:
     def text(self) -> str:
         length = self.get("uint32")
         if not 1 <= length <= len(self.data) - self.at:
-            raise ValueError(f"a string of {length} bytes does not fit")
+            raise UserError(f"a string of {length} bytes does not fit")
         text = bytes(self.data[self.at : self.at + length - 1])
         self.at += length
         return text.decode("utf-8", "replace")
 
     def items(self, item: Kind, count: int) -> Any:
         if count > len(self.data) - self.at:
-            raise ValueError(f"{count} items do not fit")
+            raise UserError(f"{count} items do not fit")
         if item == "octet":
             return self.numbers(item, count).tobytes()
         if isinstance(item, str) and item in PRIMITIVES:

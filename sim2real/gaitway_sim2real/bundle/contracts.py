@@ -8,6 +8,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
@@ -41,7 +42,7 @@ ESTIMATES = {signal.input: name for name, signal in SIGNALS.items() if signal.in
 """Inputs of a bundle that no sensor gives, and the signals of terms that they stand for."""
 
 
-class ExportError(ValueError):
+class ExportError(UserError):
     """A policy that cannot leave simulation, with what to change."""
 
 

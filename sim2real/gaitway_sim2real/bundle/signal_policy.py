@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, MEASURED, HeightScan
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
@@ -70,7 +71,7 @@ class MeasuredWorld:
 
     def command(self, name: str) -> Tensor:
         if name != self.command_name:
-            raise ValueError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
+            raise UserError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
         return self.velocity_command
 
     def height_scan(self, name: str) -> Tensor:
@@ -255,11 +256,11 @@ def height_scan_of(task: Task) -> HeightScan:
     terms = task.observations["policy"].terms.values()
     names = {term.params["sensor"] for term in terms if "height_scan" in signals_of(term.func)}
     if len(names) != 1:
-        raise ValueError(f"the actor of {task.name} reads the height scanners {sorted(names)}: a bundle carries one")
+        raise UserError(f"the actor of {task.name} reads the height scanners {sorted(names)}: a bundle carries one")
     name = names.pop()
     scanner = task.height_scanners[name]
     if scanner.body not in (None, task.robot.base_name):
-        raise ValueError(
+        raise UserError(
             f"{task.name}: height scanner {name!r} hangs from the body {scanner.body!r}, and a bundle's is that of the "
             f"base: set task.height_scanners.{name}.body=null if that will do"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.rotation import quat_conjugate
 
 from .sensors import Reading, glitch, rotated
@@ -34,7 +35,7 @@ IMU = ("quat_wxyz", "gyro", "accelerometer")
 JOINTS = ("joint_pos", "joint_vel", "joint_torque")
 
 
-class FaultError(ValueError):
+class FaultError(UserError):
     """A fault that this twin cannot have, with what it can."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots.parameters import RobotParameters
@@ -19,7 +20,7 @@ SWITCHERS = ("normal", "slow", "absent", "nonsense", "stubborn")
 WRITERS = ("leaves", "stays")
 
 
-class QuirkError(ValueError):
+class QuirkError(UserError):
     """A quirk that is unknown or out of range, with what is allowed."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import BUTTONS, Remote
 from gaitway_onboard.transports.ros2_config import Ros2Config
@@ -38,7 +39,7 @@ OTHER_CLOCK = 5000  # [ms] by which the clock of a second robot is ahead
 TIP_TORQUE = 2.5  # of a tipped robot, by its weight and the height of its base
 
 
-class TwinError(ValueError):
+class TwinError(UserError):
     """A twin that cannot be built, with the reason and the fix."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import projected_gravity
@@ -16,7 +17,7 @@ SETTLED = 0.5  # quantile of a tick's delay that its stamp is set to
 MIN_TICKS = 100
 
 
-class IdentificationError(ValueError):
+class IdentificationError(UserError):
     """A flight or a question that no parameters can be found from, with the reason and the fix."""
 
 

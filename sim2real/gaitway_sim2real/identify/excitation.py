@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Action, Actuator, Contract, Signal
 from gaitway_onboard.bundle.policy import match_joints
 from gaitway_onboard.interface import Array, Signals
@@ -29,7 +30,7 @@ NATURAL_FREQUENCY = 20.0  # [rad/s] of a joint on its gains, for the choice amon
 SHORTEST = 10.0  # [s]
 
 
-class ExcitationError(ValueError):
+class ExcitationError(UserError):
     """An excitation that would tell nothing, or go where the robot cannot."""
 
 

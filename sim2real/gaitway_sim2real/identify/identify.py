@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.errors import NotDone
 from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
@@ -29,7 +30,7 @@ FEWEST_WINDOWS = 4
 EXPLAINED = 0.2  # of the motion: what a second's prediction may miss before the parameters are worth nothing
 
 
-class UnexplainedError(RuntimeError):
+class UnexplainedError(NotDone):
     """A flight that the best parameters do not explain."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from gaitway_files.errors import UserError
 from gaitway_files.graphs import check_graph, open_graph
 from gaitway_files.reading import FileError, MissingFile, read_bytes
 from gaitway_files.yaml_files import parse_yaml, read_yaml
@@ -27,7 +28,7 @@ MAX_WIDTH = 1_000_000
 """Most numbers of a tensor of one robot; a height scan has some hundreds."""
 
 
-class LeappError(ValueError):
+class LeappError(UserError):
     """A LEAPP package that cannot be read or cannot be run as a velocity policy, with what to change."""
 
 

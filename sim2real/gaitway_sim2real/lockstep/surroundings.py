@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_tasks.robots.mjcf import ground_geoms
 
 from ..mujoco.physics import CONES, INTEGRATORS, NOMINAL_PHYSICS, Physics
@@ -49,7 +50,7 @@ class Surroundings:
     @friction.setter
     def friction(self, value: float) -> None:
         if not 0.0 < value < np.inf:
-            raise ValueError(f"friction {value}: must be above 0")
+            raise UserError(f"friction {value}: must be above 0")
         self._model.geom_friction[self._plant.soles, 0] = value
 
     def lay_floor(self, physics: Physics) -> None:
@@ -58,7 +59,7 @@ class Surroundings:
         Raises ValueError for altered feet, which need a model of their own.
         """
         if physics.alters_feet:
-            raise ValueError("feet of another size or shape need a model of their own: give it to build_plant")
+            raise UserError("feet of another size or shape need a model of their own: give it to build_plant")
         model, option, soles = self._model, self._model.opt, self._plant.soles
         step, integrator, cone, impratio = self._solver
         if physics != NOMINAL_PHYSICS:
@@ -80,7 +81,7 @@ class Surroundings:
         """
         mass, inertia = self._base
         if not -mass < kilograms < np.inf:
-            raise ValueError(f"payload {kilograms} kg: the base weighs {mass:.1f} kg and must keep a mass")
+            raise UserError(f"payload {kilograms} kg: the base weighs {mass:.1f} kg and must keep a mass")
         base, factor = self._plant.base_body, (mass + kilograms) / mass
         self._model.body_mass[base], self._model.body_inertia[base] = factor * mass, factor * inertia
         mujoco.mj_setConst(self._model, mujoco.MjData(self._model))

@@ -8,9 +8,10 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import NotDone
 
 
-class RenderingError(RuntimeError):
+class RenderingError(NotDone):
     """This machine cannot render offscreen, or a video cannot be encoded."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_files.writing import whole_file
 from gaitway_onboard.rotation import quat_apply
 
@@ -22,7 +23,7 @@ Frames = Callable[[range], Iterable[int]]
 """Goes through the numbers of the frames, as ``iter`` does, and may say how far it is."""
 
 
-class VideoNameError(ValueError):
+class VideoNameError(UserError):
     """A file name that no video can have."""
 
 

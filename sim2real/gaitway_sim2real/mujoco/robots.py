@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_apply
 from gaitway_tasks.robots.mjcf import DriveParameters
@@ -61,7 +62,7 @@ class RobotBatch:
             mass = plant.model.body_mass[plant.base_body]
             factor = (mass + payload) / mass
             if (factor <= 0).any():
-                raise ValueError(f"payload {payload.min():.1f} kg: the base weighs {mass:.1f} kg and must keep a mass")
+                raise UserError(f"payload {payload.min():.1f} kg: the base weighs {mass:.1f} kg and must keep a mass")
             batch.expand("body_mass")[:, plant.base_body] *= factor
             batch.expand("body_inertia")[:, plant.base_body] *= factor[:, None]  # as in training
         if payload.any() or links is not None:

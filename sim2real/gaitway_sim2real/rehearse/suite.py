@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.children import worker_pool
+from gaitway_files.errors import UserError
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
@@ -43,7 +44,7 @@ Wire = Callable[[], Iterator[Trial]]
 """Trials with processes of their own; called when everything else is done."""
 
 
-class RehearsalError(ValueError):
+class RehearsalError(UserError):
     """A rehearsal that cannot start or go on, with the reason and the fix."""
 
 

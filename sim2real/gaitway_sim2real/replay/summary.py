@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import FileError
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
@@ -17,7 +18,7 @@ CLAMPED = 1e-9
 POLICY = "policy"
 
 
-class ReplayError(ValueError):
+class ReplayError(UserError):
     """A flight that cannot be replayed as asked, with the reason and the fix."""
 
 

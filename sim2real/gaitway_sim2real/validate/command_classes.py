@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 SLOWEST = 0.2  # [m/s, rad/s]; a contract whose range ends below this does not have the class
 
@@ -56,7 +57,7 @@ def draw_class(name: str, ranges: np.ndarray, n: int, rng: np.random.Generator) 
             continue
         reachable = _reachable(axis, share, ends)
         if not reachable:
-            raise ValueError(f"command class {name!r}: the contract's range {ends.tolist()} does not have it")
+            raise UserError(f"command class {name!r}: the contract's range {ends.tolist()} does not have it")
         small, large = np.sort(np.abs(share))
         size = rng.uniform(small, large, n)
         command[:, axis] = np.clip(size * np.resize(reachable, n), *ends)

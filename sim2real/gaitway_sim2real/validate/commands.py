@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from gaitway_files.errors import UserError
 
 from .command_classes import CLASSES, SLOWEST, draw_class, has_class
 from .corners import STARTS, corner_commands
@@ -43,7 +44,7 @@ def draw_commands(
         command = np.tile(stand(ranges), (steps, n, 1))
         command[: round(WALK_BEFORE_STOP / control_dt)] = full_speed(ranges, n, rng)
         return command
-    raise ValueError(f"commands {kind!r}: use one of {', '.join((*HELD, 'steps', 'stops', *CLASSES))}")
+    raise UserError(f"commands {kind!r}: use one of {', '.join((*HELD, 'steps', 'stops', *CLASSES))}")
 
 
 def missing_commands(kind: str, ranges: np.ndarray) -> str | None:

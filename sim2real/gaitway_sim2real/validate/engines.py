@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_from_axis
 
@@ -78,7 +79,7 @@ def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions)
         and (conditions.strength == 1.0).all() and (conditions.friction == NOMINAL_FRICTION).all()
     )  # fmt: skip
     if not ordinary:
-        raise ValueError("other engines walk on flat ground without disturbances: give them a scenario without any")
+        raise UserError("other engines walk on flat ground without disturbances: give them a scenario without any")
     model, n = plant.model, len(conditions.yaw)
     bodies = {model.body(body).name: lineage(model, body) for body in range(1, model.nbody)}
     limits = np.array(contract.joint_pos_limits)

@@ -10,12 +10,13 @@ from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
 from gaitway_files.children import worker_pool
+from gaitway_files.errors import NotDone
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class WorkerError(RuntimeError):
+class WorkerError(NotDone):
     """A process that ended before its task did."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt, ShareBelowOne
 
 from .answers import TAGS, with_tags
@@ -75,14 +76,14 @@ class ArithmeticSource(Checked):
         super().__post_init__()
         unknown = [operation for operation in self.operations if operation not in SENTENCES]
         if unknown or not self.operations:
-            raise ValueError(f"operations {self.operations}: name some of {', '.join(map(repr, SENTENCES))}")
+            raise UserError(f"operations {self.operations}: name some of {', '.join(map(repr, SENTENCES))}")
         for name in ("steps", "demonstration_steps", "test_steps"):
             low, high = getattr(self, name) or self.steps
             if not 1 <= low <= high:
-                raise ValueError(f"{name} ({low}, {high}): needs 1 <= fewest <= most")
+                raise UserError(f"{name} ({low}, {high}): needs 1 <= fewest <= most")
         low, high = self.operand
         if not 0 <= low <= high or low > self.max_total:
-            raise ValueError(f"operand ({low}, {high}): needs 0 <= smallest <= largest, smallest <= max_total")
+            raise UserError(f"operand ({low}, {high}): needs 0 <= smallest <= largest, smallest <= max_total")
 
     def rows(self, split: str) -> list[Row]:
         """Distinct problems, each with ``prompt``, ``answer``, ``completion`` and ``level``.
@@ -102,7 +103,7 @@ class ArithmeticSource(Checked):
             found.setdefault(row["prompt"], row)
         if len(found) == count:
             return self._demonstrated(list(found.values())) if train else list(found.values())
-        raise ValueError(
+        raise UserError(
             f"only {len(found)} of {count} different {split} problems found: ask for fewer, or widen "
             f"steps {self.steps}, operand {self.operand} or max_total {self.max_total}"
         )
@@ -155,7 +156,7 @@ class ArithmeticSource(Checked):
                 total = after
             else:
                 return steps
-        raise ValueError(
+        raise UserError(
             f"no problem of {level} steps stays within 0 and max_total {self.max_total}: raise it, or allow more "
             f"operations than {self.operations}"
         )

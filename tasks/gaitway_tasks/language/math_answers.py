@@ -23,6 +23,8 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 
+from gaitway_files.errors import NotDone
+
 CPU_LIMIT = 2.0
 """Processor time for one comparison [s]; an answer that takes longer is wrong."""
 WALL_LIMIT = 60.0
@@ -46,7 +48,7 @@ _MONSTROUS = re.compile(
 _MAX_DEPTH = 12
 
 
-class VerifierError(RuntimeError):
+class VerifierError(NotDone):
     """The process that compares answers cannot work; the message says why."""
 
 

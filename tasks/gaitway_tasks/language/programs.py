@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .answers import tagged
 from .sandbox import Limits, run_python
 
@@ -95,7 +97,7 @@ class _Budget:
 
 def _share_passed(program: str | None, tests: Sequence[Test], limits: Limits, budget: _Budget) -> float:
     if not tests:
-        raise ValueError("a row has no tests: a program can only be judged by some")
+        raise UserError("a row has no tests: a program can only be judged by some")
     if program is None:
         return 0.0
     end = budget.begin()

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from gaitway_files.errors import NotDone, UserError
 from gaitway_files.trust import function_named, trust
 
 from .spec import TextReward
@@ -18,7 +19,7 @@ from .spec import TextReward
 _MAX_BODY = 1 << 28
 
 
-class RemoteRewardError(RuntimeError):
+class RemoteRewardError(NotDone):
     """A server that gives no rewards; the message names its address and what it did instead."""
 
 
@@ -65,18 +66,18 @@ def load_reward(where: str) -> TextReward:
         except ValueError:
             complete = False
         if not complete or where != urllib.parse.quote(where, safe="/:?&=#%[]@+,;~!$'()*"):
-            raise ValueError(f"reward {where!r}: no address, use http://host:port")
+            raise UserError(f"reward {where!r}: no address, use http://host:port")
         return TextReward(func=remote_reward, params={"url": where})
     module, colon, name = where.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
-        raise ValueError(f"reward {where!r}: use http://host:port or module:function")
+        raise UserError(f"reward {where!r}: use http://host:port or module:function")
     trust(module)
     try:
         return TextReward(func=function_named(where, "reward"))
     except ImportError as error:
-        raise ValueError(f"reward {where!r}: {error}") from error
+        raise UserError(f"reward {where!r}: {error}") from error
     except LookupError:
-        raise ValueError(f"reward {where!r}: {module} has no {name!r}") from None
+        raise UserError(f"reward {where!r}: {module} has no {name!r}") from None
 
 
 def _ask(url: str, body: bytes, timeout: float, retries: int) -> list[float | None]:

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from gaitway_files.errors import UserError
+
 Row = Mapping[str, Any]
 """One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
 ``answer``, what verifiers compare with; ``completion``, a demonstration, and ``messages``, all of one with several
@@ -16,7 +18,7 @@ SPLITS = ("train", "test")
 Item = TypeVar("Item")
 
 
-class RowError(ValueError):
+class RowError(UserError):
     """A row lacks what the task needs; the message names file, row number, field and the fix."""
 
 
@@ -39,7 +41,7 @@ class Rows(Protocol):
 def check_split(split: str) -> None:
     """Raise ``ValueError`` unless ``split`` is the name of one."""
     if split not in SPLITS:
-        raise ValueError(f"split {split!r}: use one of {', '.join(map(repr, SPLITS))}")
+        raise UserError(f"split {split!r}: use one of {', '.join(map(repr, SPLITS))}")
 
 
 def epochs(items: Sequence[Item], seed: int) -> Iterator[Item]:

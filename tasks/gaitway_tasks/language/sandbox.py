@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gaitway_files.errors import NotDone
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from . import confine
@@ -36,7 +37,7 @@ _LOOK = 0.1
 """Time between two looks at what a program does [s]."""
 
 
-class SandboxError(RuntimeError):
+class SandboxError(NotDone):
     """Programs cannot be confined on this machine, so none is run."""
 
 

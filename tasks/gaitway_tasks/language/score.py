@@ -8,11 +8,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gaitway_files.errors import NotDone
+
 from .rows import Row
 from .spec import LanguageTask, TextReward
 
 
-class RewardError(RuntimeError):
+class RewardError(NotDone):
     """A reward that failed; the message names it and what it did."""
 
 

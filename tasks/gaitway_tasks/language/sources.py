@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, NonNegativeInt
 
 from . import hub
@@ -59,7 +60,7 @@ class FileSource(_Stored):
         super().__post_init__()
         for name in filter(None, (self.train, self.test)):
             if not is_file_name(name) and not _HUB_ID.fullmatch(name):
-                raise ValueError(
+                raise UserError(
                     f"rows of {name!r}: name a file that ends in .jsonl, .jsonl.gz or .parquet, or owner/name on the "
                     "hub"
                 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from .arithmetic import ArithmeticSource
@@ -60,13 +61,13 @@ class LanguageTask(Checked):
         super().__post_init__()
         unknown = [name for name in self.tools if name not in TOOLS]
         if unknown:
-            raise ValueError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
+            raise UserError(f"tools {', '.join(unknown)}: use some of {', '.join(TOOLS)}")
         if self.tools and self.plays:
-            raise ValueError(f"tools {', '.join(self.tools)}: an environment brings its own, so leave task.tools empty")
+            raise UserError(f"tools {', '.join(self.tools)}: an environment brings its own, so leave task.tools empty")
         if self.tools and self.max_turns == 1:
-            raise ValueError(f"max_turns 1 with tools {', '.join(self.tools)}: a reply needs a further turn")
+            raise UserError(f"max_turns 1 with tools {', '.join(self.tools)}: a reply needs a further turn")
         if self.max_turns > 1 and not self.tools and not self.plays:
-            raise ValueError(f"max_turns {self.max_turns}: without tools or an environment nothing replies")
+            raise UserError(f"max_turns {self.max_turns}: without tools or an environment nothing replies")
 
     @property
     def plays(self) -> bool:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from .sandbox import Limits, run_python
 
 TOOL, END_TOOL = "<tool>", "</tool>"
@@ -57,7 +59,7 @@ class Tool:
     def __post_init__(self) -> None:
         object.__setattr__(self, "about", self.about or (inspect.getdoc(self.function) or "").partition("\n")[0])
         if not self.about:
-            raise ValueError(f"tool {self.name!r} does not say what it does: give its function a docstring")
+            raise UserError(f"tool {self.name!r} does not say what it does: give its function a docstring")
 
     @property
     def name(self) -> str:
@@ -129,12 +131,12 @@ def calculator(expression: str) -> str:
     """
     text = _THOUSANDS.sub("", expression.strip().translate(_SIGNS)).replace("^", "**")
     if len(text) > _MAX_EXPRESSION:
-        raise ValueError(f"longer than {_MAX_EXPRESSION} characters")
+        raise UserError(f"longer than {_MAX_EXPRESSION} characters")
     try:
         tree = ast.parse(text, mode="eval")
         value = _evaluate(tree.body)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError("not an arithmetic expression") from error
+        raise UserError("not an arithmetic expression") from error
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
 
 
@@ -212,9 +214,9 @@ def _evaluate(node: ast.AST) -> Fraction:
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         value = _BINARY[type(node.op)](_evaluate(node.left), _evaluate(node.right))
     else:
-        raise ValueError("not an arithmetic expression")
+        raise UserError("not an arithmetic expression")
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
-        raise ValueError("too large a number")
+        raise UserError("too large a number")
     return value
 
 
@@ -222,9 +224,9 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         root = float(base) ** float(exponent)
         if isinstance(root, complex):
-            raise ValueError("a root of a negative number")
+            raise UserError("a root of a negative number")
         return Fraction(repr(root))
     bits = max(base.numerator.bit_length(), base.denominator.bit_length()) * abs(exponent.numerator)
     if bits > 2 * _MAX_BITS:
-        raise ValueError("too large a number")
+        raise UserError("too large a number")
     return base**exponent.numerator

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..world import World
@@ -19,7 +20,7 @@ def phase(world: World, period: float) -> Tensor:
     """Share of the current cycle of ``period`` [s] that has passed, in [0, 1), (N,)."""
     steps = round(period / world.step_dt)
     if steps < 2 or abs(steps * world.step_dt - period) > 1e-6:
-        raise ValueError(f"gait period {period:g} s: it must be two or more whole control steps of {world.step_dt:g} s")
+        raise UserError(f"gait period {period:g} s: it must be two or more whole control steps of {world.step_dt:g} s")
     return torch.remainder(world.episode_step, steps).float() / steps
 
 

@@ -6,6 +6,7 @@ Computed once for each robot, expression and device: an index list would be copi
 import functools
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..patterns import matches
@@ -36,5 +37,5 @@ def feet(world: World, pattern: str) -> Tensor:
 def _indices(robot: str, kind: str, names: tuple[str, ...], pattern: str, device: torch.device) -> Tensor:
     found = [i for i, name in enumerate(names) if matches(pattern, name)]
     if not found:
-        raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
+        raise UserError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
     return torch.tensor(found, device=device)

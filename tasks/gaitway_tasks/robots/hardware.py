@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from gaitway_files.errors import UserError
+
 from ..patterns import matches
 
 T = TypeVar("T")
@@ -62,25 +64,25 @@ class Hardware:
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES and ":" not in self.family:
-            raise ValueError(
+            raise UserError(
                 f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}, and not module:function"
             )
         slots = FAMILIES.get(self.family)
         if slots is not None and len(self.motors) > slots:
-            raise ValueError(f"{self.name}: {len(self.motors)} motors, and {self.family} has room for {slots}")
+            raise UserError(f"{self.name}: {len(self.motors)} motors, and {self.family} has room for {slots}")
         joints = self.joint_names
         if twice := sorted({name for name in joints if joints.count(name) > 1}):
-            raise ValueError(f"{self.name}: motors lists {', '.join(twice)} twice")
+            raise UserError(f"{self.name}: motors lists {', '.join(twice)} twice")
         for key in PER_JOINT:
             values: Mapping[str, float] = getattr(self, key)
             if wrong := sorted(set(joints) ^ set(values)):
-                raise ValueError(f"{self.name}: {key} must have each joint of motors, and has not: {', '.join(wrong)}")
+                raise UserError(f"{self.name}: {key} must have each joint of motors, and has not: {', '.join(wrong)}")
             if bad := [name for name in joints if not values[name] > 0]:
-                raise ValueError(f"{self.name}: {key} of {bad[0]} is {values[bad[0]]}, and must be positive")
+                raise UserError(f"{self.name}: {key} of {bad[0]} is {values[bad[0]]}, and must be positive")
         if self.imu_joint is not None and self.imu_joint not in joints:
-            raise ValueError(f"{self.name}: imu_joint {self.imu_joint!r} is none of its motors'")
+            raise UserError(f"{self.name}: imu_joint {self.imu_joint!r} is none of its motors'")
         if not self.command_period > 0:
-            raise ValueError(f"{self.name}: command_period is {self.command_period}, and must be positive")
+            raise UserError(f"{self.name}: command_period is {self.command_period}, and must be positive")
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -99,6 +101,6 @@ def by_pattern(joints: Iterable[str | None], values: Mapping[str, T]) -> dict[st
             continue
         matching = [value for pattern, value in values.items() if matches(pattern, name)]
         if not matching:
-            raise ValueError(f"no pattern matches joint {name!r}: {', '.join(values)}")
+            raise UserError(f"no pattern matches joint {name!r}: {', '.join(values)}")
         found[name] = matching[0]
     return found

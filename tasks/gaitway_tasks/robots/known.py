@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from gaitway_files.errors import UserError
 from gaitway_files.trust import installed_entry_points, object_named
 
 from .description import RobotDescription
@@ -19,7 +20,7 @@ GROUP = "gaitway.robots"
 """Entry point group of robots: the robot's name, and its :class:`RobotDescription` as module:object."""
 
 
-class RobotError(ValueError):
+class RobotError(UserError):
     """A robot of another package that cannot be used, with the fix."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.contained import contained
+from gaitway_files.errors import UserError
 from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf
 from gaitway_files.reading import GIB, FileError, one_line, read_bytes
 
@@ -25,7 +26,7 @@ COMPILER_BYTES = 4 * GIB
 """Most memory that MuJoCo may take for a robot and its meshes."""
 
 
-class ModelError(ValueError):
+class ModelError(UserError):
     """An MJCF that cannot be used, with the fix."""
 
 

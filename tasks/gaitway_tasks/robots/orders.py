@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
+from gaitway_files.errors import UserError
 from gaitway_files.mjcf_files import read_mjcf
 from gaitway_files.reading import FileError
 
@@ -32,7 +33,7 @@ def newton_order(robot: Robot) -> tuple[str, ...]:
 def _checked(robot: Robot, found: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(name for name in found if name in robot.joint_names)
     if missing := [name for name in robot.joint_names if name not in names]:
-        raise ValueError(
+        raise UserError(
             f"robot {robot.name!r} lists joint {', '.join(missing)}, which {robot.mjcf} does not have; "
             "correct joint_names or the model"
         )
@@ -45,11 +46,9 @@ def _tree(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         world = read_mjcf(path).find("worldbody")
     except FileError as error:
-        raise ValueError(
-            f"the joint order is read from the MJCF, and {path} cannot be parsed: {error.reason}"
-        ) from None
+        raise UserError(f"the joint order is read from the MJCF, and {path} cannot be parsed: {error.reason}") from None
     if world is None:
-        raise ValueError(f"{path} has no worldbody of its own; included files are not followed: merge them into it")
+        raise UserError(f"{path} has no worldbody of its own; included files are not followed: merge them into it")
     level, breadth_first = [world], []
     while level:
         breadth_first += [name for body in level for name in _joints(body)]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.reading import FileError, MissingFile
 from gaitway_files.writing import write_text
 from gaitway_files.yaml_files import dump_yaml, read_yaml
@@ -24,7 +25,7 @@ _AMOUNTS = ("armature", "friction", "viscous")
 _HEADER = "# What system identification found out about one robot; see docs/identify.md.\n"
 
 
-class ParameterError(ValueError):
+class ParameterError(UserError):
     """A parameter file that cannot be used, with the key at fault and the fix."""
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.errors import UserError
+
 from ..patterns import matches
 from .hardware import Hardware
 from .parameters import JointParameters, RobotParameters
@@ -105,7 +107,7 @@ class Robot:
             ]
             if len(groups) != 1:
                 found = f"is in the actuator groups {', '.join(groups)}" if groups else "is in no actuator group"
-                raise ValueError(f"joint {name!r} of {self.name} {found}: each joint belongs to exactly one")
+                raise UserError(f"joint {name!r} of {self.name} {found}: each joint belongs to exactly one")
             laws.append(self.actuators[groups[0]])
         return tuple(laws)
 
@@ -163,5 +165,5 @@ def _as_identified(law: ActuatorLaw, joint: JointParameters) -> ActuatorLaw:
 def _match(robot: str, kind: str, names: tuple[str, ...], pattern: str) -> tuple[int, ...]:
     found = tuple(i for i, name in enumerate(names) if matches(pattern, name))
     if not found:
-        raise ValueError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
+        raise UserError(f"robot {robot!r} has no {kind} matching {pattern!r}; it has {', '.join(names)}")
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gaitway_files.errors import UserError
+
 from ..mdp import observations, rewards
 from ..robots import Robot
 from ..spec import ObservationTerm, Reward, Task
@@ -27,7 +29,7 @@ def trot(task: Task) -> Task:
     """
     robot = task.robot
     if robot.foot_height is None:
-        raise ValueError(
+        raise UserError(
             f"robot {robot.name!r}: foot_height is not set, and a trot by the clock needs it: set it to the height of "
             "the foot frames' origins above the soles [m], the radius of a ball at the origin"
         )

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 from gaitway_agents.interfaces import Sampling
+from gaitway_files.errors import UserError
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.serve import EngineServer
 from gaitway_language.engines.stream import WeightStream, tensors_of
@@ -151,7 +152,7 @@ def test_a_server_that_fails_says_so(served):
 
 
 def test_no_server():
-    with pytest.raises(ConnectionError, match=r"start it with python -m gaitway_language.engines.serve"):
+    with pytest.raises(UserError, match=r"start it with python -m gaitway_language.engines.serve"):
         VLLMServerEngine(make(), "http://127.0.0.1:9")
 
 
@@ -160,7 +161,7 @@ def test_what_answers_is_no_engine_server(served, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONUNBUFFERED": "1"}) as process:
         try:
             port = process.stdout.readline().split("port ")[1].split()[0]
-            with pytest.raises(ConnectionError, match="does not answer"):
+            with pytest.raises(UserError, match="does not answer"):
                 VLLMServerEngine(make(), f"http://127.0.0.1:{port}")
         finally:
             process.terminate()

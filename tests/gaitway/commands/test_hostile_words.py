@@ -183,7 +183,7 @@ def text_of_bytes(path: Path):
 @pytest.mark.parametrize(
     ("act", "code", "told"),
     [
-        (lambda: load_reward("x"), WRONG_INPUT, "module:function"),  # a plain ValueError that we raise
+        (lambda: load_reward("x"), WRONG_INPUT, "module:function"),  # a message of a lower floor
         (lambda: int("x"), BUG, "bug"),  # one that an operation raises
         (lambda: np.zeros(3).reshape(2), BUG, "bug"),  # and one that a library raises
         (lambda: {}["x"], BUG, "bug"),

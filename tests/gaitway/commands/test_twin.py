@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 
 from gaitway.cli import main
 from gaitway.commands.twin import _fault
-from gaitway.errors import UserError
 
 
 def test_faults_are_read():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 
 from gaitway.compare import gather, normalise
 from gaitway.compare.comparison import compare
 from gaitway.compare.differences import config_differences, origin
 from gaitway.compare.tables import number, runtime, scores, settings, spread
-from gaitway.errors import UserError
 
 
 def comparison(paths, *, metric="return", keys="agent", normalise=None, where=()):

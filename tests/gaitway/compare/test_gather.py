@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 
 from gaitway.compare import gather
 from gaitway.compare.series import read_evaluations, read_rows, read_series
-from gaitway.errors import RunError, UserError
+from gaitway.errors import RunError
 
 
 def load(paths, metric="return", keys="agent", where=(), labels=()):

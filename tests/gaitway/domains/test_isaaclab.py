@@ -17,6 +17,7 @@ from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
 
+from gaitway.backends.isaaclab_player import walk_policy
 from gaitway.cli import main
 from gaitway.commands.common import export_run
 from gaitway.config import train_config as configuration
@@ -26,7 +27,6 @@ from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
 from gaitway.training.load import load_actor
 from gaitway.training.loop import tensor_cores
-from gaitway.view.isaac_player import walk_policy
 from gaitway.view.walkers import WorldWalker
 
 FLAT, BLIND, ROUGH = "velocity-flat-anymal-c", "velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"
@@ -278,7 +278,7 @@ def test_walking_is_measured_robot_by_robot(monkeypatch):
     off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
     robots = torch.arange(1.0, 4.0)
     monkeypatch.setattr(
-        "gaitway.view.isaac_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
+        "gaitway.backends.isaaclab_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
     )
     walk = walk_policy(trainer, env, range(5))
     assert walk.steps.tolist() == [4, 4, 4] and walk.falls.tolist() == [0, 0, 0]

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 
 import gaitway
-from gaitway.engines.isaaclab import IsaacLabEngine, engines
-from gaitway.errors import UserError
+from gaitway.backends.isaaclab_engines import IsaacLabEngine, engines
+from gaitway.cli import main
 from gaitway.training.progress import Counter
 
 VERSIONS = {"isaaclab": "3.0.0", "ovphysx": "0.6", "newton": "1.6", "warp-lang": "1.17", "numpy": "2.0"}
@@ -29,7 +30,7 @@ np.savez(folder + "/recorded.npz", base_pos=given["base_pos"] + 1, command=given
 
 
 def python(folder: Path, found: object = FOUND, walk: str = "") -> Path:
-    """A program that answers as ``gaitway.engines.in_isaaclab`` would; ``walk`` is what it does for a walk."""
+    """A program that answers as ``gaitway.backends.in_isaaclab`` would; ``walk`` is what it does for a walk."""
     script = folder / "other.py"
     script.write_text(
         "import json, os, sys, time\nimport numpy as np\n"
@@ -86,10 +87,14 @@ def test_a_python_that_cannot_is_refused_before_anything_runs(tmp_path, found, m
         engines(["physx"], python(tmp_path, found))
 
 
+def test_an_engine_that_nobody_has(capsys):
+    assert main(["validate", "bundle", "--engine", "physx,bullet"]) == 2
+    assert "--engine bullet: use physx or newton" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("names", "given", "message"),
     [
-        (["bullet"], None, "--engine bullet: use physx or newton; MuJoCo always runs"),
         ([], "/usr/bin/python3", "--isaaclab-python is for --engine: add --engine physx"),
         (["physx"], "/no/such/python", "--engine physx: /no/such/python does not run: No such file"),
     ],
@@ -125,7 +130,7 @@ def test_an_engine_that_stops_says_why(tmp_path, walk, message):
 
 
 def test_an_engine_that_does_not_step_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("gaitway.engines.isaaclab.STALL_S", 0.5)
+    monkeypatch.setattr("gaitway.backends.isaaclab_engines.STALL_S", 0.5)
     (engine,) = engines(["physx"], python(tmp_path, walk="time.sleep(60)"))
     with pytest.raises(UserError, match=r"made no step for .* minutes\. Its last lines:"):
         engine.record(walk_of())

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from gaitway_files.errors import UserError
+
 from .in_isaaclab import ERROR, LIMIT
 
 if TYPE_CHECKING:
@@ -32,11 +33,8 @@ LINES = 15
 def engines(names: Sequence[str], python: Path | None = None) -> list[IsaacLabEngine]:
     """The engines of these names, each once, in this order; ``python`` is that which has Isaac Lab, if not this one.
 
-    Raises :class:`UserError` before anything runs for an unknown name, and where one of them cannot run.
+    Raises :class:`UserError` before anything runs where one of them cannot run.
     """
-    unknown = [name for name in names if name not in TITLES]
-    if unknown:
-        raise UserError(f"--engine {unknown[0]}: use {' or '.join(TITLES)}; MuJoCo always runs")
     if python is not None and not names:
         raise UserError("--isaaclab-python is for --engine: add --engine physx")
     return [IsaacLabEngine(name, python) for name in dict.fromkeys(names)]
@@ -142,7 +140,7 @@ class IsaacLabEngine:
         return "\n".join([f"{self.title} {why}. Its last lines:", *lines[-LINES:]])
 
     def _command(self, *arguments: str) -> list[str]:
-        return [self._python, "-P", "-m", "gaitway.engines.in_isaaclab", *arguments]
+        return [self._python, "-P", "-m", "gaitway.backends.in_isaaclab", *arguments]
 
 
 def _next(reader: int) -> tuple[bool, bool]:

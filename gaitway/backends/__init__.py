@@ -1,0 +1,1 @@
+"""Simulators of robots, one row each."""

@@ -1,0 +1,185 @@
+"""Isaac Lab 2.3 and 3.0: PhysX and Newton, one simulation in a process."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
+
+from ..commands import common
+from ..errors import ConfigError
+from .backend import Backend
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.validate.engines import Engine
+    from gaitway_tasks.spec import Task
+    from gymnasium.vector import VectorEnv
+
+    from ..config.train_config import TrainConfig
+
+NAME = "isaaclab"
+
+
+class IsaacLab(Backend):
+    settings = ("physics", NAME)
+    gpu, brings_torch = True, True
+    portable = False
+    own_options = ("physics", "envs", "viz", "livestream")
+
+    # ---- command line ----------------------------------------------------------------------------------------------
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        lab = parser.add_argument_group("in Isaac Lab")
+        lab.add_argument("--physics", choices=("physx", "newton"), help="engine (default: what the run learnt with)")
+        lab.add_argument("--envs", type=common.count, metavar="N", help="robots side by side (default 4)")
+        lab.add_argument(
+            "--viz", metavar="NAME", help="visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser"
+        )
+        lab.add_argument(
+            "--livestream",
+            choices=("local", "public"),
+            help="stream from Isaac Sim: local for this machine, public for others",
+        )
+
+    def chosen(self, args: argparse.Namespace) -> list[str]:
+        return [] if args.physics is None else [f"isaaclab.physics={args.physics}"]
+
+    def play(self, args: argparse.Namespace) -> int:
+        if args.model is not None:
+            raise UserError("--model is for bundles; leave it out")
+        from gaitway_isaaclab.viewer import Viewer
+
+        from ..runs.files import make_folder
+        from ..runs.folder import RunFolder
+        from .isaaclab_player import play
+
+        live = args.viz is not None or args.livestream is not None
+        seconds = args.seconds or (None if live and args.video is None else 20.0)
+        steps = round((seconds or 0.0) / RunFolder.open(args.source).config().robot_task.timing.step_dt)
+        if args.video is not None:
+            make_folder(args.video.absolute().parent)
+        viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
+        play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
+        return 0
+
+    def add_engine_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--isaaclab-python", type=Path, metavar="PYTHON", help="Python that has Isaac Lab (default: this one)"
+        )
+
+    def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:
+        from .isaaclab_engines import engines
+
+        return engines(names, args.isaaclab_python)
+
+    def make_way(self) -> None:
+        """The threads of numpy's OpenBLAS do not survive the forks with which Isaac Sim starts."""
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        from gaitway_isaaclab import application
+
+        application.start_if_told()
+
+    def start_first(self, device: str) -> None:
+        from gaitway_isaaclab import launch
+
+        launch.start_first(device)
+
+    def close(self) -> None:
+        from gaitway_isaaclab import launch
+
+        launch.close()
+
+    def shut_down(self, code: int) -> None:
+        if launch := sys.modules.get("gaitway_isaaclab.launch"):
+            launch.shut_down(code)
+
+    # ---- training --------------------------------------------------------------------------------------------------
+
+    def defaults(self, settings: dict[str, Any], task: Task, *, preset: bool) -> dict[str, Any]:
+        from gaitway_isaaclab.options import IsaacLabOptions
+        from gaitway_tasks.mdp import events
+
+        mujoco_alone = (events.randomize_ground_impedance,)  # has no counterpart: a preset does without it here
+        if preset:
+            there = {name: event for name, event in task.events.items() if event.func not in mujoco_alone}
+            settings = settings | {"task": task.replace(events=there)}
+        agent = _in_one_go(settings["agent"])
+        return settings | {NAME: IsaacLabOptions(), "tf32": True, "agent": agent, "evaluation_episodes": 0}
+
+    def check(self, config: TrainConfig) -> None:
+        from gaitway_agents.presets import PPOConfig
+
+        if not isinstance(config.agent, PPOConfig):
+            raise ConfigError(
+                f"agent {config.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's "
+                "own scripts for rsl_rl"
+            )
+        if config.agent.decoupled:
+            raise ConfigError(
+                f"agent {config.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on "
+                "the GPU that also learns, so nothing can be gathered meanwhile; use --agent ppo with "
+                "agent.decoupled=false"
+            )
+        if config.evaluation_episodes:
+            raise ConfigError(
+                f"evaluation_episodes={config.evaluation_episodes}: a process has one simulation of Isaac Lab; use "
+                "evaluation_episodes=0"
+            )
+
+    def preflight(self, config: TrainConfig) -> bool:
+        """Isaac Lab takes minutes to start, once in a process: it is looked for only."""
+        from gaitway_isaaclab import launch, preflight
+
+        preflight.check(config.isaaclab.physics)
+        launch.resolve_device(config.device)
+        return False
+
+    def start(self, config: TrainConfig) -> None:
+        from gaitway_isaaclab import application, launch, preflight
+
+        if application.is_running():
+            return
+        for line in preflight.advice(preflight.check(config.isaaclab.physics)):
+            print(f"note: {line}")
+        launch.start_first(config.device)
+
+    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+        from gaitway_isaaclab import launch
+
+        return launch.make_env(config.task, num_envs, device=config.device, seed=seed, options=config.isaaclab)
+
+    def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
+        if continued:
+            yield (
+                "the learner goes on exactly where it was; Isaac Lab's simulations cannot be saved, so episodes start "
+                "anew"
+            )
+
+    def record(self, env: Any) -> dict[str, Any]:
+        told = env.simulation
+        version = told["versions"].get(NAME, "of unknown version")
+        print(f"Isaac Lab {version}, {told['engine']}; robot: {told['asset']}", flush=True)
+        return {NAME: told}
+
+    def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
+        if NAME not in record:
+            return config
+        begun = {name: record[NAME][name] for name in ("asset", "physics") if name in record[NAME]}
+        return dataclasses.replace(config, isaaclab=dataclasses.replace(config.isaaclab, **begun))
+
+
+def _in_one_go(agent: Any) -> Any:
+    """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
+    from gaitway_agents.core.optimizer import OptimizerConfig
+    from gaitway_agents.presets import PPOConfig
+
+    if not (isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)):
+        return agent
+    optimizer = dataclasses.replace(agent.optimizer, chunk_size=2**20, workers=1)
+    return dataclasses.replace(agent, optimizer=optimizer)

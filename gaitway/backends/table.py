@@ -1,0 +1,56 @@
+"""Table of simulators, one row each; a simulator is imported when it is used, or asked for its options."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a simulator's class is, as ``module:Class``, and what must be known before anything is imported."""
+
+    backend: str
+    title: str
+    variable: str | None = None
+    """Environment variable of a process that has been started anew as this simulator."""
+    engines: tuple[str, ...] = ()
+    """Physics engines that ``--physics`` and ``--engine`` choose from."""
+
+
+BACKENDS = {
+    "mujoco": Row("gaitway.backends.mujoco:Mujoco", "MuJoCo"),
+    "isaaclab": Row("gaitway.backends.isaaclab:IsaacLab", "Isaac Lab", "GAITWAY_ISAAC_SIM", ("physx", "newton")),
+}
+"""The usual one first."""
+
+
+@functools.cache
+def _made(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)()
+
+
+def backend(world: str) -> Any:
+    """The :class:`gaitway.backends.backend.Backend` called ``world``."""
+    return _made(BACKENDS[world].backend)
+
+
+def engines() -> dict[str, str]:
+    """Every physics engine to choose from, and the simulator that has it."""
+    return {engine: world for world, row in BACKENDS.items() for engine in row.engines}
+
+
+def with_options() -> dict[str, Any]:
+    """The simulators with options of their own to play in."""
+    return {world: found for world in BACKENDS if (found := backend(world)).own_options}
+
+
+def make_way(world: str | None) -> None:
+    """Prepare the process for the simulator that is asked for, or that this process was started as."""
+    for name, row in BACKENDS.items():
+        if name == world or (row.variable or "") in os.environ:
+            backend(name).make_way()

@@ -1,1 +1,0 @@
-"""Physics engines that a bundle is validated in beside MuJoCo."""

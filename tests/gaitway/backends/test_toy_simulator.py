@@ -1,0 +1,114 @@
+"""A simulator from outside is a class and a row: robots whose joints go where they are told, and whose base hovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gaitway_tasks.episodes import Episodes
+from gymnasium.vector import AutoresetMode, VectorEnv
+from tensor_world import TensorWorld
+
+from gaitway import catalogue
+from gaitway.backends.backend import Backend
+from gaitway.backends.table import BACKENDS, Row
+from gaitway.cli import main
+
+TASK = "velocity-flat-anymal-c-blind"
+
+
+class ToyWorld(TensorWorld):
+    """Implements ``SteppedWorld``."""
+
+    def __init__(self, task, num_envs, generator):
+        super().__init__(task.robot, num_envs, step_dt=task.timing.step_dt)
+        self.max_episode_length = 3
+        self.diverged = torch.zeros(num_envs, dtype=torch.bool)
+        self.robot.update = lambda dt: None
+
+    def command(self, name):
+        return self.commands[name].command
+
+    def apply_action(self, action):
+        self.previous_action, self.action = self.action, action
+
+    def step_physics(self):
+        self.robot.joint_pos = self.default_joint_pos + 0.1 * self.action.clamp(-1, 1)
+
+    def reset_physics(self, env_ids):
+        self.robot.joint_pos[env_ids] = self.default_joint_pos
+
+    def finish_events(self):
+        pass
+
+    def state_dict(self):
+        return {"joint_pos": self.robot.joint_pos, "episode_step": self.episode_step.clone()}
+
+    def load_state_dict(self, state):
+        self.robot.joint_pos, self.episode_step = state["joint_pos"], state["episode_step"]
+
+
+def box(dim):
+    return gymnasium.spaces.Box(-np.inf, np.inf, (dim,), np.float32)
+
+
+class ToyEnv(VectorEnv):
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, task, num_envs, seed):
+        generator = torch.Generator().manual_seed(seed)
+        self.task, self.num_envs, self.device = task, num_envs, torch.device("cpu")
+        self.world = ToyWorld(task, num_envs, generator)
+        self.episodes = Episodes(task, self.world, generator)
+        self.managers = self.episodes.managers
+        groups = {name: box(group.dim) for name, group in self.managers.observations.items()}
+        self.single_observation_space = gymnasium.spaces.Dict(groups)
+        self.single_action_space = box(task.robot.num_joints)
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
+        self.step, self.state_dict = self.episodes.step, self.episodes.state_dict
+        self.load_state_dict = self.episodes.load_state_dict
+
+    def reset(self, *, seed=None, options=None):
+        return self.episodes.reset(seed=seed), {}
+
+
+class Toy(Backend):
+    def make_env(self, config, num_envs, seed):
+        return ToyEnv(config.task, num_envs, seed)
+
+    def record(self, env):
+        return {"toy": {"robots": env.num_envs}}
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "toy", Row(f"{__name__}:Toy", "Toy"))
+    monkeypatch.setitem(catalogue.WORLDS, "toy", catalogue.Entry(summary="hovering", modules=("torch",), extras=()))
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Toy=Toy))
+
+
+SMALL = ("num_envs=4", "agent.num_steps=4", "agent.model.actor_hidden=[8]", "agent.model.critic_hidden=[8]",
+         "agent.optimizer.minibatches=2", "evaluation_episodes=0", "checkpoint_interval=1")  # fmt: skip
+
+
+def test_a_policy_learns_and_goes_on_in_it(toy, tmp_path, capsys):
+    out = ["--world", "toy", *SMALL, "--out", str(tmp_path / "run")]
+    assert main(["train", TASK, *out, "total_steps=32"]) == 0, capsys.readouterr().err
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (record["world"], record["steps"], record["toy"]) == ("toy", 32, {"robots": 4})
+    assert main(["train", TASK, *out, "total_steps=64", "--resume"]) == 0, capsys.readouterr().err
+    rows = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    assert rows and {row["length"] for row in rows} == {3}
+    assert len(os.listdir(tmp_path / "run" / "checkpoints")) > 1
+
+
+def test_it_is_named_among_the_worlds_of_robots(toy, tmp_path, capsys):
+    assert main(["train", "cartpole", "--world", "toy", "--out", str(tmp_path)]) == 2
+    assert "toy" in capsys.readouterr().err
