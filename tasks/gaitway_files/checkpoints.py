@@ -58,12 +58,6 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         raise DamagedFile(path, one_line(error)) from None
 
 
-def check_checkpoint(path: str | Path) -> None:
-    """Raise :class:`FileError` unless every tensor that the file names is in it, whole, as its checksums say."""
-    with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
-        _check(file, path)
-
-
 def _check(file: IO[bytes], path: str | Path) -> None:
     if not (begin := file.read(4)):
         raise DamagedFile(path, "it is empty")

@@ -9,12 +9,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from gaitway_files.archives import read_npz
-from gaitway_files.reading import FileError
 from gaitway_onboard.interface import Array
 from gaitway_tasks.actuator_network import LSTMNetwork, MLPNetwork, NetworkDescription
 from gaitway_tasks.robots import Robot
@@ -88,41 +85,6 @@ def train_network(
         error=error,
         spread=_rms([tau for _, _, tau in judged]),
         pd_error=_rms(pd),
-    )
-
-
-def read_arrays(path: str | Path, robot: Robot) -> DriveLog:
-    """A recording of another program: an .npz with ``joint_names``, ``time`` (N,), ``pos``, ``vel``, ``torque`` and
-    ``target`` (N, J), ``stiffness`` and ``damping`` (J,), in SI units. Raises :class:`IdentificationError`."""
-    path, names = Path(path), robot.joint_names
-    keys = ("joint_names", "time", "pos", "vel", "torque", "target", "stiffness", "damping")
-    try:
-        data = read_npz(path)
-    except FileError as error:
-        raise IdentificationError(f"{error}: a recording of drives needs {', '.join(keys)}") from None
-    if missing := [key for key in keys if key not in data]:
-        raise IdentificationError(f"{path} is no recording of drives: it has no {missing[0]}")
-    if data["time"].ndim != 1 or any(data[key].dtype.kind not in "fiu" for key in keys[1:]):
-        raise IdentificationError(f"{path} is no recording of drives: time is (N,), and all but names are numbers")
-    own = [str(name) for name in data["joint_names"]]
-    if sorted(own) != sorted(names):
-        raise IdentificationError(f"{path}: its joints are not those of {robot.name}: {', '.join(own)}")
-    order = [own.index(name) for name in names]
-    shape = (len(data["time"]), len(names))
-    if wrong := [key for key in ("pos", "vel", "torque", "target") if data[key].shape != shape]:
-        raise IdentificationError(f"{path}: {wrong[0]} has shape {data[wrong[0]].shape}, expected {shape}")
-    rows: dict[str, Array] = {key: data[key][:, order].astype(float) for key in ("pos", "vel", "torque", "target")}
-    return DriveLog(
-        source=str(path),
-        time=data["time"].astype(float),
-        pos=rows["pos"],
-        vel=rows["vel"],
-        torque=rows["torque"],
-        gravity=np.tile([0.0, 0.0, -9.81], (shape[0], 1)),
-        frame_time=data["time"].astype(float),
-        targets=rows["target"],
-        stiffness=np.tile(data["stiffness"][order].astype(float), (shape[0], 1)),
-        damping=np.tile(data["damping"][order].astype(float), (shape[0], 1)),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_sim2real.identify.drive_log import DriveLog, IdentificationError
-from gaitway_sim2real.identify.networks import read_arrays, train_network
+from gaitway_sim2real.identify.networks import train_network
 from gaitway_tasks.actuator_network import NetworkDrives, save_network
 from gaitway_tasks.robots import GO2
 
@@ -69,27 +69,6 @@ def test_a_network_beats_the_commanded_law(log: DriveLog, tmp_path: Path, kind: 
 def test_training_is_the_same_twice(log: DriveLog) -> None:
     first, second = (train_network([log], GO2, epochs=2, seed=3) for _ in range(2))
     assert first.error == second.error
-
-
-def test_recordings_of_other_programs(log: DriveLog, tmp_path: Path) -> None:
-    back = list(GO2.joint_names)[::-1]
-    assert log.torque is not None
-    arrays = {
-        "joint_names": np.array(back), "time": log.time, "pos": log.pos[:, ::-1], "vel": log.vel[:, ::-1],
-        "torque": log.torque[:, ::-1], "target": log.targets[:, ::-1],
-        "stiffness": np.full(12, KP), "damping": np.full(12, KD),
-    }  # fmt: skip
-    np.savez(tmp_path / "drives.npz", **arrays)
-    read = read_arrays(tmp_path / "drives.npz", GO2)
-    for name in ("time", "pos", "vel", "torque", "targets", "stiffness"):
-        np.testing.assert_array_equal(getattr(read, name), getattr(log, name))
-    np.savez(tmp_path / "short.npz", **{**arrays, "vel": log.vel[:-1]})
-    with pytest.raises(IdentificationError, match="vel has shape"):
-        read_arrays(tmp_path / "short.npz", GO2)
-    del arrays["torque"]
-    np.savez(tmp_path / "less.npz", **arrays)
-    with pytest.raises(IdentificationError, match="no recording of drives"):
-        read_arrays(tmp_path / "less.npz", GO2)
 
 
 def test_what_no_network_can_learn_from_is_refused(log: DriveLog) -> None:
