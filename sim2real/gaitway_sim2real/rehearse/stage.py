@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import CommandSource, Limited
+from gaitway_onboard.control.commands import CommandSource
 from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.devices import RemoteOperator
 from gaitway_onboard.control.executor import InlineExecutor
@@ -156,7 +156,7 @@ class Stage:
     ) -> Performance:
         """Connect, take over, stand up, ``seconds`` of policy, lie down. The operator holds the transmitter."""
         report, error = None, ""
-        contract, operator = self.policy.contract, RemoteOperator(self.policy.contract)
+        operator = RemoteOperator(self.policy.contract)
         controllers: list[Controller] = []
 
         def start(controller: Controller) -> None:
@@ -174,7 +174,7 @@ class Stage:
             self.robot.connect()
             self.robot.take_over()
             report = run_loop(
-                self.robot, self.policy, Limited(command, contract), seconds,
+                self.robot, self.policy, command, seconds,
                 config=config, hardware=self.hardware, flight=self.witness, on_period=look, on_start=start,
                 executor=self.executor, estimator=self.estimator,
             )  # fmt: skip
