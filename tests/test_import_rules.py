@@ -257,7 +257,14 @@ def test_circles_are_seen():
 SHARED = {"bundle", "mujoco", "pages", "hardware"}
 """What every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
 CONTRACTS = {
-    "rehearse": {"digital_twin.twin", "digital_twin.quirks", "digital_twin.faults", "validate.scenarios"},
+    "rehearse": {
+        "digital_twin.twin",
+        "digital_twin.quirks",
+        "digital_twin.faults",
+        "digital_twin.side",
+        "digital_twin.command",
+        "validate.scenarios",
+    },
     "diagnose": {"validate.scenarios", "validate.conditions"},
 }
 """Modules of its siblings that a part of the lab may use besides."""

@@ -22,7 +22,7 @@ from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Signals
-from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
 
@@ -130,7 +130,7 @@ class Stage:
         effort = dict(zip(contract.joint_names, contract.per_joint("effort_limit"), strict=True))
         self.audit = Audit(self.bus.join("audit"), hardware, np.array([effort[name] for name in hardware.joint_names]))
         self.bus.attach(self.audit.collect)
-        self.robot = UnitreeRobot(hardware, self.bus)
+        self.robot = open_robot(hardware, Connection(bus=self.bus))
         self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
         self.executor = Absent(self.policy)
         self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
