@@ -66,7 +66,7 @@ class BundleWalker:
         self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
-        self._lying = 0.0
+        self._lying, self._told = 0.0, STILL
         self.reset()
 
     @property
