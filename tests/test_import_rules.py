@@ -269,7 +269,14 @@ def test_what_is_wrong_is_told_by_an_error_of_ours(package):
 SHARED = {"bundle", "mujoco", "pages", "hardware"}
 """What every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
 CONTRACTS = {
-    "rehearse": {"digital_twin.twin", "digital_twin.quirks", "digital_twin.faults", "validate.scenario"},
+    "rehearse": {
+        "digital_twin.twin",
+        "digital_twin.quirks",
+        "digital_twin.faults",
+        "digital_twin.side",
+        "digital_twin.command",
+        "validate.scenario",
+    },
     "diagnose": {"validate.scenario", "validate.conditions"},
 }
 """Modules of its siblings that a part of the lab may use besides."""

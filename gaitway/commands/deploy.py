@@ -154,7 +154,6 @@ def _deploy(
 ) -> tuple[LoopReport, Encoder | None]:
     """Outcome and flight; the flight is closed with ``stack``."""
     from gaitway_onboard.bundle.reading import one_reading
-    from gaitway_onboard.control.commands import Limited
     from gaitway_onboard.control.console import Console
     from gaitway_onboard.control.deployment import drive, survey
     from gaitway_onboard.flight.opening import open_flight
@@ -203,7 +202,7 @@ def _deploy(
         console.line = lambda: _line(controller, robot)
 
     report = drive(
-        robot, policy, Limited(panel.source, policy.contract), seconds, config=config, hardware=hardware,
+        robot, policy, panel.source, seconds, config=config, hardware=hardware,
         estimator=estimator, flight=flight, operators=operators, say=console.say, on_start=on_start,
     )  # fmt: skip
     return report, flight

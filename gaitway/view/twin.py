@@ -71,11 +71,11 @@ class _Panel:
             self._button(gui, "Push", self._push)
             self._button(gui, "Let go of the stand", twin.release)
         with gui.add_folder("Fault"):
-            self.fault = gui.add_dropdown("Fault", sorted(twin.side.faults))
+            self.fault = gui.add_dropdown("Fault", sorted(twin.side.faults_of(twin.hardware)))
             self.joint = gui.add_dropdown("Joint", twin.joint_names)
             self.seconds = gui.add_number("Seconds", 0.5, min=0.0, step=0.1)
             self._button(gui, "Provoke", self._provoke)
-        if "stop" in twin.side.faults:
+        if "stop" in twin.side.faults_of(twin.hardware):
             with gui.add_folder("Transmitter"):
                 for buttons in (("start",), ("select",), ("A",), ("B",), ("L2", "B")):
                     self._button(gui, "+".join(buttons), functools.partial(twin.press, *buttons, seconds=PRESS))

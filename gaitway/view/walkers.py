@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
+from gaitway_onboard.control.commands import STILL, follow
 from gaitway_onboard.rotation import quat_apply, tilt_of
 from numpy.typing import NDArray
 
@@ -65,7 +66,7 @@ class BundleWalker:
         self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
-        self._lying = 0.0
+        self._lying, self._told = 0.0, STILL
         self.reset()
 
     @property
@@ -80,7 +81,9 @@ class BundleWalker:
         return None if own is None else planar(own)
 
     def step(self, command: Array) -> None:
-        targets = self.policy.step(self.robot.read(), command)
+        vx, vy, yaw = command.tolist()
+        self._told = follow((vx, vy, yaw), self._told, self.policy.contract)
+        targets = self.policy.step(self.robot.read(), self._told)
         self.robot.write(targets, *self._gains)
         self.robot.sleep_until(self.robot.clock() + self.control_dt)
         low = self.robot.base_height() < LYING * self.stage.start_height
@@ -99,7 +102,7 @@ class BundleWalker:
         return self.surroundings.contacts(self.robot.data)
 
     def reset(self) -> None:
-        self._lying = 0.0
+        self._lying, self._told = 0.0, STILL
         self.robot.place(self.policy.contract.default_joint_pos)
         self.policy.reset()
 

@@ -16,7 +16,7 @@ class Hardware:
     robot: str
     """The robot's name in bundles: :attr:`gaitway_onboard.bundle.contract.Contract.robot`."""
     family: str
-    """The transport: a key of :data:`gaitway_onboard.transports.open.TRANSPORTS`, or ``module:function``."""
+    """The transport: a key of :data:`gaitway_onboard.transports.open.TRANSPORTS`, or ``module:name``."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
     effort_limit: Mapping[str, float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gaitway_files.trust import TrustError, trust
@@ -14,10 +15,11 @@ from gaitway_tasks.robots import GO2
 
 ROBOT = """
 import dataclasses
+from types import SimpleNamespace
 from gaitway_tasks.robots import GO2
 
 def open_robot(hardware, connection):
-    return hardware.wire, hardware.joint_limits["FL_hip_joint"]
+    return SimpleNamespace(wire=hardware.wire, limits=hardware.joint_limits["FL_hip_joint"], safe_stop=None)
 
 family = f"{__name__}:open_robot"
 OURS = GO2.replace(name="my-go2", hardware=dataclasses.replace(GO2.hardware, name="can-go2", robot="my-go2",
@@ -41,6 +43,7 @@ def test_a_robot_and_its_transport_may_be_another_package_s(tmp_path: Path, monk
     trust("robot_elsewhere")
     found = hardware_of("robot_elsewhere:OURS")
     assert found.name == "can-go2" and found.robot == "my-go2"
-    assert open_robot(found, Connection()) == ("can0", GO2.joint_limits[GO2.joint_names.index("FL_hip_joint")])
+    robot: Any = open_robot(found, Connection())
+    assert (robot.wire, robot.limits) == ("can0", GO2.joint_limits[GO2.joint_names.index("FL_hip_joint")])
     with pytest.raises(DeployError, match="robot_elsewhere:BARE has no hardware"):
         hardware_of("robot_elsewhere:BARE")

@@ -82,8 +82,6 @@ GO2 = ROBOTS["go2"].hardware
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"family": "unitree_xy"}, "family 'unitree_xy' is not one of unitree_go"),
-        ({"motors": (*GO2.motors, None)}, "21 motors, and unitree_go has room for 20"),
         ({"motors": (*GO2.motors[:1], *GO2.motors[:1], *GO2.motors[2:])}, "motors lists FR_hip_joint twice"),
         ({"damping": {"FR_hip_joint": 3.0}}, "damping must have each joint of motors, and has not: FL_calf_joint"),
         ({"enable": {**GO2.enable, "tail": 1}}, "enable must have each joint of motors, and has not: tail"),

@@ -36,6 +36,8 @@ FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
 """What no robot comes near; the largest single numbers are in contract.schema.json."""
+DEFAULT_ACCELERATION = (2.0, 2.0, 4.0)
+"""[m/s^2, m/s^2, rad/s^2]; how fast the controller lets the operator's command change where the graph has no limit."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 

@@ -1,4 +1,4 @@
-"""Velocity commands: a constant, a script of (time, command) pairs, and what may become of any source's commands."""
+"""Velocity commands: a constant, a script of (time, command) pairs, and what a policy is told of any source's."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from gaitway_files.errors import UserError
 
-from ..bundle.contract import Contract
+from ..bundle.contract import DEFAULT_ACCELERATION, Contract
 
 Command = tuple[float, float, float]
 """vx, vy [m/s], yaw rate [rad/s], base frame."""
@@ -18,8 +19,7 @@ CommandSource = Callable[[float], Command]
 Script = Sequence[tuple[float, Command]]
 """Commands and the times [s] they start at; the first holds from the beginning."""
 
-ACCELERATION: Command = (2.0, 2.0, 4.0)
-"""[m/s^2, m/s^2, rad/s^2]: full speed within half a second or so; policies know sudden commands, people do not."""
+STILL: Command = (0.0, 0.0, 0.0)
 
 HELP = "write 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
 
@@ -72,30 +72,18 @@ def scripted(script: Script) -> CommandSource:
     return lambda time: script[max(0, bisect.bisect_right(times, time) - 1)][1]
 
 
-class Limited:
-    """A source's commands within the trained range, changing no faster than ``acceleration``; standing at first.
+def follow(wanted: Command, before: Command, contract: Contract) -> Command:
+    """What the policy is told a period after ``before``: finite, in the trained range, and no faster than allowed.
 
-    What is not finite counts as zero.
+    A graph whose contract has ``command_acceleration`` limits the change itself, and is told at once. What is not
+    finite counts as zero.
     """
-
-    def __init__(self, source: CommandSource, contract: Contract, acceleration: Command = ACCELERATION):
-        self._source, self._ranges, self._acceleration = source, contract.command_ranges, acceleration
-        self._command, self._time = (0.0, 0.0, 0.0), 0.0
-
-    def __call__(self, time: float) -> Command:
-        passed, self._time = max(0.0, time - self._time), time
-        vx, vy, yaw = (
-            now + max(-most * passed, min(most * passed, _within(wanted, low, high) - now))
-            for now, wanted, most, (low, high) in zip(
-                self._command, self._source(time), self._acceleration, self._ranges, strict=True
-            )
-        )
-        self._command = vx, vy, yaw
-        return self._command
-
-
-def _within(value: float, low: float, high: float) -> float:
-    return max(low, min(high, value)) if math.isfinite(value) else 0.0
+    low, high = np.array(contract.command_ranges).T
+    now = np.clip(np.where(np.isfinite(wanted), wanted, 0.0), low, high)
+    if contract.command_acceleration is None:
+        change = np.array(DEFAULT_ACCELERATION) * contract.control_dt
+        now = before + np.clip(now - before, -change, change)
+    return float(now[0]), float(now[1]), float(now[2])
 
 
 def check_range(script: Script, contract: Contract) -> None:

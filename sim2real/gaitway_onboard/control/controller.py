@@ -30,10 +30,9 @@ from ..safety.clamp import Command
 from ..safety.fault import Fault
 from ..safety.gains import standing_gains, walking_gains
 from ..safety.limits import SafetyLimits
-from .commands import CommandSource
+from .commands import STILL, CommandSource, follow
 from .executor import Decision, Executor
 
-STILL = (0.0, 0.0, 0.0)
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"
 
 
@@ -148,7 +147,6 @@ class Controller:
         damping = self.walking[1] if hardware is None else np.array([hardware.damping[name] for name in joint_names])
         self.loose: tuple[Array, Array] = np.zeros(len(joint_names)), damping
         """Gains of damping."""
-        self._ranges = np.array(contract.command_ranges)
 
         self.mode, self.since = Mode.INIT, math.nan
         self.command = STILL
@@ -346,8 +344,7 @@ class Controller:
             return
         if self.mode is Mode.POLICY:
             self._close_period()
-            wanted = np.clip(np.asarray(self.source(now - self._begun), float), *self._ranges.T)
-            self.command = (float(wanted[0]), float(wanted[1]), float(wanted[2]))
+            self.command = follow(self.source(now - self._begun), self.command, self.contract)
         self._next += self.contract.control_dt
         if self._next <= now:  # periods were missed altogether: the policy knows no shorter ones
             self._next = now + self.contract.control_dt

@@ -9,12 +9,37 @@ from ..hardware import Hardware
 from ..interface import DeployError, HardwareInterface, load_function
 from ..wire.bus import Bus
 
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """One way to speak with robots: ``module:name`` of each of its parts, imported where it is used."""
+
+    robot: str
+    """The function that makes a :class:`HardwareInterface` from Hardware and Connection."""
+    twin: str = ""
+    """The robot's end, a :class:`gaitway_sim2real.digital_twin.side.Side`; "" has no twin."""
+    audit: str = ""
+    """What understands the frames, a :class:`gaitway_sim2real.digital_twin.side.Ear`; "" cannot be rehearsed."""
+
+    def __post_init__(self) -> None:
+        for part, name in vars(self).items():
+            if ":" not in name and (name or part == "robot"):
+                raise DeployError(f"transport {self.robot!r}: its {part} is {name!r}, and is written as module:name")
+
+
+_UNITREE = Transport(
+    robot="gaitway_onboard.transports.unitree:open_robot",
+    twin="gaitway_sim2real.digital_twin.unitree:UnitreeSide",
+    audit="gaitway_sim2real.digital_twin.unitree_ear:UnitreeEar",
+)
 TRANSPORTS = {
-    "unitree_go": "gaitway_onboard.transports.unitree:open_robot",
-    "unitree_hg": "gaitway_onboard.transports.unitree:open_robot",
-    "ros2": "gaitway_onboard.transports.ros2:open_robot",
+    "unitree_go": _UNITREE,
+    "unitree_hg": _UNITREE,
+    "ros2": Transport(
+        robot="gaitway_onboard.transports.ros2:open_robot", twin="gaitway_sim2real.digital_twin.ros2:Ros2Side"
+    ),
 }
-"""By :attr:`Hardware.family`: the function that makes a :class:`HardwareInterface` from Hardware and Connection."""
+"""By :attr:`Hardware.family`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +72,23 @@ class Connection:
         return DdsBus(self.interface, self.domain, drives=True)
 
 
+def transport_of(hardware: Hardware) -> Transport:
+    """The row of its family; one elsewhere is ``module:name`` of a :class:`Transport`, or of its function alone."""
+    family = hardware.family
+    if ":" in family:
+        found = load_function(family)
+        return found if isinstance(found, Transport) else Transport(robot=family)
+    if family not in TRANSPORTS:
+        raise DeployError(
+            f"{hardware.name}: unknown transport {family!r}: known are {', '.join(TRANSPORTS)}, or module:name"
+        )
+    return TRANSPORTS[family]
+
+
 def open_robot(hardware: Hardware, connection: Connection) -> HardwareInterface:
     """The robot, not yet connected. Raises :class:`DeployError` if its transport is unknown or cannot be opened."""
-    function = TRANSPORTS.get(hardware.family, hardware.family)
-    if ":" not in function:
-        raise DeployError(
-            f"{hardware.name}: unknown transport {function!r}: known are {', '.join(TRANSPORTS)}, or module:function"
-        )
-    robot: HardwareInterface = load_function(function)(hardware, connection)
+    transport = transport_of(hardware)
+    robot: HardwareInterface = load_function(transport.robot)(hardware, connection)
+    if not hasattr(robot, "safe_stop"):
+        raise DeployError(f"{transport.robot}: its robot has no safe_stop(), which returns None if no message stops it")
     return robot

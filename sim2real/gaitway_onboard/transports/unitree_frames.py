@@ -7,7 +7,7 @@ from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 from ..hardware import Hardware
-from ..interface import Array, Health, Remote, Signals
+from ..interface import Array, DeployError, Health, Remote, Signals
 from ..wire import crc
 from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
 from ..wire.idl import Struct
@@ -41,6 +41,8 @@ class CommandFrame:
         self._slots = slots_of(hardware)
         message, family = self.message, hardware.family
         modes = np.zeros(message["motor_cmd.mode"].shape, np.uint8)
+        if len(hardware.motors) > len(modes):
+            raise DeployError(f"{hardware.name}: {len(hardware.motors)} motors, and {family} has room for {len(modes)}")
         modes[self._slots] = [hardware.enable[name] for name in hardware.joint_names]
         message["motor_cmd.mode"] = modes
         message["motor_cmd.q"], message["motor_cmd.dq"] = POSITION_STOP, VELOCITY_STOP

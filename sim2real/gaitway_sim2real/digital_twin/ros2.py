@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
 from gaitway_onboard.rotation import matrix_from_quat, quat_mul
 from gaitway_onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config
@@ -29,13 +30,11 @@ class Ros2Side:
     trajectory is taken by its first point, at once.
     """
 
-    faults = frozenset(Fault) - {
-        Fault.CHECKSUM, Fault.CORRUPT, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP, Fault.SELECT,
-        Fault.TAKEN,
-    }  # fmt: skip
+    sport = None
 
-    def __init__(self, bus: Bus, config: Ros2Config):
-        self.bus, self.config, self.period = bus, config, 1.0 / config.rate
+    def __init__(self, bus: Bus, hardware: Hardware, *_: object, **__: object):
+        config: Ros2Config = hardware.wire
+        self.bus, self.config = bus, config
         self.counters, self.remote = Counters(), Remote()
         self._kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
         self.command_topic = ros_topic(config.command, self._kind, depth=QUEUE)
@@ -50,6 +49,17 @@ class Ros2Side:
         self._sensor = np.array(config.imu_quat_wxyz)
         self._into_sensor = matrix_from_quat(self._sensor).T
         self._stamped: tuple[Reading | None, int] = (None, 0)
+
+    @staticmethod
+    def period_of(hardware: Hardware) -> float:
+        return hardware.command_period
+
+    @staticmethod
+    def faults_of(hardware: Hardware) -> frozenset[Fault]:
+        return frozenset(Fault) - {
+            Fault.CHECKSUM, Fault.CORRUPT, Fault.TEMPERATURE, Fault.BATTERY, Fault.LOST, Fault.STOP, Fault.SELECT,
+            Fault.TAKEN,
+        }  # fmt: skip
 
     @property
     def sends(self) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def serve(
         twin.skip(bus.clock() - twin.time)
         started, cpu = bus.clock(), time.process_time()
         while not stopped() and bus.clock() - started < seconds:
-            bus.sleep_until(twin.time + twin.side.period)
-            behind = bus.clock() - twin.time - twin.side.period
+            bus.sleep_until(twin.time + twin.period)
+            behind = bus.clock() - twin.time - twin.period
             worst = max(worst, behind)
             if behind > BEHIND:
                 twin.skip(behind)

@@ -5,24 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from gaitway_onboard.interface import Remote
+from gaitway_onboard.hardware import Hardware
+from gaitway_onboard.interface import Array, Remote
+from gaitway_onboard.wire.bus import Bus, Topic
 
-from ..mujoco.body import Truth
+from ..mujoco.body import Body, Truth
 from .command import Command, Counters
+from .drives import Drives
 from .faults import Fault
+from .quirks import Quirks
 from .sensors import Reading
+from .sport import SportMode
 
 Send = Callable[[bytes], None]
 
 
 class Side(Protocol):
-    period: float
-    """Between two states [s]."""
-    faults: frozenset[Fault]
-    """Those that this wire can carry."""
+    """Speaks for a robot whose joints are in the order of the wire."""
+
+    sport: SportMode | None
+    """The robot's own controller, where it has one."""
     counters: Counters
     remote: Remote
     """The operator's transmitter, where the wire has one."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        hardware: Hardware,
+        body: Body,
+        drives: Drives,
+        quirks: Quirks,
+        *,
+        standing: bool,
+        own_controller: bool,
+    ):
+        """``own_controller`` is whether the robot's own is there, where it has one; ``standing`` if the robot does."""
+        ...
+
+    @staticmethod
+    def period_of(hardware: Hardware) -> float:
+        """Between two states [s]."""
+        ...
+
+    @staticmethod
+    def faults_of(hardware: Hardware) -> frozenset[Fault]:
+        """Those that this wire can carry."""
+        ...
 
     @property
     def sends(self) -> tuple[str, ...]:
@@ -60,4 +89,26 @@ class Side(Protocol):
 
     def double(self, obeys: bool) -> list[Send]:
         """Become a second writer of states, that of each message of :meth:`state`; and a reader of commands."""
+        ...
+
+
+class Ear(Protocol):
+    """Understands what goes over a wire from its bytes alone, as somebody who listens to both ends."""
+
+    commands: Topic
+    states: Topic
+    """That of the joints."""
+
+    def __init__(self, hardware: Hardware): ...
+
+    def state(self, payload: bytes) -> tuple[Array, Array] | None:
+        """Positions [rad] and speeds [rad/s] of the joints, (J,); None if a robot's driver would ignore the state."""
+        ...
+
+    def command(self, payload: bytes) -> tuple[Command | None, str]:
+        """What is asked of the joints, and what is wrong with it as a message; None for what is no command at all."""
+        ...
+
+    def limp(self) -> bytes:
+        """A command that leaves all joints without torque."""
         ...

@@ -6,13 +6,13 @@ import math
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_onboard.hardware import Hardware
-from gaitway_onboard.interface import BUTTONS, Remote
-from gaitway_onboard.transports.ros2_config import Ros2Config
+from gaitway_onboard.interface import BUTTONS, Remote, load_function
+from gaitway_onboard.transports.open import transport_of
 from gaitway_onboard.wire.bus import Bus
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.ground import LEVEL, Ground
@@ -25,11 +25,8 @@ from .drives import Drives, drive_limits
 from .faults import STOP_BUTTONS, TILT, Fault, FaultBoard, FaultError, Injection
 from .link import Link
 from .quirks import Quirks
-from .ros2 import Ros2Side
 from .sensors import Reading, Sensors
 from .side import Send, Side
-from .sport import SportMode
-from .unitree import UnitreeSide
 
 TIMESTEP = 0.002  # [s]
 EPSILON = 1e-9  # [s], rounding of deadlines
@@ -41,6 +38,15 @@ TIP_TORQUE = 2.5  # of a tipped robot, by its weight and the height of its base
 
 class TwinError(UserError):
     """A twin that cannot be built, with the reason and the fix."""
+
+
+def side_of(hardware: Hardware) -> type[Side]:
+    """The robot's end of its transport."""
+    row = transport_of(hardware)
+    if not row.twin:
+        raise TwinError(f"the transport {row.robot!r} of {hardware.name} has no twin: its row must name one")
+    side: type[Side] = cast(Any, load_function(row.twin))
+    return side
 
 
 class Twin:
@@ -61,7 +67,6 @@ class Twin:
         bus: Bus,
         *,
         hardware: Hardware | None = None,
-        ros2: Ros2Config | None = None,
         model: Path | None = None,
         quirks: Quirks | None = None,
         seed: int = 0,
@@ -73,17 +78,19 @@ class Twin:
         ground: Ground = LEVEL,
         record: float = 60.0,
     ):
-        """``hardware`` defaults to the robot's own; with ``ros2`` it is on ROS 2. ``model`` is another MJCF of it.
+        """``hardware`` defaults to the robot's own. ``model`` is another MJCF of it.
 
         ``hung`` fixes the base to a stand, feet in the air; by default only robots on two feet are. Otherwise the robot
         lies on ``ground``, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
         ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states;
         ``record`` is how long received commands are kept [s].
         """
-        hardware = ros2.hardware() if ros2 is not None else hardware or hardware_from(robot)
+        hardware = hardware or hardware_from(robot)
         if hardware is None:
             raise TwinError(f"{robot.name} has no hardware definition, which describes its wire: use a ROS 2 twin")
-        period = hardware.command_period if ros2 is not None else UnitreeSide.period
+        side = side_of(hardware)
+        self.period = period = side.period_of(hardware)
+        """Between two states [s]."""
         if timestep is None:
             timestep = period / math.ceil(period / TIMESTEP - EPSILON)
         if not 0.0 < timestep <= period:
@@ -109,17 +116,12 @@ class Twin:
             drive_seed,
         )
         self.sensors = Sensors(self.body, self.drives, quirks, sensor_seed, imu_joint=hardware.imu_joint)
-        self.sport: SportMode | None = None
         hung = len(robot.foot_names) < 4 if hung is None else hung
         self.body.place(self.body.default_pos if hung or standing else self.body.folded(), hung=hung)
-        if own_controller and ros2 is None:
-            name = "normal" if hardware.family == "unitree_go" else "ai"
-            self.sport = SportMode(name, self.body, self.drives, standing=standing)
-        self.side: Side = (
-            UnitreeSide(bus, hardware, self.body.foot_names, quirks, self.sport)
-            if ros2 is None
-            else Ros2Side(bus, ros2)
+        self.side = side(
+            bus, hardware, self.body, self.drives, quirks, standing=standing, own_controller=own_controller
         )
+        self.sport = self.side.sport
         self.faults = FaultBoard(
             self.body.limits, max(hardware.velocity_limit.values()), hardware.max_motor_temperature
         )
@@ -135,9 +137,9 @@ class Twin:
         self._delay = delay
         self._start, self._steps, self._timestep = bus.clock(), 0, timestep
         self._next_state = self._next_service = self._start
-        self._reading = self.sensors.read(0, self.side.period)
+        self._reading = self.sensors.read(0, self.period)
         self._told: Reading | None = None
-        self._past: deque[list[bytes]] = deque(maxlen=round(PAST / self.side.period))
+        self._past: deque[list[bytes]] = deque(maxlen=round(PAST / self.period))
         self._doubles: dict[Fault, list[Send]] = {}
         self._tipping = False
         self._remote, self._let_go = Remote(), math.inf
@@ -203,7 +205,7 @@ class Twin:
         self.drives.command(due + self._delay, command)
 
     def _sense(self, now: float) -> None:
-        period = self.side.period
+        period = self.period
         self._next_state = max(self._next_state, now - period) + period
         faults, remote = self.faults, self._remote
         for injection in faults.starting(now):
@@ -284,8 +286,9 @@ class Twin:
         if fault not in list(Fault):
             raise FaultError(f"there is no fault {fault!r}; there are {', '.join(Fault)}")
         fault = Fault(fault)
-        if fault not in self.side.faults:
-            raise FaultError(f"{fault}: not on this wire; there are {', '.join(sorted(self.side.faults))}")
+        known = self.side.faults_of(self.hardware)
+        if fault not in known:
+            raise FaultError(f"{fault}: not on this wire; there are {', '.join(sorted(known))}")
         if fault is Fault.TAKEN and self.sport is None:
             raise FaultError(f"{fault}: this robot has no controller of its own")
         if fault is Fault.FALL and self.body.hung:
@@ -334,4 +337,4 @@ def open_twin(name: str, bus: Bus, *, config: Path | None = None, **settings: An
     ``config`` is the file that describes a robot on ROS 2, and belongs to "ros2" alone.
     """
     hardware = hardware_of(name, config)
-    return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, ros2=hardware.wire, **settings)
+    return Twin(ROBOTS[hardware.robot], bus, hardware=hardware, **settings)

@@ -17,8 +17,9 @@ from gaitway_onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WI
 from gaitway_onboard.wire.idl import WireError
 from gaitway_onboard.wire.layouts import layout_of
 
-from ..mujoco.body import Truth
+from ..mujoco.body import Body, Truth
 from .command import Command, Counters
+from .drives import Drives
 from .faults import Fault
 from .quirks import QuirkError, Quirks
 from .sensors import Reading
@@ -29,6 +30,7 @@ from .sport import SportMode
 SPORT_STATE = "rt/sportmodestate"
 QUEUE = 64  # commands that may come between two looks
 HEAD = b"\xfe\xef"
+PERIOD = 0.002  # [s] between two states
 SLOW_PERIOD = 0.02  # [s] of what is not needed at the control rate
 BATTERY_PERIOD = 0.1
 _REMOTE_BYTES = struct.Struct("<2sH5f")
@@ -38,22 +40,29 @@ _CELLS, _CELL_FULL, _CELL_EMPTY = 8, 4.1, 3.3  # [V]
 class UnitreeSide:
     """Speaks for a robot whose joints are in the order of the wire."""
 
-    period = 0.002
-
     def __init__(
-        self, bus: Bus, hardware: Hardware, foot_names: tuple[str, ...], quirks: Quirks, sport: SportMode | None
+        self,
+        bus: Bus,
+        hardware: Hardware,
+        body: Body,
+        drives: Drives,
+        quirks: Quirks,
+        *,
+        standing: bool,
+        own_controller: bool,
     ):
-        self.bus, self.hardware, self.sport = bus, hardware, sport
+        self.bus, self.hardware, self._go = bus, hardware, hardware.family == "unitree_go"
+        name = "normal" if self._go else "ai"
+        self.sport = sport = SportMode(name, body, drives, standing=standing) if own_controller else None
         self.counters, self.remote = Counters(), Remote()
         command, state = COMMANDS[hardware.family], STATES[hardware.family]
-        self._go = hardware.family == "unitree_go"
-        self.faults = frozenset(Fault) if self._go else frozenset(Fault) - {Fault.LOST}
         self.command_topic = Topic(COMMAND, command.name, depth=QUEUE)
         self._commands = bus.subscriber(self.command_topic)
         self._state_topic = Topic(STATE, state.name)
         self._states = bus.publisher(self._state_topic)
         self._command, self._state = layout_of(command).new(), layout_of(state).new()
         self._slots = slots_of(hardware)
+        foot_names = body.foot_names
         known = set(foot_names) >= set(hardware.feet)
         self._feet = [foot_names.index(name) for name in hardware.feet] if known else list(range(len(hardware.feet)))
         self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
@@ -77,6 +86,14 @@ class UnitreeSide:
         else:
             self._state["mode_pr"], self._state["mode_machine"] = hardware.mode_pr, self._machine
 
+    @staticmethod
+    def period_of(hardware: Hardware) -> float:
+        return PERIOD
+
+    @staticmethod
+    def faults_of(hardware: Hardware) -> frozenset[Fault]:
+        return frozenset(Fault) if hardware.family == "unitree_go" else frozenset(Fault) - {Fault.LOST}
+
     def _mode_machine(self, quirks: Quirks) -> int:
         if self._go and quirks.mode_machine:
             raise QuirkError(f"quirk mode_machine: {self.hardware.name} has none")
@@ -86,7 +103,7 @@ class UnitreeSide:
     def sends(self) -> tuple[str, ...]:
         beside = [SPORT_STATE] if self._sport_out is not None else []
         beside.append(REMOTE if self._go else BATTERY)
-        return (f"{STATE} at {1.0 / self.period:.0f} Hz", *beside)
+        return (f"{STATE} at {1.0 / PERIOD:.0f} Hz", *beside)
 
     @property
     def obeys(self) -> tuple[str, ...]:

@@ -8,24 +8,18 @@ the writer of the first state; states of other writers are not its own.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from gaitway_onboard.hardware import Hardware
-from gaitway_onboard.interface import Array
-from gaitway_onboard.wire import declarations
-from gaitway_onboard.wire.bus import Bus, Topic
-from gaitway_onboard.wire.crc import check
-from gaitway_onboard.wire.idl import Struct, WireError
-from gaitway_onboard.wire.layouts import layout_of
+from gaitway_onboard.interface import Array, DeployError, load_function
+from gaitway_onboard.transports.open import transport_of
+from gaitway_onboard.wire.bus import Bus
 
+from ..digital_twin.command import Command
+from ..digital_twin.side import Ear
 from .verdict import TrialCheck
 
-MESSAGES: dict[str, tuple[Struct, Struct]] = {
-    "unitree_go": (declarations.GO_LOW_CMD, declarations.GO_LOW_STATE),
-    "unitree_hg": (declarations.HG_LOW_CMD, declarations.HG_LOW_STATE),
-}
-"""Command and state of each family."""
 DEPTH = 4096
 
 
@@ -45,19 +39,19 @@ class Frame:
 
 
 class Audit:
-    """Listens to ``rt/lowcmd`` and ``rt/lowstate``. Call :meth:`collect` often enough for :data:`DEPTH` messages."""
+    """Listens to commands and states. Call :meth:`collect` often enough for :data:`DEPTH` messages."""
 
     def __init__(self, bus: Bus, hardware: Hardware, effort_limit: Array | None = None):
         """``effort_limit`` [N m], (J,), in the order of ``hardware.joint_names``, may be below the hardware's."""
-        command, state = MESSAGES[hardware.family]
-        self._commands = bus.subscriber(Topic("rt/lowcmd", command.name, depth=DEPTH))
-        self._states = bus.subscriber(Topic("rt/lowstate", state.name, depth=DEPTH))
-        self._command, self._state = layout_of(command).new(), layout_of(state).new()
-        self._slots = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is not None])
-        self._unused = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is None], dtype=int)
+        row = transport_of(hardware)
+        if not row.audit:
+            raise DeployError(f"the transport {row.robot!r} of {hardware.name} has no audit: its row must name one")
+        self.ear: Ear = load_function(row.audit)(hardware)
+        self._commands, self._states = (
+            bus.subscriber(replace(topic, depth=DEPTH)) for topic in (self.ear.commands, self.ear.states)
+        )
         limit = np.array([hardware.effort_limit[name] for name in hardware.joint_names])
         self.limit = limit if effort_limit is None else np.minimum(limit, effort_limit)
-        self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
         self._pending: deque[tuple[float, bytes]] = deque()
         self._answered: tuple[Array, Array] | None = None
         self._robot: int | None = None
@@ -87,45 +81,30 @@ class Audit:
         self._robot = self._answered = None
 
     def _take_state(self, payload: bytes) -> None:
-        """A state that the robot's driver can have used: whole, and with its checksum."""
+        """A state that the robot's driver can have used answers commands."""
         self.states += 1
-        try:
-            self._state.load(payload)
-        except WireError:
-            return
-        if check(self._state):
-            pos, vel = (self._state[f"motor_state.{name}"][self._slots].astype(float) for name in ("q", "dq"))
-            self._answered = pos, vel
+        if (found := self.ear.state(payload)) is not None:
+            self._answered = found
 
     def _judge(self, time: float, payload: bytes) -> Frame:
-        message = self._command
-        try:
-            message.load(payload)
-        except WireError as error:
-            return Frame(time, np.inf, True, str(error))
-        faults = [] if check(message) else ["wrong checksum"]
-        used = {
-            name: message[f"motor_cmd.{name}"][self._slots].astype(float) for name in ("q", "dq", "tau", "kp", "kd")
-        }
-        if not (message["motor_cmd.mode"][self._slots] == self._enable).all():
-            faults.append("a motor is not switched on")
-        if any(message[f"motor_cmd.{name}"][self._unused].any() for name in ("mode", "kp", "kd", "tau")):
-            faults.append("an unused motor is driven")
-        stiff = bool(used["kp"].any() or used["tau"].any())
-        if not all(np.isfinite(value).all() for value in used.values()):
-            return Frame(time, np.inf, stiff, "; ".join([*faults, "not finite"]))
+        asked, faults = self.ear.command(payload)
+        if asked is None:
+            return Frame(time, np.inf, True, faults)
+        stiff = bool(asked.kp.any() or asked.tau.any())
+        if not all(np.isfinite(value).all() for value in (asked.q, asked.dq, asked.tau, asked.kp, asked.kd)):
+            return Frame(time, np.inf, stiff, "; ".join(filter(None, (faults, "not finite"))))
         share = np.nan
         if self._answered is not None:
             with np.errstate(invalid="ignore"):  # an encoder may have said infinity
-                share = float((np.abs(self._torque(used, *self._answered)) / self.limit).max())
-        return Frame(time, share, stiff, "; ".join(faults))
+                share = float((np.abs(self._torque(asked, *self._answered)) / self.limit).max())
+        return Frame(time, share, stiff, faults)
 
     @staticmethod
-    def _torque(used: dict[str, Array], pos: Array, vel: Array) -> Array:
+    def _torque(asked: Command, pos: Array, vel: Array) -> Array:
         # Unused targets ("no command" is 2.1e9 rad) have no stiffness, and their product no meaning.
-        spring = np.where(used["kp"] != 0.0, used["kp"] * (used["q"] - pos), 0.0)
-        drag = np.where(used["kd"] != 0.0, used["kd"] * (used["dq"] - vel), 0.0)
-        return spring + drag + used["tau"]
+        spring = np.where(asked.kp != 0.0, asked.kp * (asked.q - pos), 0.0)
+        drag = np.where(asked.kd != 0.0, asked.kd * (asked.dq - vel), 0.0)
+        return spring + drag + asked.tau
 
     def since(self, time: float) -> list[Frame]:
         """Frames from ``time`` [s] on."""

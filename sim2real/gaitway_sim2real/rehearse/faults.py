@@ -14,11 +14,11 @@ from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError, Signals
-from gaitway_onboard.transports.unitree import UnitreeRobot
-from gaitway_onboard.transports.unitree_frames import CommandFrame
+from gaitway_onboard.transports.open import Connection, open_robot
 
 from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
+from ..digital_twin.twin import side_of
 from .newcomer import Newcomer
 from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Trial, TrialCheck
@@ -109,7 +109,7 @@ def _hang(stage: Stage) -> None:
 
 def _second_deploy(stage: Stage) -> Newcomer:
     def drive(bus: Newcomer) -> None:
-        robot = UnitreeRobot(stage.hardware, bus)
+        robot = open_robot(stage.hardware, Connection(bus=bus))
         robot.connect()
         robot.take_over()
 
@@ -156,10 +156,9 @@ def _no_writing(stage: Stage) -> None:
 
 def _commander(stage: Stage) -> None:
     """A second program lets the robot go limp, again and again."""
-    commands = stage.bus.join("commander").publisher(stage.robot.command_topic)
-    frame = CommandFrame(stage.hardware)
-    frame.fill(0.0, 0.0, np.zeros(len(stage.hardware.joint_names)))
-    stage.bus.attach(lambda deadline: commands.send(bytes(frame.sealed())))
+    ear = stage.audit.ear
+    commands, frame = stage.bus.join("commander").publisher(ear.commands), ear.limp()
+    stage.bus.attach(lambda deadline: commands.send(frame))
 
 
 def _now_and_then(fault: Fault, seconds: float) -> Callable[[Stage], None]:
@@ -374,7 +373,7 @@ def possible(trouble: Trouble, hardware: Hardware, contract: Contract, mode: Mod
         return not hangs(hardware) and bool(np.any(contract.command_ranges))
     if trouble.name in LOADED:
         return not hangs(hardware)
-    return trouble.name != Fault.LOST or hardware.family != "unitree_hg"  # whose motors tell of no lost messages
+    return trouble.name not in list(Fault) or Fault(trouble.name) in side_of(hardware).faults_of(hardware)
 
 
 def rehearse_fault(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import CommandSource, Limited
+from gaitway_onboard.control.commands import CommandSource
 from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.devices import RemoteOperator
 from gaitway_onboard.control.executor import InlineExecutor
@@ -22,7 +22,7 @@ from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Signals
-from gaitway_onboard.transports.unitree import UnitreeRobot
+from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
 
@@ -130,7 +130,7 @@ class Stage:
         effort = dict(zip(contract.joint_names, contract.per_joint("effort_limit"), strict=True))
         self.audit = Audit(self.bus.join("audit"), hardware, np.array([effort[name] for name in hardware.joint_names]))
         self.bus.attach(self.audit.collect)
-        self.robot = UnitreeRobot(hardware, self.bus)
+        self.robot = open_robot(hardware, Connection(bus=self.bus))
         self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
         self.executor = Absent(self.policy)
         self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
@@ -156,7 +156,7 @@ class Stage:
     ) -> Performance:
         """Connect, take over, stand up, ``seconds`` of policy, lie down. The operator holds the transmitter."""
         report, error = None, ""
-        contract, operator = self.policy.contract, RemoteOperator(self.policy.contract)
+        operator = RemoteOperator(self.policy.contract)
         controllers: list[Controller] = []
 
         def start(controller: Controller) -> None:
@@ -174,7 +174,7 @@ class Stage:
             self.robot.connect()
             self.robot.take_over()
             report = run_loop(
-                self.robot, self.policy, Limited(command, contract), seconds,
+                self.robot, self.policy, command, seconds,
                 config=config, hardware=self.hardware, flight=self.witness, on_period=look, on_start=start,
                 executor=self.executor, estimator=self.estimator,
             )  # fmt: skip

@@ -15,9 +15,6 @@ from ..patterns import matches
 
 T = TypeVar("T")
 
-FAMILIES: dict[str, int | None] = {"unitree_go": 20, "unitree_hg": 35, "ros2": None}
-"""Motor slots in the messages of each family; None where joints go by name."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
@@ -28,7 +25,7 @@ class Hardware:
     robot: str
     """Name of the :class:`gaitway_tasks.robots.Robot` whose joints these are."""
     family: str
-    """Message family: a key of :data:`FAMILIES`, or ``module:function`` of your own transport."""
+    """The transport: a row of ``gaitway_onboard/transports/open.py``, or ``module:name`` of your own."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
     enable: Mapping[str, int]
@@ -63,13 +60,6 @@ class Hardware:
     """Settings that only your own transport reads."""
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES and ":" not in self.family:
-            raise UserError(
-                f"{self.name}: family {self.family!r} is not one of {', '.join(FAMILIES)}, and not module:function"
-            )
-        slots = FAMILIES.get(self.family)
-        if slots is not None and len(self.motors) > slots:
-            raise UserError(f"{self.name}: {len(self.motors)} motors, and {self.family} has room for {slots}")
         joints = self.joint_names
         if twice := sorted({name for name in joints if joints.count(name) > 1}):
             raise UserError(f"{self.name}: motors lists {', '.join(twice)} twice")

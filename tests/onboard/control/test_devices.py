@@ -8,12 +8,11 @@ import pty
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.control.commands import CommandError, Limited, parse_script, scripted
+from gaitway_onboard.control.commands import CommandError, follow
 from gaitway_onboard.control.controller import Request
 from gaitway_onboard.control.devices import LET_GO, Gamepad, Keyboard, RemoteOperator, first_gamepad
 from gaitway_onboard.interface import Health, Remote, Signals
@@ -157,19 +156,26 @@ def test_a_keyboard(contract: Contract) -> None:
     ),
     pause=st.floats(0.001, 0.5),
 )
-def test_limited_commands_stay_in_range_and_change_slowly(
+def test_commands_stay_in_range_and_change_slowly_where_the_graph_does_not_limit_them(
     exported: Path, wanted: list[tuple[float, float, float]], pause: float
 ) -> None:
-    contract = Contract.load(exported)
-    source = iter(wanted)
-    limited: Any = Limited(lambda time: next(source), contract, (2.0, 2.0, 4.0))
-    given_ = np.array([[0.0, 0.0, 0.0], *(limited(pause * (number + 1)) for number in range(len(wanted)))])
+    contract = dataclasses.replace(Contract.load(exported), control_dt=pause, command_acceleration=None)
+    told = [(0.0, 0.0, 0.0)]
+    for command in wanted:
+        told.append(follow(command, told[-1], contract))
+    given_ = np.array(told)
     low, high = np.array(contract.command_ranges).T
     assert np.isfinite(given_).all() and (given_ >= low).all() and (given_ <= high).all()
     assert (np.abs(np.diff(given_, axis=0)) <= np.array([2.0, 2.0, 4.0]) * pause + 1e-9).all()
 
 
-def test_limited_commands_arrive(contract: Contract) -> None:
-    limited = Limited(scripted(parse_script("0:0,0,0;1:9,0,-0.5")), contract)
-    values = [limited(0.02 * step) for step in range(100)]
-    assert values[49] == (0.0, 0.0, 0.0) and values[-1] == (1.0, 0.0, -0.5)
+def test_a_graph_that_limits_the_change_is_told_at_once_and_others_in_time(contract: Contract) -> None:
+    command, wanted = (0.0, 0.0, 0.0), (9.0, 0.0, -0.5)
+    assert follow(wanted, command, dataclasses.replace(contract, command_acceleration=(0.1, 0.1, 0.1))) == (
+        1.0,
+        0.0,
+        -0.5,
+    )
+    for _ in range(50):
+        command = follow(wanted, command, dataclasses.replace(contract, command_acceleration=None))
+    assert command == pytest.approx((1.0, 0.0, -0.5))

@@ -104,7 +104,7 @@ def test_policy_periods_follow_the_policy(policy: OnboardPolicy, bundle: Path) -
     held, began = seen[first - 1].targets, seen[first].time
     for period in seen:
         if period.mode is Mode.POLICY:
-            assert period.command == (0.5, 0.0, 0.0)
+            assert 0.0 < period.command[0] <= 0.5
             raw = again.step(period.signals, period.command)
             low, high = np.array(policy.contract.joint_pos_limits)[::-1].T
             fade = min(1.0, (period.time - began) / QUICK.fade)
@@ -223,9 +223,10 @@ def test_late_periods_are_counted_and_too_many_in_a_row_trip(policy: OnboardPoli
 def test_commands_beyond_the_trained_range_are_clamped(policy: OnboardPolicy) -> None:
     seen: list[Period] = []
     run_loop(
-        LedgerRobot(policy.contract), policy, lambda time: (3.0, 0.0, -9.0), 0.1, config=QUICK, on_period=seen.append
+        LedgerRobot(policy.contract), policy, lambda time: (3.0, 0.0, -9.0), 0.6, config=QUICK, on_period=seen.append
     )
-    assert {period.command for period in seen if period.mode is Mode.POLICY} == {(1.0, 0.0, -1.0)}
+    told = [period.command for period in seen if period.mode is Mode.POLICY]
+    assert told[0] == pytest.approx((0.04, 0.0, -0.08)) and told[-1] == pytest.approx((1.0, 0.0, -1.0))
 
 
 def test_the_flight_holds_what_happened(policy: OnboardPolicy, tmp_path: Path) -> None:

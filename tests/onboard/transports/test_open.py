@@ -25,12 +25,16 @@ def test_names():
 
 def test_a_transport_is_a_row_of_the_table_or_a_function_by_name():
     go2 = HARDWARE["unitree-go2"]
-    with pytest.raises(
-        DeployError, match=r"unknown transport 'ethercat': known are unitree_go, .*, or module:function"
-    ):
+    with pytest.raises(DeployError, match=r"unknown transport 'ethercat': known are unitree_go, .*, or module:name"):
         open_robot(dataclasses.replace(go2, family="ethercat"), Connection())
     with pytest.raises(DeployError, match=r"'nothing_here:open' is not a function"):
         open_robot(dataclasses.replace(go2, family="nothing_here:open"), Connection())
+
+
+def test_a_robot_has_no_more_motors_than_its_messages():
+    go2 = HARDWARE["unitree-go2"]
+    with pytest.raises(DeployError, match="21 motors, and unitree_go has room for 20"):
+        open_robot(dataclasses.replace(go2, motors=(*go2.motors, None)), Connection(bus=MemoryBus()))
 
 
 def test_options_that_do_not_belong_together():

@@ -19,7 +19,7 @@ def test_a_bundle_runs_to_its_end_and_is_damped(tmp_path, interface):
     config = anymal(interface=interface, stiffness=200.0, damping=10.0, stop_damping=5.0, rate=400.0)
     assert check_bundle(bundle, config.hardware(), i_know=True)
     bus, heights = MemoryBus(), []
-    twin = Twin(ANYMAL_C, bus.join("twin"), ros2=config)
+    twin = Twin(ANYMAL_C, bus.join("twin"), hardware=config.hardware())
     bus.attach(twin.advance)
     robot = Ros2Robot(config, bus)
     robot.connect()

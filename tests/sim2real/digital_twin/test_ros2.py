@@ -25,7 +25,7 @@ def config(**changes):
 
 def pair(settings, **more):
     bus = MemoryBus()
-    twin = Twin(ANYMAL_C, bus.join("twin"), ros2=settings, **more)
+    twin = Twin(ANYMAL_C, bus.join("twin"), hardware=settings.hardware(), **more)
     bus.attach(twin.advance)
     robot = Ros2Robot(settings, bus)
     robot.connect()
@@ -69,7 +69,7 @@ def test_an_anymal_stands_up_over_ros(changes):
 
 def test_joint_states_come_in_an_order_of_their_own():
     settings, bus = config(), MemoryBus()
-    twin = Twin(ANYMAL_C, bus.join("twin"), ros2=settings, hung=True)
+    twin = Twin(ANYMAL_C, bus.join("twin"), hardware=settings.hardware(), hung=True)
     bus.attach(twin.advance)
     states = bus.subscriber(ros_topic("/joint_states", JOINT_STATE))
     bus.sleep_until(0.01)
@@ -82,7 +82,7 @@ def test_joint_states_come_in_an_order_of_their_own():
 
 def test_commands_that_a_controller_would_refuse_are_counted():
     array, bus = config(), MemoryBus()
-    twin = Twin(ANYMAL_C, bus.join("twin"), ros2=array, hung=True)
+    twin = Twin(ANYMAL_C, bus.join("twin"), hardware=array.hardware(), hung=True)
     bus.attach(twin.advance)
     out = bus.publisher(ros_topic(array.command, FLOAT64_MULTI_ARRAY))
     out.send(encode(FLOAT64_MULTI_ARRAY, {"data": np.zeros(11)}))
@@ -95,7 +95,7 @@ def test_commands_that_a_controller_would_refuse_are_counted():
 def test_trajectories_name_their_joints():
     settings = config(interface="position", message="JointTrajectory")
     bus = MemoryBus()
-    twin = Twin(ANYMAL_C, bus.join("twin"), ros2=settings, hung=True)
+    twin = Twin(ANYMAL_C, bus.join("twin"), hardware=settings.hardware(), hung=True)
     bus.attach(twin.advance)
     out = bus.publisher(ros_topic(settings.command, JOINT_TRAJECTORY))
     names = list(ANYMAL_C.joint_names)

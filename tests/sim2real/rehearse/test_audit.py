@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.crc import seal
 from gaitway_onboard.wire.layouts import layout_of
 from gaitway_onboard.wire.memory import MemoryBus
-from gaitway_sim2real.rehearse.audit import MESSAGES, Audit
+from gaitway_sim2real.rehearse.audit import Audit
 from gaitway_tasks.robots import GO2
 
 HARDWARE = GO2.hardware
@@ -18,7 +19,7 @@ class Wire:
     def __init__(self):
         self.bus = MemoryBus("hand")
         self.audit = Audit(self.bus.join("audit"), HARDWARE)
-        command, state = MESSAGES[HARDWARE.family]
+        command, state = COMMANDS[HARDWARE.family], STATES[HARDWARE.family]
         self.command, self.state = layout_of(command).new(), layout_of(state).new()
         self._commands = self.bus.publisher(Topic("rt/lowcmd", command.name))
         self._states = self.bus.publisher(Topic("rt/lowstate", state.name))
