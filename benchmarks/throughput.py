@@ -220,7 +220,7 @@ def _learn(agent: Agent, adam: Any, data: list[torch.Tensor], seen: Any, done: A
             log_ratio = distribution.log_prob(a) - old
             ratio = log_ratio.exp()
             adv = (adv - adv.mean()) / (adv.std() + 1e-8)
-            clip = ours.optimizer.clip
+            clip = ours.optimizer.surrogate.clip
             policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - clip, 1 + clip)).mean()
             value_loss = (value - ret).square().mean()
             entropy = distribution.entropy().mean()
