@@ -103,8 +103,8 @@ def watch(trainer: OnPolicyTrainer) -> list[list[dict[str, float]]]:
         seen.append([])
         return update(*args)
 
-    def watched(batch: Batch, replicas: Any) -> Tensor:
-        statistics = accumulate(batch, replicas)
+    def watched(batch: Batch) -> Tensor:
+        statistics = accumulate(batch)
         seen[-1].append(dict(zip(trainer.optimizer.loss.statistics, statistics.tolist(), strict=True)))
         return statistics
 
