@@ -27,9 +27,9 @@ from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.models.normalizer import RunningNormalizer
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_DREAMER, TRPO, PPOConfig
 from hidden_worlds import COLUMNS, HiddenSpeed
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, always, signs
 from torch import Tensor
 
@@ -222,11 +222,11 @@ CONFIG = PPOConfig(num_steps=4, model=MODEL, optimizer=OptimizerConfig(epochs=2,
 
 
 def train(rank: int) -> dict[str, Any]:
-    trainer = OnPolicyTrainer(world(), CONFIG, seed=rank)
+    trainer = on_policy_trainer(world(), CONFIG, seed=rank)
     for _ in range(3):
         trainer.iterate()
     saved = copy.deepcopy(trainer.state_dict())
-    again = OnPolicyTrainer(world(), CONFIG, seed=rank)
+    again = on_policy_trainer(world(), CONFIG, seed=rank)
     again.load_state_dict(saved | {"generator": torch.Generator().manual_seed(0).get_state()})
     noise = torch.rand(3, generator=again.generator)
     refused = {}
@@ -238,7 +238,7 @@ def train(rank: int) -> dict[str, Any]:
     }
     for name, config in wrong.items():
         try:
-            OnPolicyTrainer(world(), config, seed=0, total_steps=100)
+            on_policy_trainer(world(), config, seed=0, total_steps=100)
         except ValueError as error:
             refused[name] = str(error)
     stop = distributed.any_of(rank == 1, torch.device("cpu")), distributed.any_of(False, torch.device("cpu"))
@@ -259,7 +259,7 @@ def test_trainers_of_two_processes_stay_one_policy_and_explore_apart(found):
 
 def estimate(rank: int) -> dict[str, Any]:
     model = replace(MODEL, estimator=EstimatorConfig(signals=("speed",), hidden=(16,)))
-    trainer = OnPolicyTrainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
+    trainer = on_policy_trainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
     start = copy.deepcopy(trainer.policy.state_dict())
     errors = [trainer.iterate()["learn/estimate_error_speed"] for _ in range(3)]
     return {"start": start, "policy": trainer.policy.state_dict(), "errors": errors}
