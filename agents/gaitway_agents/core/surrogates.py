@@ -61,38 +61,37 @@ class ImportanceSampling(Surrogate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedSurrogate(ImportanceSampling):
-    """- min(r A, clip(r, 1 - ``clip``, 1 + ``clip_high``) A): PPO (Schulman et al. 2017)."""
+class Clipping(ImportanceSampling):
+    """Base of surrogates that clip the ratio to [1 - ``clip``, 1 + ``clip_high``]."""
 
     clip: PositiveFloat = 0.2
-    """Typically 0.1 to 0.3."""
+    """Typically 0.1 to 0.3; 1 or more leaves the ratio free downwards."""
     clip_high: PositiveFloat | None = None
     """Upper clip of the ratio, where it is wider than the lower one (clip-higher, Yu et al. 2025); None: ``clip``."""
-    dual_clip: Annotated[float, Range(lambda limit: limit > 1.0, "must be above 1")] | None = None
-    """Bound the loss of bad actions as if no ratio were above this (Ye et al. 2020); TRL's ``delta``. None: none."""
 
     @property
     def high(self) -> float:
         return self.clip if self.clip_high is None else self.clip_high
-
-    def losses(self, ratio: Tensor, log_probs: Tensor, advantages: Tensor) -> Tensor:
-        losses = objective.clipped_surrogate(ratio, advantages, self.clip, self.high)
-        return losses if self.dual_clip is None else objective.dual_clip(losses, advantages, self.dual_clip)
 
     def clipped(self, ratio: Tensor) -> Tensor:
         return ((ratio > 1.0 + self.high) | (ratio < 1.0 - self.clip)).to(ratio.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CISPO(ImportanceSampling):
+class ClippedSurrogate(Clipping):
+    """- min(r A, clip(r) A): PPO (Schulman et al. 2017)."""
+
+    dual_clip: Annotated[float, Range(lambda limit: limit > 1.0, "must be above 1")] | None = None
+    """Bound the loss of bad actions as if no ratio were above this (Ye et al. 2020); TRL's ``delta``. None: none."""
+
+    def losses(self, ratio: Tensor, log_probs: Tensor, advantages: Tensor) -> Tensor:
+        losses = objective.clipped_surrogate(ratio, advantages, self.clip, self.high)
+        return losses if self.dual_clip is None else objective.dual_clip(losses, advantages, self.dual_clip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CISPO(Clipping):
     """- clip(r) A log p, without a gradient through the clip (MiniMax-M1, 2025)."""
-
-    clip: PositiveFloat = 0.2
-    """1 or more leaves the ratio free downwards."""
-    clip_high: PositiveFloat | None = None
-    """Upper clip of the ratio, where it is wider than the lower one; None: ``clip``."""
-
-    high, clipped = ClippedSurrogate.high, ClippedSurrogate.clipped
 
     def losses(self, ratio: Tensor, log_probs: Tensor, advantages: Tensor) -> Tensor:
         return objective.cispo(ratio, log_probs, advantages, self.clip, self.high)

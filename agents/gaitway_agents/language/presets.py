@@ -6,8 +6,9 @@ batches and a larger rate. Objectives do not depend on that.
 
 from __future__ import annotations
 
+from ..core import surrogates
 from ..core.losses import ReferenceKL
-from ..core.surrogates import CISPO, ClippedSurrogate, Reinforce
+from ..core.surrogates import ClippedSurrogate, Reinforce
 from .config import PolicyGradientConfig
 from .fixed_data import one_step
 from .kl_control import KLControlConfig
@@ -61,7 +62,7 @@ their tokens; a rollout is cut into four minibatches."""
 CISPO = PolicyGradientConfig(
     prompts_per_step=64,
     group_size=16,
-    optimizer=one_step(learning_rate=1e-6, minibatches=16, surrogate=CISPO(clip=1.0, clip_high=4.0)),
+    optimizer=one_step(learning_rate=1e-6, minibatches=16, surrogate=surrogates.CISPO(clip=1.0, clip_high=4.0)),
 )
 """Clipped importance sampling (MiniMax-M1, 2025): the weight is clipped and not the gradient, so rare tokens that
 matter keep theirs. Free downwards, and 5 at most (ScaleRL, Khatri et al. 2025)."""
