@@ -122,7 +122,7 @@ def ours(precision: str) -> list[float]:
         functools.partial(score, task), seed=0,
     )  # fmt: skip
     optimizer = replace(
-        GRPO.optimizer, learning_rate=1e-4, kl_coefficient=0.0, precision=precision, chunk_size=1536, weight_decay=0.0
+        GRPO.optimizer, learning_rate=1e-4, reference_kl=None, precision=precision, chunk_size=1536, weight_decay=0.0
     )
     config = replace(GRPO, prompts_per_step=PROMPTS, group_size=GROUP, optimizer=optimizer)
     trainer = PolicyGradientTrainer(model, world, config, seed=0)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld
@@ -80,7 +81,9 @@ def examine(model: Any, tokenizer: Any) -> float:
 
 def make_trainer(agent: str, model: Any, world: Any, seed: int) -> Any:
     """All agents see as many answers for an update and take as many steps."""
-    optimizer = one_step(learning_rate=1e-3, betas=(0.9, 0.98), precision="bfloat16", clip_high=0.28)
+    optimizer = one_step(
+        learning_rate=1e-3, betas=(0.9, 0.98), precision="bfloat16", surrogate=ClippedSurrogate(clip_high=0.28)
+    )
     schedule = LearningRateSchedule(shape="linear")
     common = {"seed": seed, "total_steps": PROMPTS * ANSWERS * UPDATES}
     if agent == "grpo":
@@ -96,7 +99,7 @@ def make_trainer(agent: str, model: Any, world: Any, seed: int) -> Any:
         dpo = OnlineDPOConfig(
             prompts_per_step=PROMPTS,
             group_size=ANSWERS,
-            optimizer=replace(optimizer, clip_high=None),
+            optimizer=replace(optimizer, surrogate=ClippedSurrogate()),
             schedule=schedule,
         )
         return OnlineDPOTrainer(model, world, dpo, **common)

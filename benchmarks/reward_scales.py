@@ -20,6 +20,7 @@ import torch
 from gaitway_agents.models.critics import DreamerTricks
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_CARTPOLE, PPO_DREAMER, PPOConfig
+from gaitway_agents.source import source_of
 from gaitway_agents.trainer import evaluate
 from gaitway_agents.vector.adapt import adapt
 from gymnasium.vector import VectorEnv, VectorWrapper
@@ -66,7 +67,7 @@ def cartpole(num_envs: int, seed: int) -> VectorEnv:
 
 def result(config: PPOConfig, scale: float, seed: int, steps: int) -> float:
     """Mean return, 500 at most, of the deterministic policy after ``steps`` steps."""
-    trainer = OnPolicyTrainer(Paid(cartpole(8, seed), scale), config, seed=seed, total_steps=steps)
+    trainer = OnPolicyTrainer(source_of(Paid(cartpole(8, seed), scale), config), config, seed=seed, total_steps=steps)
     while trainer.steps < steps:
         trainer.iterate()
     return float(np.mean([e.ret for e in evaluate(trainer, cartpole(10, seed + 1000), EPISODES, seed + 2000)]))

@@ -61,10 +61,11 @@ def our_env(task: str) -> Any:
 
 def gaitway(task: str, steps: int, precision: str = "float32") -> float:
     from gaitway_agents.on_policy import OnPolicyTrainer
+    from gaitway_agents.source import source_of
 
     settings = config(task)
     settings = replace(settings, optimizer=replace(settings.optimizer, precision=precision))
-    trainer = OnPolicyTrainer(our_env(task), settings, seed=0)
+    trainer = OnPolicyTrainer(source_of(our_env(task), settings), settings, seed=0)
     trainer.iterate()
     start, first = time.perf_counter(), trainer.steps
     while trainer.steps - first < steps:
@@ -220,7 +221,7 @@ def _learn(agent: Agent, adam: Any, data: list[torch.Tensor], seen: Any, done: A
             log_ratio = distribution.log_prob(a) - old
             ratio = log_ratio.exp()
             adv = (adv - adv.mean()) / (adv.std() + 1e-8)
-            clip = ours.optimizer.clip
+            clip = ours.optimizer.surrogate.clip
             policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - clip, 1 + clip)).mean()
             value_loss = (value - ret).square().mean()
             entropy = distribution.entropy().mean()
@@ -252,9 +253,10 @@ def idle(task: str, what: str, seconds: float = 3.0) -> float:
     start = time.perf_counter()
     if what == "acting":
         policy = ActorCritic(env.single_observation_space, env.single_action_space, config(task).model)
-        collector = Collector(env, policy, torch.Generator(), num_steps=100, random_episode_start=False, symmetry=None)
+        collector = Collector(env, num_steps=100, random_episode_start=False)
+        collector.begin(policy, torch.Generator(), None)
         while time.perf_counter() - start < seconds:
-            collector.rollout(count, last=False)
+            collector.collect(count, last=False)
             count += 100
     else:
         while time.perf_counter() - start < seconds:

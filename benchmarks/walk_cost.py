@@ -136,7 +136,7 @@ def measure(config: Any, iterations: int, after: Callable[[], Clocks] | None = N
     """Median times of a million steps, by part; ``after`` is called after each iteration and is such a time too."""
     trainer = config.domain.trainer(config)
     physics = Meter(trainer.env.world, "step_physics")
-    environment, rollout = Meter(trainer.env, "step"), Meter(trainer.collector, "rollout")
+    environment, rollout = Meter(trainer.env, "step"), Meter(trainer.source, "collect")
     rows: list[dict[str, Clocks]] = []
     for i in range(WARM_UP + iterations):
         for meter in (physics, environment, rollout):

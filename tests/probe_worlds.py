@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gymnasium import spaces
+from on_policy import on_policy_trainer
 from tiny_worlds import First, Rule, TinyWorld, always, signs, zeros
 from torch import Tensor
 
@@ -90,7 +90,7 @@ every_probe = pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES.keys(
 
 def solve(probe: Probe, config: PPOConfig, iterations: int) -> None:
     """Train in the probe's world and check what was found out."""
-    trainer = OnPolicyTrainer(probe.make_world(), config, seed=0)
+    trainer = on_policy_trainer(probe.make_world(), config, seed=0)
     for _ in range(iterations):
         trainer.iterate()
     observations = {"policy": torch.tensor(probe.observations)[:, None]}

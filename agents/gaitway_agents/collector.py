@@ -1,13 +1,15 @@
-"""Step a vector environment with a policy, and record the rollout."""
+"""The synchronous source of rollouts: steps a vector environment with the policy that learns."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from gymnasium.vector import VectorEnv
+from gaitway_files.errors import UserError
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from .core import distributed
@@ -27,33 +29,35 @@ class ChosenFinals(Protocol):
 class Collector:
     """Rollouts of ``num_steps`` steps.
 
-    With a ``symmetry`` the policy sees canonical observations only, and what enters an environment is mirrored back.
+    The environment has dictionary observations and SAME_STEP autoreset.
     """
 
-    def __init__(
-        self,
-        env: VectorEnv,
-        policy: ActorCritic,
-        generator: torch.Generator,
-        *,
-        num_steps: int,
-        random_episode_start: bool,
-        symmetry: Symmetry | None,
-    ):
-        self.env, self.policy, self.generator, self.symmetry = env, policy, generator, symmetry
+    def __init__(self, env: VectorEnv, *, num_steps: int, random_episode_start: bool):
+        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        space = env.single_observation_space
+        if not isinstance(space, spaces.Dict):
+            raise UserError(f"observation space {space}: Dict is needed; see gaitway_agents.vector.adapt")
+        self.env, self.num_envs, self.single_observation_space = env, env.num_envs, space
+        self.single_action_space = env.single_action_space
+        self.device: torch.device = getattr(env, "device", torch.device("cpu"))
         self.num_steps, self.random_episode_start = num_steps, random_episode_start
-        self.num_envs = env.num_envs
         self.observations: Observation | None = None
-        if isinstance(env, ChosenFinals):
-            env.final_groups = self._final_groups()
         self._steps_at_once = self.num_envs * distributed.size()
 
-    def rollout(self, steps: int, *, last: bool) -> EnvRollout:
-        """The next rollout, ``steps`` steps into the training; ``last`` if no further one will be asked for."""
-        return self.collect(steps)
+    def begin(self, policy: ActorCritic, generator: torch.Generator, symmetry: Symmetry | None) -> None:
+        self.policy, self.generator, self.symmetry = policy, generator, symmetry
+        if isinstance(self.env, ChosenFinals):
+            self.env.final_groups = self._final_groups()
+
+    def collect(self, steps: int, *, last: bool) -> EnvRollout:
+        return self.play(steps)
+
+    def publish(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Nothing to do: the policy that acts is the one that learns."""
 
     @torch.no_grad()
-    def collect(self, steps: int) -> EnvRollout:
+    def play(self, steps: int) -> EnvRollout:
         """Play on from where the environments are; ``steps`` are those before."""
         if self.observations is None:
             options = {"random_episode_step": True} if self.random_episode_start else None
@@ -69,7 +73,7 @@ class Collector:
             self.observations = observation | recorder.memory
             timing["policy"] += acted - start
             timing["environment"] += time.perf_counter() - acted
-        return recorder.rollout(self.canonical(self.observations)[0], timing)
+        return recorder.rollout(self._canonical(self.observations)[0], timing)
 
     def _final_groups(self) -> list[str]:
         """What the critic reads, and what tells into which domain it is mirrored."""
@@ -78,21 +82,17 @@ class Collector:
 
     def _act(self, recorder: Recorder, observation: Observation, step: int) -> Tensor:
         """Choose and record actions; returns them as the environment takes them."""
-        observation, element = self.canonical(observation, step)
+        observation, element = self._canonical(observation, step)
         distribution, recorder.memory = self.policy.act(observation)
         action = self.policy.head.sample(distribution, self.generator)
         recorder.decisions.append((observation, action, distribution))
-        return self.to_env(action, element)
-
-    def canonical(self, observation: Observation, step: int = 0) -> tuple[Observation, Tensor | None]:
-        """The observation as the policy sees it at a step of a rollout, and the mirror element that took it there."""
-        return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation, step)
-
-    def to_env(self, action: Tensor, element: Tensor | None) -> Tensor:
-        """The policy's action as environments take it."""
         if self.symmetry is not None and element is not None:
             action = self.symmetry.apply_to("action", action, element)
         return self.policy.head.to_env(action)
+
+    def _canonical(self, observation: Observation, step: int = 0) -> tuple[Observation, Tensor | None]:
+        """The observation as the policy sees it at a step of a rollout, and the mirror element that took it there."""
+        return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation, step)
 
     def state_dict(self) -> dict[str, Any]:
         """Lists of one; no observations where the environment restarts when it is loaded."""
@@ -106,3 +106,6 @@ class Collector:
         self.observations = None if state["observations"] is None else state["observations"][0]
         (env_state,) = state["envs"]
         self.env.load_state_dict(env_state)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self.env.close()

@@ -1,4 +1,4 @@
-"""Collect rollouts from a vector environment and improve the policy on them."""
+"""Improve a policy on the rollouts that a source gathers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Any
 
 import torch
 from gaitway_files.errors import UserError
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from .collector import Collector
 from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
@@ -23,7 +20,6 @@ from .core.optimizer import OptimizerConfig, PolicyOptimizer
 from .core.scaling import PercentileScaler
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
-from .decoupled import DecoupledCollector
 from .estimation import EstimatorOptimizer
 from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
@@ -31,6 +27,7 @@ from .models.normalizer import RewardScaler
 from .models.recurrent import POLICIES
 from .presets import PPOConfig
 from .rollout import EnvRollout
+from .source import RolloutSource, check_source
 from .symmetry import CanonicalActor, Symmetry
 from .trainer import Episode, Observation
 
@@ -38,15 +35,14 @@ from .trainer import Episode, Observation
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
 
-    The environment is a ``gymnasium.vector.VectorEnv`` in torch with dictionary observations and SAME_STEP autoreset.
-    With canonical symmetry the whole learner lives in the canonical domain and only what enters the environment is
-    mirrored back. Everything lives on the environment's ``device``. In a torch.distributed group each process has
-    environments of its own and they learn as one; steps are those of all.
+    With canonical symmetry the whole learner lives in the canonical domain and only what enters an environment is
+    mirrored back. Everything lives on the source's ``device``. In a torch.distributed group each process has a source
+    of its own and they learn as one; steps are those of all.
     """
 
     def __init__(
         self,
-        env: VectorEnv,
+        source: RolloutSource,
         config: PPOConfig,
         *,
         seed: int,
@@ -54,37 +50,27 @@ class OnPolicyTrainer:
         total_steps: int | None = None,
         columns: EstimatorColumns | None = None,
     ):
-        """``columns`` of the environment's observations are for a policy with an estimator."""
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        """``columns`` of the observations are for a policy with an estimator."""
+        check_source(source)
         if (config.symmetry != "none") != (symmetry is not None):
             raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
         if config.learning_rate_final is not None and not total_steps:
             raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
-        self.env, self.num_envs = env, env.num_envs
+        self.source, self.num_envs = source, source.num_envs
         self.config, self.total_steps = config, total_steps
-        self.device = getattr(env, "device", torch.device("cpu"))
+        self.device = source.device
         self.symmetry = None if symmetry is None else symmetry.to(self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            observation_space = env.single_observation_space
-            if not isinstance(observation_space, spaces.Dict):
-                raise UserError(
-                    f"observation space {observation_space}: Dict is needed; see gaitway_agents.vector.adapt"
-                )
             kind = POLICIES[config.model.recurrent]
             known = () if columns is None else (columns,)
-            self.policy = kind(observation_space, env.single_action_space, config.model, *known).to(self.device)
-        self.collector = (DecoupledCollector if config.decoupled else Collector)(
-            env,
-            self.policy,
-            self.generator,
-            num_steps=config.num_steps,
-            random_episode_start=config.random_episode_start,
-            symmetry=symmetry if config.symmetry == "canonical" else None,
-        )
+            self.policy = kind(source.single_observation_space, source.single_action_space, config.model, *known).to(
+                self.device
+            )
+        self._canonical = self.symmetry if config.symmetry == "canonical" else None
+        source.begin(self.policy, self.generator, self._canonical)
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
         estimates = config.model.estimator
         self.estimator_optimizer = (
@@ -97,21 +83,30 @@ class OnPolicyTrainer:
         self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
+        self._publish()
 
     def _averaged(self, over: int) -> AveragedModel:
         """Exponential mean of the policy's parameters over the iterations, with the newest one's buffers."""
         decay = math.exp(-self.config.num_steps * self.num_envs * distributed.size() / over)
         return AveragedModel(self.policy, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
+    @property
+    def env(self) -> Any:
+        """The source's environments, for what looks at them; None if they are somewhere else."""
+        return getattr(self.source, "env", None)
+
+    def _publish(self) -> None:
+        self.source.publish(self.policy.state_dict(), self.steps)
+
     # ---- one iteration ---------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
         """One rollout and one update. Returns metrics, with the seconds spent under ``time/``."""
-        if self.collector.observations is None:
+        if not self.steps:
             self._check_rows()
         start = time.perf_counter()
         steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
-        rollout = self.collector.rollout(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
+        rollout = self.source.collect(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
         if self.reward_scaler is not None:
             scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated, rollout.valid)
             rollout = replace(rollout, learnt_rewards=scaled)
@@ -129,6 +124,7 @@ class OnPolicyTrainer:
         if self._average is not None:
             self._average.update_parameters(self.policy)
         self.steps = steps
+        self._publish()
         self._episodes += rollout.episodes
         end = time.perf_counter()
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
@@ -215,7 +211,9 @@ class OnPolicyTrainer:
             return next_values
         steps, rows, finals = zip(*rollout.finals, strict=True)
         seen = {name: torch.cat([final[name] for final in finals]) for name in finals[0]}
-        ended = self.policy.value(self.collector.canonical(seen)[0]).split([len(part) for part in rows])
+        if self._canonical is not None:
+            seen, _ = self._canonical.canonicalize(seen)
+        ended = self.policy.value(seen).split([len(part) for part in rows])
         for t, row, part in zip(steps, rows, ended, strict=True):
             next_values[t].index_copy_(0, row, part)
         return next_values
@@ -237,8 +235,8 @@ class OnPolicyTrainer:
         That of a recurrent policy takes its memory as well and returns the next one.
         """
         actor = self.mature_policy.export_actor()
-        if self.config.symmetry == "canonical" and self.symmetry is not None:
-            actor = CanonicalActor(actor, self.symmetry)
+        if self._canonical is not None:
+            actor = CanonicalActor(actor, self._canonical)
         return actor.eval()
 
     def pop_episodes(self) -> list[Episode]:
@@ -252,10 +250,10 @@ class OnPolicyTrainer:
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
         """The most likely actions, as environments take them, and the policy's memory."""
         policy = self.mature_policy
-        if self.config.symmetry == "canonical":
+        if self._canonical is not None:
             return policy.head.to_env(self.actor()(observations["policy"])), {}
         distribution, memory = policy.act(observations)
-        return self.collector.to_env(policy.head.mode(distribution), None), memory
+        return policy.head.to_env(policy.head.mode(distribution)), memory
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
@@ -268,7 +266,7 @@ class OnPolicyTrainer:
             "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
             "advantage_scaler": None if self.advantage_scaler is None else self.advantage_scaler.state_dict(),
             "steps": self.steps,
-        } | self.collector.state_dict()
+        } | self.source.state_dict()
 
     def load_policy(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
@@ -290,7 +288,8 @@ class OnPolicyTrainer:
         if self.advantage_scaler is not None:
             self.advantage_scaler.load_state_dict(state["advantage_scaler"])
         self.steps = state["steps"]
-        self.collector.load_state_dict(state)
+        self._publish()
+        self.source.load_state_dict(state)
 
 
 def _check_distributed(config: PPOConfig) -> None:

@@ -11,6 +11,7 @@ from gaitway_files.ranges import Checked, PositiveInt, Share, one_of
 
 from .core.critic import CriticConfig
 from .core.optimizer import OptimizerConfig
+from .core.surrogates import ClippedSurrogate
 from .core.trust_region import TrustRegionConfig
 from .models.actor_critic import ActorCriticConfig
 from .models.critics import DreamerTricks
@@ -163,7 +164,7 @@ PPO_CHEETAH = replace(
     gamma=0.98,
     lam=0.92,
     model=replace(PPO_MUJOCO.model, init_std=0.37),
-    optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25, clip=0.1),
+    optimizer=replace(_BASELINES, minibatches=32, value_coefficient=0.25, surrogate=ClippedSurrogate(clip=0.1)),
 )
 """HalfCheetah and Ant: rl-baselines3-zoo's discount, lambda and clip. Small steps keep the cheetah off its back."""
 
@@ -250,7 +251,7 @@ PPO_ATARI = PPOConfig(
         minibatches=4,
         learning_rate=2.5e-4,
         schedule="constant",
-        clip=0.1,
+        surrogate=ClippedSurrogate(clip=0.1),
         clip_value_loss=True,
         value_coefficient=0.5,
         entropy_coefficient=0.01,

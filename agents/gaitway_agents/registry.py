@@ -1,8 +1,8 @@
 """The algorithms there are, one row each. Nothing is imported until a row is used: listing them needs no torch.
 
 To add one, write its file and a row here. The file has a frozen dataclass of settings, and a
-:class:`gaitway_agents.trainer.Trainer` made from environments, settings, ``seed`` and ``total_steps``;
-``tests/agents/coin_agent.py`` is the smallest.
+:class:`gaitway_agents.trainer.Trainer` made from environments (or what ``source`` makes of them), settings, ``seed``
+and ``total_steps``; ``tests/agents/coin_agent.py`` is the smallest.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Algorithm:
     trainer: str
     config: str
     """The dataclass of its settings."""
+    source: str | None = None
+    """What makes a source of rollouts of environments and settings; None: the trainer has the environments."""
     preset: str | None = None
     """Its settings where a task has none of its own; None are the defaults of ``config``."""
     actions: tuple[str, ...] = ANY
@@ -79,8 +81,9 @@ def _absolute(path: str) -> str:
 
 def _policy_gradient(name: str, summary: str, preset: str | None) -> Algorithm:
     return Algorithm(
-        name=name, summary=summary, trainer=".on_policy:OnPolicyTrainer", config=".presets:PPOConfig", preset=preset
-    )
+        name=name, summary=summary, trainer=".on_policy:OnPolicyTrainer", config=".presets:PPOConfig", preset=preset,
+        source=".source:source_of",
+    )  # fmt: skip
 
 
 def _tabular(name: str, summary: str, trainer: str, config: str, preset: str | None = None) -> Algorithm:

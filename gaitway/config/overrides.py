@@ -13,14 +13,13 @@ from gaitway_files.trust import trust
 from gaitway_files.yaml_files import parse_yaml
 
 from ..errors import ConfigError
+from .moved import as_now, refuse_moved
 from .tree import KIND, join, unknown_key
 
 CONFIG_FILE = "config.yaml"
 CONFIG_BYTES = 2 * MIB
 """Most of a config.yaml; the largest of ours has 20 kB."""
 INTERPOLATION = "${"
-GONE = {"env_groups": 1}
-"""Settings of earlier versions, with the value at which they change nothing."""
 
 
 def read_layers(config_file: Path | None, overrides: Sequence[str]) -> list[dict[str, Any]]:
@@ -89,19 +88,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a valid configuration file: {reason}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
-    for key, usual in GONE.items():
-        if data.pop(key, usual) != usual:
-            raise ConfigError(f"{path}: {key} is no setting any more; write {key}: {usual} to play or export the run")
-    if isinstance(task := data.get("task"), dict) and isinstance(terrain := task.pop("terrain", None), dict):
-        task["ground"] = _ground_of(terrain)
-    return {str(key): value for key, value in data.items()}
-
-
-def _ground_of(terrain: dict[Any, Any]) -> dict[Any, Any]:
-    """``task.ground`` of an earlier version's ``task.terrain``."""
-    if terrain.get("generator") is None:
-        return {KIND: "Plane"} | {key: terrain[key] for key in ("friction",) if key in terrain}
-    return {**terrain, KIND: "Tiles"}
+    return as_now({str(key): value for key, value in data.items()}, str(path))
 
 
 def _dotlist(text: str) -> Any:
@@ -112,9 +99,11 @@ def _dotlist(text: str) -> Any:
         raise ConfigError(f"setting {text!r}: write key=value, for example num_envs=512")
     _check_plain({key: value})
     try:
-        return OmegaConf.to_container(OmegaConf.from_dotlist([text]))
+        tree = OmegaConf.to_container(OmegaConf.from_dotlist([text]))
     except (yaml.YAMLError, ValueError):
         raise ConfigError(f"{key}={value[:120]!r}: the value is not valid YAML; quote it") from None
+    refuse_moved(tree)
+    return tree
 
 
 def _check_plain(tree: Any, file: str = "", path: str = "") -> None:

@@ -115,7 +115,9 @@ class Environments(Domain):
             arguments["symmetry"] = symmetry
         if (estimator := getattr(getattr(config.agent, "model", None), "estimator", None)) is not None:
             arguments["columns"] = self.columns(config, estimator.signals)
-        trainer: Trainer = load(ENVIRONMENTS[name].trainer)(env, config.agent, **arguments)
+        row = ENVIRONMENTS[name]
+        learnt_from = env if row.source is None else load(row.source)(env, config.agent)
+        trainer: Trainer = load(row.trainer)(learnt_from, config.agent, **arguments)
         return trainer
 
     def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:

@@ -24,7 +24,8 @@ from gaitway_files.json_files import read_json
 from gaitway_files.reading import DamagedFile, FileError, MissingFile, one_line
 from gaitway_files.writing import open_to_append
 
-from ..config.overrides import CONFIG_FILE, GONE, changes, read_tree
+from ..config.moved import as_now
+from ..config.overrides import CONFIG_FILE, changes, read_tree
 from ..config.train_config import TrainConfig, dump, load
 from ..errors import RunError
 from . import provenance
@@ -101,7 +102,7 @@ class RunFolder:
         """Edits of ``config.yaml`` since the training: dotted keys, old and new values."""
         now = read_tree(self.path / CONFIG_FILE)
         copies = {name: (self.record.get(name), now.get(name)) for name in _COPIED if name in self.record}
-        then = {name: value for name, value in self.record.get("config", now).items() if name not in GONE}
+        then = as_now(self.record.get("config", now), str(self.path / RECORD))
         changed = changes(then, now)
         return changed | {name: pair for name, pair in copies.items() if pair[0] != pair[1]}
 

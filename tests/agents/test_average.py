@@ -16,6 +16,7 @@ from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from hidden_worlds import COLUMNS, HiddenSpeed, left_and_right
+from on_policy import on_policy_trainer
 from torch import Tensor
 
 MODEL = ActorCriticConfig(
@@ -27,7 +28,7 @@ ENVS = 32
 
 def make_trainer(config: PPOConfig = CONFIG) -> OnPolicyTrainer:
     symmetry = None if config.symmetry == "none" else left_and_right()
-    return OnPolicyTrainer(HiddenSpeed(ENVS), config, seed=3, symmetry=symmetry, total_steps=100_000, columns=COLUMNS)
+    return on_policy_trainer(HiddenSpeed(ENVS), config, seed=3, symmetry=symmetry, total_steps=100_000, columns=COLUMNS)
 
 
 def parameters(policy: torch.nn.Module) -> dict[str, Tensor]:
@@ -63,7 +64,7 @@ def test_the_mean_is_what_acts_where_nothing_is_explored():
     trainer = make_trainer()
     for _ in range(4):
         trainer.iterate()
-    seen = trainer.collector.observations
+    seen = trainer.source.observations
     assert seen is not None
     actor, (predicted, _) = trainer.actor(), trainer.predict(seen)
     torch.testing.assert_close(predicted, trainer.policy.head.to_env(actor(seen["policy"])))

@@ -17,6 +17,7 @@ from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rollout import EnvRollout
+from on_policy import on_policy_trainer
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
@@ -78,7 +79,7 @@ def state_bytes(trainer: OnPolicyTrainer) -> bytes:
 
 
 def trained(iterations: int, config: PPOConfig = CONFIG, world: TinyWorld | None = None) -> OnPolicyTrainer:
-    trainer = OnPolicyTrainer(world or make_world(), config, seed=0)
+    trainer = on_policy_trainer(world or make_world(), config, seed=0)
     for _ in range(iterations):
         trainer.iterate()
     return trainer
@@ -89,19 +90,19 @@ def trained(iterations: int, config: PPOConfig = CONFIG, world: TinyWorld | None
 
 def test_a_rollout_is_of_the_policy_before_the_update_before():
     """Rollouts 0 and 1 are acted by the first policy, 2 by that after one update, 3 by that after two, ..."""
-    trainer = OnPolicyTrainer(make_world(), CONFIG, seed=0)
+    trainer = on_policy_trainer(make_world(), CONFIG, seed=0)
     policies, rollouts = [], []
-    hand_out = trainer.collector.rollout
+    hand_out = trainer.source.collect
 
     def spy(steps: int, *, last: bool) -> EnvRollout:
         rollouts.append(hand_out(steps, last=last))
         return rollouts[-1]
 
-    trainer.collector.rollout = spy  # type: ignore[method-assign]
+    trainer.source.collect = spy  # type: ignore[method-assign]
     for _ in range(5):
         policies.append({name: value.clone() for name, value in trainer.policy.state_dict().items()})
         trainer.iterate()
-    judge = OnPolicyTrainer(make_world(), CONFIG, seed=1).policy
+    judge = on_policy_trainer(make_world(), CONFIG, seed=1).policy
     for i, rollout in enumerate(rollouts):
         acted_by = []
         for policy in policies:
@@ -116,7 +117,7 @@ def test_a_rollout_is_of_the_policy_before_the_update_before():
 def test_the_batch_knows_the_probabilities_of_the_policy_that_acted():
     """So that ratios, and with them the clipping, lead from there: the first is 1 only in the first update."""
     one = dataclasses.replace(CONFIG.optimizer, epochs=1, minibatches=1, schedule="constant", learning_rate=1e-2)
-    trainer = OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, optimizer=one), seed=0)
+    trainer = on_policy_trainer(make_world(), dataclasses.replace(CONFIG, optimizer=one), seed=0)
     assert trainer.iterate()["learn/kl"] == pytest.approx(0.0, abs=1e-6)
     assert trainer.iterate()["learn/kl"] > 1e-4
 
@@ -146,7 +147,7 @@ def test_no_threads_speed_shows_in_the_result(workers, advantage, monkeypatch):
                 patch.setattr(TinyWorld, "step", dawdle(TinyWorld.step))
             if slow_learner:
                 patch.setattr(OnPolicyTrainer, "_prepare", dawdle(OnPolicyTrainer._prepare))
-                patch.setattr(PolicyOptimizer, "_step", dawdle(PolicyOptimizer._step))
+                patch.setattr(PolicyOptimizer, "_accumulate", dawdle(PolicyOptimizer._accumulate))
             assert state_bytes(trained(5, config)) == expected
 
 
@@ -161,9 +162,9 @@ class AtOnce:
 
 def test_without_a_thread_the_result_is_the_same():
     """A whole rollout before the learner's first operation: the order that threads must not be able to change."""
-    trainer = OnPolicyTrainer(make_world(), CONFIG, seed=0)
-    assert isinstance(trainer.collector, DecoupledCollector)
-    trainer.collector._thread = AtOnce()  # type: ignore[assignment]
+    trainer = on_policy_trainer(make_world(), CONFIG, seed=0)
+    assert isinstance(trainer.source, DecoupledCollector)
+    trainer.source._thread = AtOnce()  # type: ignore[assignment]
     for _ in range(5):
         trainer.iterate()
     assert state_bytes(trainer) == state_bytes(trained(5))
@@ -184,7 +185,7 @@ def test_a_memory_and_a_trust_region():
     )
 
     def run() -> OnPolicyTrainer:
-        trainer = OnPolicyTrainer(make_world(12), config, seed=0)
+        trainer = on_policy_trainer(make_world(12), config, seed=0)
         for _ in range(3):
             trainer.iterate()
         return trainer
@@ -205,7 +206,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(adv
     buffer = io.BytesIO()
     torch.save(trainer.state_dict(), buffer)
     buffer.seek(0)
-    resumed = OnPolicyTrainer(make_world(), config, seed=77)
+    resumed = on_policy_trainer(make_world(), config, seed=77)
     resumed.iterate()  # a rollout is under way when the state comes
     resumed.load_state_dict(torch.load(buffer, weights_only=True))
     for _ in range(3):
@@ -217,7 +218,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(adv
 def test_steps_and_episodes_are_counted_when_they_are_learnt_from():
     """And no rollout begins that nobody will learn from."""
     world = CountingWorld(signs, walk, time_limit=6, num_envs=32)
-    trainer = OnPolicyTrainer(world, CONFIG, seed=0, total_steps=3 * 8 * 32)
+    trainer = on_policy_trainer(world, CONFIG, seed=0, total_steps=3 * 8 * 32)
     for i in (1, 2, 3):
         trainer.iterate()
         assert trainer.steps == i * 8 * 32
@@ -231,7 +232,7 @@ def test_steps_and_episodes_are_counted_when_they_are_learnt_from():
 def test_an_error_of_the_environment_reaches_the_caller():
     world = CountingWorld(signs, walk, time_limit=6, num_envs=32)
     world.fails_at = 12
-    trainer = OnPolicyTrainer(world, CONFIG, seed=0)
+    trainer = on_policy_trainer(world, CONFIG, seed=0)
     trainer.iterate()
     with pytest.raises(RuntimeError, match="the simulator is gone"):
         trainer.iterate()

@@ -9,10 +9,10 @@ import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.heads import Gaussian
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
+from on_policy import on_policy_trainer
 from pretend_gpu import PretendGpu
 
 OPTIMIZER = OptimizerConfig(epochs=1, minibatches=2, chunk_size=20)
@@ -23,7 +23,7 @@ def mixed(**settings: Any) -> list[str]:
     model = {"actor_hidden": (8,), "critic_hidden": (8,)} | settings.pop("model", {})
     config = PPOConfig(num_steps=6, model=ActorCriticConfig(**model), **{"optimizer": OPTIMIZER} | settings)
     env = IsaacLabVectorEnv(IsaacLike(16, episode_length=5, noise=0.1))
-    trainer = OnPolicyTrainer(env, config, seed=0)
+    trainer = on_policy_trainer(env, config, seed=0)
     gpu = PretendGpu()
     gpu.put(env, trainer.policy, trainer.optimizer.flat, trainer.reward_scaler)  # what is moved, or made, there
     with gpu.watching():

@@ -23,12 +23,13 @@ from gaitway_agents.core.critic import CriticConfig
 from gaitway_agents.core.group_advantage import group_relative, reinforce_plus_plus
 from gaitway_agents.core.losses import AGGREGATIONS
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.models.normalizer import RunningNormalizer
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_DREAMER, TRPO, PPOConfig
 from hidden_worlds import COLUMNS, HiddenSpeed
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, always, signs
 from torch import Tensor
 
@@ -136,7 +137,7 @@ def token_config(aggregation: str) -> OptimizerConfig:
         ONE_STEP,
         aggregation=aggregation,
         horizon=7 if aggregation == "constant" else None,
-        ratio="sequence",
+        surrogate=ClippedSurrogate(ratio="sequence"),
         chunk_size=5,
         normalize_advantages="none",
         schedule="constant",
@@ -159,31 +160,6 @@ def test_sequences_of_both_processes_weigh_what_they_weigh_in_one(found, aggrega
     assert torch.equal(first, second)
     torch.testing.assert_close(first, policy.logits.detach(), rtol=0.0, atol=1e-6)
     assert (first - Bigram(0).logits).abs().max() > 1e-3
-
-
-def gathered_steps(parts: list[list[Batch]]) -> Tensor:
-    """Parameters after a step along each of the lists, gathered one batch at a time."""
-    policy = Bigram(0)
-    optimizer = PolicyOptimizer(policy, token_config("sequence"))
-    for part in parts:
-        for batch in part:
-            optimizer.gather(batch)
-        optimizer.step()
-    return policy.logits.detach()
-
-
-def gather_in_processes(rank: int) -> Tensor:
-    """The second process has more to say of the first step, and nothing of the second."""
-    own = [sequences(SIZES[rank], 7, rank, Bigram(0)), sequences(3, 7, 8, Bigram(0))]
-    return gathered_steps([own[: rank + 1], [] if rank else own[1:]])
-
-
-def test_processes_step_along_what_all_have_gathered(found):
-    batches = [sequences(SIZES[rank], 7, rank, Bigram(0)) for rank in range(PROCESSES)]
-    last = sequences(3, 7, 8, Bigram(0))
-    first, second = found["gathered"]
-    assert torch.equal(first, second)
-    torch.testing.assert_close(first, gathered_steps([[*batches, last], [last]]), rtol=0.0, atol=1e-12)
 
 
 REWARDS = torch.tensor([[1.0, 2.0, 0.0, 0.0], [5.0, 3.0, 9.0, 1.0]])
@@ -246,11 +222,11 @@ CONFIG = PPOConfig(num_steps=4, model=MODEL, optimizer=OptimizerConfig(epochs=2,
 
 
 def train(rank: int) -> dict[str, Any]:
-    trainer = OnPolicyTrainer(world(), CONFIG, seed=rank)
+    trainer = on_policy_trainer(world(), CONFIG, seed=rank)
     for _ in range(3):
         trainer.iterate()
     saved = copy.deepcopy(trainer.state_dict())
-    again = OnPolicyTrainer(world(), CONFIG, seed=rank)
+    again = on_policy_trainer(world(), CONFIG, seed=rank)
     again.load_state_dict(saved | {"generator": torch.Generator().manual_seed(0).get_state()})
     noise = torch.rand(3, generator=again.generator)
     refused = {}
@@ -262,7 +238,7 @@ def train(rank: int) -> dict[str, Any]:
     }
     for name, config in wrong.items():
         try:
-            OnPolicyTrainer(world(), config, seed=0, total_steps=100)
+            on_policy_trainer(world(), config, seed=0, total_steps=100)
         except ValueError as error:
             refused[name] = str(error)
     stop = distributed.any_of(rank == 1, torch.device("cpu")), distributed.any_of(False, torch.device("cpu"))
@@ -283,7 +259,7 @@ def test_trainers_of_two_processes_stay_one_policy_and_explore_apart(found):
 
 def estimate(rank: int) -> dict[str, Any]:
     model = replace(MODEL, estimator=EstimatorConfig(signals=("speed",), hidden=(16,)))
-    trainer = OnPolicyTrainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
+    trainer = on_policy_trainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
     start = copy.deepcopy(trainer.policy.state_dict())
     errors = [trainer.iterate()["learn/estimate_error_speed"] for _ in range(3)]
     return {"start": start, "policy": trainer.policy.state_dict(), "errors": errors}
@@ -302,7 +278,6 @@ JOBS: dict[str, Callable[[int], Any]] = {
     **{case: partial(update, config=config, masked=masked) for case, (config, masked) in CASES.items()},
     SHUFFLED: partial(update, config=replace(ONE_STEP, minibatches=4), masked=False),
     **{aggregation: partial(token_update, aggregation=aggregation) for aggregation in AGGREGATIONS},
-    "gathered": gather_in_processes,
     "advantages": advantages_of,
     "statistics": statistics_of,
     "trainers": train,

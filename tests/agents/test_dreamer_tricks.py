@@ -17,11 +17,11 @@ from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.critics import VALUE_HEADS, DreamerTricks, TwoHot, symexp, symlog, two_hot
 from gaitway_agents.models.heads import ACTION_MASK, Categorical
 from gaitway_agents.models.recurrent import POLICIES
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_DREAMER, PPOConfig
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, always, signs
 from torch import Tensor
 
@@ -297,7 +297,7 @@ def test_the_critic_learns_a_reward_of_any_scale(kind, reward):
         return state, reward * (2.0 + state[:, 0]), always(len(state))
 
     tricks = dataclasses.replace(ALL, critic_ema=False)  # which learns the same, but slowly
-    trainer = OnPolicyTrainer(TinyWorld(signs, rule, num_envs=16), with_tricks(tricks, **KINDS[kind]), seed=0)
+    trainer = on_policy_trainer(TinyWorld(signs, rule, num_envs=16), with_tricks(tricks, **KINDS[kind]), seed=0)
     trainer.optimizer.learning_rate = 3e-2
     for _ in range(30):
         trainer.iterate()
@@ -328,7 +328,7 @@ def everything(value: object) -> list[bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(kind):
     config = with_tricks(ALL, **KINDS[kind])
-    trainer, resumed = (OnPolicyTrainer(make_world(), config, seed=seed) for seed in (0, 77))
+    trainer, resumed = (on_policy_trainer(make_world(), config, seed=seed) for seed in (0, 77))
     for _ in range(2):
         trainer.iterate()
     buffer = io.BytesIO()
@@ -344,7 +344,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(kin
 
 def test_advantages_are_scaled_by_the_range_and_the_range_counts_a_rollout_once():
     config = dataclasses.replace(with_tricks(DreamerTricks(percentile_scaling=True)), recompute_advantages=True)
-    trainer = OnPolicyTrainer(make_world(), config, seed=0)
+    trainer = on_policy_trainer(make_world(), config, seed=0)
     ranges, seen = [], []
     update, scale = trainer.optimizer.update, trainer.advantage_scaler.update
     trainer.advantage_scaler.update = lambda batch: (ranges.append(batch.returns), scale(batch))

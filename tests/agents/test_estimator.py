@@ -21,6 +21,7 @@ from gaitway_agents.models.estimator import EstimatorColumns, EstimatorConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from hidden_worlds import COLUMNS, UNIT, HiddenSpeed, SometimesInvalid, left_and_right
+from on_policy import on_policy_trainer
 from torch import Tensor, nn
 
 ESTIMATOR = EstimatorConfig(signals=("speed",), hidden=(16, 8), epochs=3, minibatches=4, learning_rate=3e-3)
@@ -166,7 +167,7 @@ LEARNERS = {
 
 def make_trainer(config: PPOConfig, world: type[HiddenSpeed] = HiddenSpeed, num_envs: int = 32) -> OnPolicyTrainer:
     symmetry = None if config.symmetry == "none" else left_and_right()
-    return OnPolicyTrainer(world(num_envs), config, seed=3, symmetry=symmetry, total_steps=100_000, columns=COLUMNS)
+    return on_policy_trainer(world(num_envs), config, seed=3, symmetry=symmetry, total_steps=100_000, columns=COLUMNS)
 
 
 def parts(trainer: OnPolicyTrainer) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

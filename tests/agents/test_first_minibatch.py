@@ -14,6 +14,7 @@ from gaitway_agents.models.heads import ACTION_MASK
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gymnasium import spaces
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld
 from torch import Tensor
 
@@ -103,8 +104,8 @@ def watch(trainer: OnPolicyTrainer) -> list[list[dict[str, float]]]:
         seen.append([])
         return update(*args)
 
-    def watched(batch: Batch, replicas: Any) -> Tensor:
-        statistics = accumulate(batch, replicas)
+    def watched(batch: Batch) -> Tensor:
+        statistics = accumulate(batch)
         seen[-1].append(dict(zip(trainer.optimizer.loss.statistics, statistics.tolist(), strict=True)))
         return statistics
 
@@ -123,7 +124,7 @@ def test_the_first_minibatch_of_every_update_is_on_policy(actions, model, schedu
         model=dataclasses.replace(CONFIG.model, **MODELS[model]),
         optimizer=dataclasses.replace(CONFIG.optimizer, schedule=schedule),
     )
-    trainer = OnPolicyTrainer(Walk(ACTIONS[actions]), config, seed=0)
+    trainer = on_policy_trainer(Walk(ACTIONS[actions]), config, seed=0)
     updates = watch(trainer)
     for _ in range(4):
         trainer.iterate()
@@ -136,7 +137,7 @@ def test_the_first_minibatch_of_every_update_is_on_policy(actions, model, schedu
 
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_the_first_ratio_is_one_to_the_last_bits_of_float32(actions):
-    trainer = OnPolicyTrainer(Walk(ACTIONS[actions]), CONFIG, seed=0)
+    trainer = on_policy_trainer(Walk(ACTIONS[actions]), CONFIG, seed=0)
     updates = watch(trainer)
     for _ in range(3):
         trainer.iterate()

@@ -15,6 +15,7 @@ from gaitway_agents.models.normalizer import RewardScaler, RunningNormalizer
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.trainer import evaluate
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld
 from torch import Tensor
 
@@ -86,7 +87,7 @@ KINDS = {
 
 def trained(config: PPOConfig, junk: float) -> tuple[OnPolicyTrainer, dict[str, float]]:
     world = Restarting(junk)
-    trainer = OnPolicyTrainer(world, config, seed=0)
+    trainer = on_policy_trainer(world, config, seed=0)
     for _ in range(4):
         metrics = trainer.iterate()
     assert world.wasted > 50
@@ -122,7 +123,7 @@ def test_how_a_policy_is_judged_does_not_depend_on_it_either(kind):
 
 def test_only_transitions_enter_the_statistics():
     world = Restarting(7.0)
-    trainer = OnPolicyTrainer(world, dataclasses.replace(CONFIG, scale_rewards=True), seed=0)
+    trainer = on_policy_trainer(world, dataclasses.replace(CONFIG, scale_rewards=True), seed=0)
     trainer.iterate()
     real = 12 * 16 - world.wasted
     assert trainer.policy.actor_encoder.parts["policy"].normalizer.count.item() == real
@@ -133,7 +134,7 @@ def test_a_rollout_without_a_single_transition_teaches_nothing():
     """As after a run was continued: all environments restart at once."""
     world = Restarting(7.0)
     config = dataclasses.replace(CONFIG, num_steps=1, scale_rewards=True)
-    trainer = OnPolicyTrainer(world, config, seed=0)
+    trainer = on_policy_trainer(world, config, seed=0)
     trainer.iterate()
     world.restarting[:] = True
     before = {

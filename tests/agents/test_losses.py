@@ -7,11 +7,31 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.core.losses import RATIOS, SURROGATES, PolicyLoss, PolicyLossConfig
+from gaitway_agents.core.losses import PolicyLoss, PolicyLossConfig, ReferenceKL
 from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.surrogates import (
+    CISPO,
+    RATIOS,
+    SAPO,
+    VESPO,
+    ClippedSurrogate,
+    ImportanceSampling,
+    Reinforce,
+    Surrogate,
+)
 from torch import Tensor, tensor
 
 PLAIN = PolicyLossConfig(entropy_coefficient=0.0)
+
+
+class Squared(Surrogate):
+    """A surrogate from outside: r A for small steps, bent by a square."""
+
+    def losses(self, ratio: Tensor, log_probs: Tensor, advantages: Tensor) -> Tensor:
+        return -advantages * (ratio - 0.1 * (ratio - 1.0).square())
+
+
+SURROGATES = (ClippedSurrogate(), ImportanceSampling(), Reinforce(), CISPO(), SAPO(), VESPO(), Squared())
 
 
 def tokens(seed: int = 0) -> tuple[Tensor, Batch]:
@@ -42,16 +62,16 @@ def losses(config: PolicyLossConfig, log_probs: Tensor, batch: Batch) -> tuple[T
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "ratio"),
-    [(s, r) for s in SURROGATES for r in RATIOS if r == "decision" or s not in ("reinforce", "vespo")],
+    "surrogate",
+    [*SURROGATES, *(replace(s, ratio=r) for s in SURROGATES if isinstance(s, ImportanceSampling) for r in RATIOS)],
 )
-def test_every_surrogate_is_the_policy_gradient_on_policy(surrogate, ratio):
+def test_every_surrogate_is_the_policy_gradient_on_policy(surrogate):
     """Their gradients part ways only when the policy has moved."""
     log_probs, batch = tokens()
     batch = batch.replace(log_probs=log_probs.detach(), weights=None)
-    if ratio == "sequence":  # whose decisions share one advantage
+    if getattr(surrogate, "ratio", None) == "sequence":  # whose decisions share one advantage
         batch = batch.replace(advantages=batch.advantages[:, :1].expand(3, 5))
-    config = replace(PLAIN, surrogate=surrogate, ratio=ratio)
+    config = replace(PLAIN, surrogate=surrogate)
     found = (losses(config, log_probs, batch)[0] * batch.mask).sum()
     (slope,) = torch.autograd.grad(found, log_probs)
     torch.testing.assert_close(slope, -batch.advantages * batch.mask)
@@ -60,7 +80,7 @@ def test_every_surrogate_is_the_policy_gradient_on_policy(surrogate, ratio):
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_what_is_masked_changes_nothing(surrogate):
     log_probs, batch = tokens()
-    config = replace(PLAIN, surrogate=surrogate, kl_coefficient=0.1)
+    config = replace(PLAIN, surrogate=surrogate, reference_kl=ReferenceKL(coefficient=0.1))
     kept = batch.mask.bool()
     expected = losses(config, log_probs, batch)[0][kept]
     junk = torch.full_like(log_probs, 1e6)
@@ -72,11 +92,12 @@ def test_what_is_masked_changes_nothing(surrogate):
     assert torch.equal(losses(config, log_probs, changed)[0][kept], expected)
 
 
-@pytest.mark.parametrize("surrogate", [name for name in SURROGATES if name != "vespo"])
+@pytest.mark.parametrize("surrogate", [one for one in SURROGATES if one != VESPO()])
 def test_weights_multiply_the_surrogate_and_not_the_leash(surrogate):
     log_probs, batch = tokens()
     for coefficient in (0.0, 0.5):
-        config = replace(PLAIN, surrogate=surrogate, kl_coefficient=coefficient)
+        reference_kl = ReferenceKL(coefficient=coefficient) if coefficient else None
+        config = replace(PLAIN, surrogate=surrogate, reference_kl=reference_kl)
         leash = 0.0
         if coefficient:
             leash = coefficient * losses(config, log_probs, batch)[1]["reference_kl"]
@@ -87,7 +108,7 @@ def test_weights_multiply_the_surrogate_and_not_the_leash(surrogate):
 
 def test_weights_belong_to_the_importance_weight_of_vespo():
     log_probs, batch = tokens()
-    config = replace(PLAIN, surrogate="vespo")
+    config = replace(PLAIN, surrogate=VESPO())
     older = batch.replace(weights=None, log_probs=batch.log_probs - batch.weights.log())
     torch.testing.assert_close(losses(config, log_probs, batch)[0], losses(config, log_probs, older)[0])
 
@@ -104,14 +125,14 @@ def test_the_leash_by_hand():
     log_probs, batch = tokens()
     gap = (batch.reference - log_probs) * batch.mask
     k3 = gap.exp() - 1 - gap
-    config = replace(PLAIN, kl_coefficient=0.25)
+    config = replace(PLAIN, reference_kl=ReferenceKL(coefficient=0.25))
     plain = losses(PLAIN, log_probs, batch)[0]
     torch.testing.assert_close(losses(config, log_probs, batch)[0], plain + 0.25 * k3)
     ratio = ((log_probs - batch.log_probs) * batch.mask).exp()
-    corrected = losses(replace(config, kl_importance=True), log_probs, batch)
+    corrected = losses(replace(PLAIN, reference_kl=ReferenceKL(coefficient=0.25, importance=True)), log_probs, batch)
     torch.testing.assert_close(corrected[0], plain + 0.25 * k3 * ratio)
     torch.testing.assert_close(corrected[1]["reference_kl"], k3.detach())
-    with pytest.raises(ValueError, match="kl_coefficient needs the batch's reference log-probabilities"):
+    with pytest.raises(ValueError, match="reference_kl needs the batch's reference log-probabilities"):
         losses(config, log_probs, batch.replace(reference=None))
 
 
@@ -129,32 +150,30 @@ def test_the_share_of_clipped_decisions():
     ratio = (log_probs - batch.log_probs).exp()
     outside = ((ratio > 1.3) | (ratio < 0.8)).double() * batch.mask
     assert 0 < outside.sum() < batch.mask.sum()
-    for surrogate in SURROGATES:
-        config = replace(PLAIN, surrogate=surrogate, clip_high=0.3)
+    for surrogate in (ClippedSurrogate(clip_high=0.3), CISPO(clip_high=0.3), SAPO(), Reinforce(), VESPO()):
+        config = replace(PLAIN, surrogate=surrogate)
         share = losses(config, log_probs, batch)[1]["clip_fraction"] * batch.mask
-        assert torch.equal(share, outside if surrogate in ("clip", "cispo") else torch.zeros_like(share))
+        assert torch.equal(share, outside if hasattr(surrogate, "clip") else torch.zeros_like(share))
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("kind", "changes", "message"),
     [
-        ({"surrogate": "ppo"}, "surrogate 'ppo': use one of 'clip'"),
-        ({"ratio": "token"}, "ratio 'token': use one of 'decision'"),
-        ({"aggregation": "mean"}, "aggregation 'mean': use one of 'decision'"),
-        ({"kl_estimator": "k4"}, "kl_estimator 'k4': use one of 'k1'"),
-        ({"clip": 0.0}, "clip 0.0: must be positive"),
-        ({"clip_high": -1.0}, "clip_high -1.0: must be positive"),
-        ({"value_clip": 0.0}, "value_clip 0.0: must be positive"),
-        ({"dual_clip": 0.9}, "dual_clip 0.9 with surrogate 'clip': must be above 1"),
-        ({"dual_clip": 3.0, "surrogate": "sapo"}, "dual_clip 3.0 with surrogate 'sapo'"),
-        ({"sapo_temperatures": (1.0, 0.0)}, r"sapo_temperatures \(1.0, 0.0\): must be positive"),
-        ({"vespo_rates": (-1.0, 2.0)}, "vespo_rates"),
-        ({"ratio": "sequence", "surrogate": "reinforce"}, "ratio 'sequence' with surrogate 'reinforce'"),
-        ({"aggregation": "constant"}, "aggregation 'constant', horizon None"),
-        ({"horizon": 8}, "aggregation 'decision', horizon 8"),
-        ({"horizon": 0, "aggregation": "constant"}, "horizon 0: must be at least 1"),
+        (ImportanceSampling, {"ratio": "token"}, "ratio 'token': use one of 'decision'"),
+        (ReferenceKL, {"estimator": "k4"}, "estimator 'k4': use one of 'k1'"),
+        (ReferenceKL, {"coefficient": 0.0}, "coefficient 0.0: must be positive"),
+        (ClippedSurrogate, {"clip": 0.0}, "clip 0.0: must be positive"),
+        (CISPO, {"clip_high": -1.0}, "clip_high -1.0: must be positive"),
+        (ClippedSurrogate, {"dual_clip": 0.9}, "dual_clip 0.9: must be above 1"),
+        (SAPO, {"temperatures": (1.0, 0.0)}, r"temperatures \(1.0, 0.0\): must be positive"),
+        (VESPO, {"rates": (-1.0, 2.0)}, "rates"),
+        (PolicyLossConfig, {"value_clip": 0.0}, "value_clip 0.0: must be positive"),
+        (PolicyLossConfig, {"aggregation": "mean"}, "aggregation 'mean': use one of 'decision'"),
+        (PolicyLossConfig, {"aggregation": "constant"}, "aggregation 'constant', horizon None"),
+        (PolicyLossConfig, {"horizon": 8}, "aggregation 'decision', horizon 8"),
+        (PolicyLossConfig, {"horizon": 0, "aggregation": "constant"}, "horizon 0: must be at least 1"),
     ],
 )
-def test_what_is_refused(changes, message):
+def test_what_is_refused(kind, changes, message):
     with pytest.raises(ValueError, match=message):
-        PolicyLossConfig(**changes)
+        kind(**changes)

@@ -14,6 +14,7 @@ from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.symmetry import Symmetry
 from gymnasium.vector import AutoresetMode
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, always, never, signs, zeros
 from torch import Tensor
 
@@ -30,7 +31,7 @@ CONFIG = PPOConfig(
 
 
 def trained(world: TinyWorld, iterations: int, config: PPOConfig = CONFIG, seed: int = 0) -> OnPolicyTrainer:
-    trainer = OnPolicyTrainer(world, config, seed=seed)
+    trainer = on_policy_trainer(world, config, seed=seed)
     for _ in range(iterations):
         trainer.iterate()
     return trainer
@@ -155,7 +156,7 @@ def test_a_truncated_episode_is_bootstrapped_from_its_final_observation():
     # A rate that falls to almost nothing lets the noise of the last steps die out.
     config = dataclasses.replace(CONFIG, learning_rate_final=1e-4)
     world = TinyWorld(signs, rule, time_limit=1)
-    trainer = OnPolicyTrainer(world, config, seed=0, total_steps=80 * config.num_steps * world.num_envs)
+    trainer = on_policy_trainer(world, config, seed=0, total_steps=80 * config.num_steps * world.num_envs)
     for _ in range(80):
         trainer.iterate()
     # V(x) = x + g V(-x). Bootstrapping from x itself would give 10 x, from the next episode's start x, and from
@@ -193,7 +194,7 @@ def test_symmetric_learners_solve_a_symmetric_task(mode):
         return state, -(action - state).square()[:, 0], always(len(state))
 
     config = dataclasses.replace(CONFIG, symmetry=mode)
-    trainer = OnPolicyTrainer(TinyWorld(signs, rule), config, seed=0, symmetry=mirror_group())
+    trainer = on_policy_trainer(TinyWorld(signs, rule), config, seed=0, symmetry=mirror_group())
     for _ in range(40):
         trainer.iterate()
     left, right = actions(trainer, -1.0, 1.0)
@@ -207,14 +208,14 @@ def test_the_critic_sees_all_final_observations_at_once(mode, monkeypatch):
     config = dataclasses.replace(CONFIG, symmetry=mode, num_steps=12)
     world = TinyWorld(signs, walk, time_limit=5, num_envs=16, seed=6)
     group = None if mode == "none" else mirror_group()
-    trainer = OnPolicyTrainer(world, config, seed=0, symmetry=group)
-    rollout = trainer.collector.rollout(0, last=False)
+    trainer = on_policy_trainer(world, config, seed=0, symmetry=group)
+    rollout = trainer.source.collect(0, last=False)
     assert len(rollout.finals) > 8 and len({len(rows) for _, rows, _ in rollout.finals}) > 2
     with torch.no_grad():
         values = trainer.policy.value(rollout.flat_observations()).view(config.num_steps, 16)
         expected = torch.cat((values[1:], trainer.policy.value(rollout.following)[None]))
         for t, rows, final in rollout.finals:
-            expected[t, rows] = trainer.policy.value(trainer.collector.canonical(final)[0])
+            expected[t, rows] = trainer.policy.value(trainer.source._canonical(final)[0])
         sizes: list[int] = []
         value = trainer.policy.value
         monkeypatch.setattr(trainer.policy, "value", lambda seen: sizes.append(len(seen["policy"])) or value(seen))
@@ -274,7 +275,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
     buffer = io.BytesIO()
     torch.save(trainer.state_dict(), buffer)
     buffer.seek(0)
-    resumed = OnPolicyTrainer(make_world(), FULL, seed=77)
+    resumed = on_policy_trainer(make_world(), FULL, seed=77)
     resumed.load_state_dict(torch.load(buffer, weights_only=True))
     for _ in range(3):
         trainer.iterate()
@@ -284,7 +285,7 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
 
 
 def test_an_iteration_learns_from_all_environments_and_tells_numbers():
-    trainer = OnPolicyTrainer(make_world(), FULL, seed=0)
+    trainer = on_policy_trainer(make_world(), FULL, seed=0)
     metrics = trainer.iterate()
     assert trainer.steps == 8 * 32
     assert trainer.policy.actor_encoder.parts["policy"].normalizer.count.item() == 8 * 32
@@ -298,7 +299,7 @@ def test_an_iteration_learns_from_all_environments_and_tells_numbers():
 )
 def test_the_learning_rate_falls_to_its_end_and_stays_there(anneal, expected):
     config = dataclasses.replace(CONFIG, learning_rate_final=1e-3, anneal=anneal)
-    trainer = OnPolicyTrainer(make_world(), config, seed=0, total_steps=4 * 8 * 32)
+    trainer = on_policy_trainer(make_world(), config, seed=0, total_steps=4 * 8 * 32)
     rates = [trainer.iterate()["learn/learning_rate"] for _ in range(6)]
     assert rates == pytest.approx([*expected, 1e-3])
 
@@ -316,7 +317,7 @@ def test_a_reward_that_is_not_finite_stops_the_run_before_it_is_learnt_from():
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, torch.full((len(state),), float("nan")), never(len(state))
 
-    trainer = OnPolicyTrainer(TinyWorld(zeros, rule), CONFIG, seed=0)
+    trainer = on_policy_trainer(TinyWorld(zeros, rule), CONFIG, seed=0)
     before = [p.detach().clone() for p in trainer.policy.parameters()]
     with pytest.raises(NonFiniteError, match="advantages"):
         trainer.iterate()
@@ -326,14 +327,14 @@ def test_a_reward_that_is_not_finite_stops_the_run_before_it_is_learnt_from():
 def test_bad_combinations_are_refused():
     world = make_world()
     with pytest.raises(ValueError, match="symmetry is 'none' but a group"):
-        OnPolicyTrainer(world, CONFIG, seed=0, symmetry=mirror_group())
+        on_policy_trainer(world, CONFIG, seed=0, symmetry=mirror_group())
     with pytest.raises(ValueError, match="symmetry is 'augment' but no group"):
-        OnPolicyTrainer(world, dataclasses.replace(CONFIG, symmetry="augment"), seed=0)
+        on_policy_trainer(world, dataclasses.replace(CONFIG, symmetry="augment"), seed=0)
     with pytest.raises(ValueError, match="total_steps"):
-        OnPolicyTrainer(world, dataclasses.replace(CONFIG, learning_rate_final=1e-4), seed=0)
+        on_policy_trainer(world, dataclasses.replace(CONFIG, learning_rate_final=1e-4), seed=0)
     world.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
     with pytest.raises(ValueError, match="SAME_STEP"):
-        OnPolicyTrainer(world, CONFIG, seed=0)
+        on_policy_trainer(world, CONFIG, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -385,7 +385,7 @@ def test_the_first_bad_tensor_is_named_and_nothing_is_stepped(change, culprit):
         {"learning_rate": 0.0},
         {"learning_rate": -1e-3},
         {"desired_kl": 0.0},
-        {"clip": 0.0},
+        {"value_clip": 0.0},
         {"max_grad_norm": 0.0},
         {"eps": 0.0},
         {"learning_rate_range": (1e-2, 1e-5)},

@@ -16,6 +16,7 @@ from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import IMPALA, REINFORCE, TRPO, VPG, PPOConfig
 from gaitway_agents.rollout import EnvRollout
 from gymnasium import spaces
+from on_policy import on_policy_trainer
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
@@ -36,7 +37,7 @@ def walk(state: Tensor, action: Tensor, age: Tensor):
 
 
 def rollout_of(trainer: OnPolicyTrainer) -> EnvRollout:
-    rollout = trainer.collector.rollout(0, last=False)
+    rollout = trainer.source.collect(0, last=False)
     assert rollout.terminated.any() and rollout.truncated.any()
     return rollout
 
@@ -50,7 +51,7 @@ def gradient_of_update(trainer: OnPolicyTrainer, rollout: EnvRollout) -> list[Te
 @pytest.mark.parametrize("config", [VPG_SMALL, REINFORCE_SMALL], ids=["vpg", "reinforce"])
 def test_one_step_is_the_gradient_of_the_log_probabilities(config):
     """The clipped surrogate knows nothing of it: at ratio 1 its gradient is the mean of advantage x grad log pi."""
-    trainer = OnPolicyTrainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), config, seed=0)
+    trainer = on_policy_trainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), config, seed=0)
     policy, rollout = trainer.policy, rollout_of(trainer)
     flat = rollout.flat_observations()
     advantages = trainer._prepare(rollout).advantages
@@ -63,7 +64,7 @@ def test_one_step_is_the_gradient_of_the_log_probabilities(config):
 
 
 def test_reinforce_weighs_by_returns_and_its_critic_only_closes_those_that_were_cut():
-    trainer = OnPolicyTrainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), REINFORCE_SMALL, seed=0)
+    trainer = on_policy_trainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), REINFORCE_SMALL, seed=0)
     rollout = rollout_of(trainer)
     batch = trainer._prepare(rollout)
     assert torch.equal(batch.advantages, batch.returns)
@@ -95,8 +96,8 @@ def test_the_critic_of_its_own_leaves_the_policy_alone():
         before = policy.critic[0].weight.detach().clone()
         config = dataclasses.replace(VPG_SMALL.optimizer, critic=critic)
         optimizer = PolicyOptimizer(policy, config, torch.Generator().manual_seed(0))
-        trainer = OnPolicyTrainer(TinyWorld(signs, walk, time_limit=6), VPG_SMALL, seed=0)
-        statistics = optimizer.update(trainer._prepare(trainer.collector.rollout(0, last=False)))
+        trainer = on_policy_trainer(TinyWorld(signs, walk, time_limit=6), VPG_SMALL, seed=0)
+        statistics = optimizer.update(trainer._prepare(trainer.source.collect(0, last=False)))
         moved = not torch.equal(policy.critic[0].weight, before)
         assert moved == (critic is not None)
         results.append((policy.actor[0].weight.detach().clone(), statistics["policy_loss"]))
@@ -168,7 +169,7 @@ def near_zero(n: int, generator: torch.Generator) -> Tensor:
 def test_the_presets_learn_to_balance(config, iterations):
     """Untrained, few episodes last to their time limit. Spinning Up's learning rates would take longer than a test."""
     total = iterations * config.num_steps * 16
-    trainer = OnPolicyTrainer(
+    trainer = on_policy_trainer(
         Choices(near_zero, balance, time_limit=40, num_envs=16), config, seed=0, total_steps=total
     )
     assert survivors(trainer) < 0.25

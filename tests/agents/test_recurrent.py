@@ -13,6 +13,7 @@ from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.recurrent import GRU, RecurrentActorCritic
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, never, signs
 from torch import Tensor, nn
 
@@ -75,7 +76,7 @@ def test_replaying_a_rollout_gives_the_probabilities_that_it_was_made_with(norma
     """Episodes end at different steps inside the rollouts, and memories reach over from one rollout to the next."""
     model = dataclasses.replace(MODEL, normalize_observations=normalize)
     one = dataclasses.replace(CONFIG.optimizer, epochs=1, minibatches=1)
-    trainer = OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, model=model, optimizer=one), seed=0)
+    trainer = on_policy_trainer(make_world(), dataclasses.replace(CONFIG, model=model, optimizer=one), seed=0)
     for _ in range(3):
         metrics = trainer.iterate()
         assert metrics["learn/kl"] == pytest.approx(0.0, abs=1e-6)
@@ -102,7 +103,7 @@ def test_only_a_policy_with_a_memory_learns_to_remember():
     errors = {}
     for kind in ("gru", "none"):
         model = dataclasses.replace(MODEL, recurrent=kind)
-        trainer = OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, model=model), seed=0)
+        trainer = on_policy_trainer(make_world(), dataclasses.replace(CONFIG, model=model), seed=0)
         for _ in range(60):
             trainer.iterate()
         errors[kind] = final_error(trainer)
@@ -121,7 +122,7 @@ def test_a_truncated_episode_is_bootstrapped_with_what_was_remembered():
 
     world = TinyWorld(first, rule, time_limit=4)
     config = dataclasses.replace(CONFIG, gamma=0.7, random_episode_start=False)
-    trainer = OnPolicyTrainer(world, config, seed=0)
+    trainer = on_policy_trainer(world, config, seed=0)
     for _ in range(60):
         trainer.iterate()
     cue = torch.tensor([[-1.0], [1.0]])
@@ -138,7 +139,7 @@ def test_cutting_up_the_work_changes_nothing_but_rounding(precision):
     results = []
     for change in ({}, {"chunk_size": 5}, {"workers": 2}):
         optimizer = dataclasses.replace(CONFIG.optimizer, learning_rate=1e-3, precision=precision, **change)
-        trainer = OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0)
+        trainer = on_policy_trainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0)
         trainer.iterate()
         results.append(nn.utils.parameters_to_vector(trainer.policy.parameters()).detach())
     for other in results[1:]:
@@ -146,12 +147,12 @@ def test_cutting_up_the_work_changes_nothing_but_rounding(precision):
 
 
 def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit():
-    trainer = OnPolicyTrainer(make_world(), CONFIG, seed=0)
+    trainer = on_policy_trainer(make_world(), CONFIG, seed=0)
     trainer.iterate()
     buffer = io.BytesIO()
     torch.save(trainer.state_dict(), buffer)
     buffer.seek(0)
-    resumed = OnPolicyTrainer(make_world(), CONFIG, seed=5)
+    resumed = on_policy_trainer(make_world(), CONFIG, seed=5)
     resumed.load_state_dict(torch.load(buffer, weights_only=True))
     for _ in range(2):
         trainer.iterate()
@@ -190,4 +191,4 @@ def test_bad_settings_are_refused():
         PPOConfig(symmetry="canonical", model=MODEL)
     with pytest.raises(ValueError, match=r"optimizer\.minibatches 100: .* 64 rows"):
         optimizer = dataclasses.replace(CONFIG.optimizer, minibatches=100)
-        OnPolicyTrainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0).iterate()
+        on_policy_trainer(make_world(), dataclasses.replace(CONFIG, optimizer=optimizer), seed=0).iterate()

@@ -8,8 +8,9 @@ import pytest
 import torch
 from bigram import Bigram, sequences
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.core.losses import AGGREGATIONS, PolicyLoss
+from gaitway_agents.core.losses import AGGREGATIONS, PolicyLoss, ReferenceKL
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.surrogates import ClippedSurrogate
 from torch import Tensor
 
 PLAIN = OptimizerConfig(
@@ -58,7 +59,7 @@ def slowly(config: OptimizerConfig, batch: Batch) -> Tensor:
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_aggregations_are_their_definitions(aggregation):
-    config = configured(aggregation, kl_coefficient=0.1)
+    config = configured(aggregation, reference_kl=ReferenceKL(coefficient=0.1))
     torch.testing.assert_close(gradient(config, make_batch()), slowly(config, make_batch()))
 
 
@@ -73,7 +74,7 @@ def test_aggregations_differ():
 @pytest.mark.parametrize("ratio", ["decision", "sequence", "sequence_token"])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_chunks_and_workers_change_nothing(aggregation, ratio):
-    config = configured(aggregation, ratio=ratio)
+    config = configured(aggregation, surrogate=ClippedSurrogate(ratio=ratio))
     expected = gradient(config, make_batch())
     for change in ({"chunk_size": 5}, {"chunk_size": 1}, {"workers": 2, "chunk_size": 4}):
         torch.testing.assert_close(gradient(replace(config, **change), make_batch()), expected)
@@ -83,11 +84,11 @@ def test_columns_of_padding_change_nothing():
     batch = make_batch()
     wider = batch.map(lambda x: torch.nn.functional.pad(x, (0, 3), value=0) if x.dim() == 2 else x)
     for aggregation in AGGREGATIONS:
-        config = configured(aggregation, ratio="sequence")
+        config = configured(aggregation, surrogate=ClippedSurrogate(ratio="sequence"))
         torch.testing.assert_close(gradient(config, wider), gradient(config, batch))
 
 
-@pytest.mark.parametrize("change", [{"aggregation": "sequence"}, {"ratio": "sequence"}])
+@pytest.mark.parametrize("change", [{"aggregation": "sequence"}, {"surrogate": ClippedSurrogate(ratio="sequence")}])
 def test_single_decisions_are_no_sequences(change):
     """Rows (N,), as robots have them."""
     batch = make_batch()

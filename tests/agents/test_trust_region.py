@@ -15,10 +15,10 @@ from gaitway_agents.core.finite import NonFiniteError
 from gaitway_agents.core.trust_region import TrustRegionConfig, TrustRegionOptimizer, conjugate_gradient
 from gaitway_agents.models import linear
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from hypothesis import given
 from hypothesis import strategies as st
+from on_policy import on_policy_trainer
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, never, signs
 from torch import Tensor, nn
@@ -355,7 +355,7 @@ def walk(state: Tensor, action: Tensor, age: Tensor):
 def test_every_update_of_a_training_stays_in_the_region(recurrent):
     model = dataclasses.replace(TRAINING.model, recurrent=recurrent, memory_size=8)
     config = dataclasses.replace(TRAINING, model=model, learning_rate_final=0.0)
-    trainer = OnPolicyTrainer(TinyWorld(signs, walk, time_limit=6), config, seed=0, total_steps=6 * 8 * 64)
+    trainer = on_policy_trainer(TinyWorld(signs, walk, time_limit=6), config, seed=0, total_steps=6 * 8 * 64)
     steps = [trainer.iterate() for _ in range(6)]
     assert all(m["learn/kl"] <= 0.1 for m in steps)
     assert max(m["learn/kl"] for m in steps) > 0.01

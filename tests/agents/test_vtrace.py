@@ -9,10 +9,10 @@ from gaitway_agents.core.advantage import gae
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.core.vtrace import vtrace
 from gaitway_agents.models.actor_critic import ActorCriticConfig
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from hypothesis import given
 from hypothesis import strategies as st
+from on_policy import on_policy_trainer
 from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
@@ -145,8 +145,8 @@ def test_the_gradient_is_that_of_the_paper():
         CONFIG.optimizer, epochs=1, minibatches=1, value_coefficient=0.0, normalize_advantages="none", max_grad_norm=1e9
     )
     config = dataclasses.replace(CONFIG, optimizer=one)
-    trainer = OnPolicyTrainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), config, seed=0)
-    rollout = trainer.collector.rollout(0, last=False)
+    trainer = on_policy_trainer(TinyWorld(signs, walk, time_limit=6, num_envs=16), config, seed=0)
+    rollout = trainer.source.collect(0, last=False)
     with torch.no_grad():
         for parameter in trainer.policy.actor.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))

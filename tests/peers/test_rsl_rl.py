@@ -10,6 +10,7 @@ from box_spaces import box, boxes
 from gaitway_agents.core.advantage import gae, normalise
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.models.normalizer import RunningNormalizer
@@ -170,7 +171,10 @@ def compare(policy: ActorCritic, ppo: PPO, tolerance: float = 1e-9) -> None:
         ({"clip_value_loss": False}, {"use_clipped_value_loss": False}),
         ({"schedule": "constant"}, {"schedule": "fixed"}),
         ({"max_grad_norm": 0.05}, {"max_grad_norm": 0.05}),
-        ({"clip": 0.05, "value_coefficient": 0.3}, {"clip_param": 0.05, "value_loss_coef": 0.3}),
+        (
+            {"surrogate": ClippedSurrogate(clip=0.05), "value_coefficient": 0.3},
+            {"clip_param": 0.05, "value_loss_coef": 0.3},
+        ),
         ({"desired_kl": 1e-4}, {"desired_kl": 1e-4}),
     ],
     ids=["defaults", "plain value loss", "constant rate", "tight gradient clip", "clip and value weight", "small KL"],

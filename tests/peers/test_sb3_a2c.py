@@ -10,9 +10,9 @@ import torch
 from box_spaces import boxes
 from gaitway_agents.core.optimizer import PolicyOptimizer
 from gaitway_agents.models.actor_critic import ActorCritic
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import A2C
 from gymnasium import spaces
+from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld
 from torch import Tensor
 
@@ -110,7 +110,7 @@ def test_a_whole_iteration():
     They see a rollout as it is and add g V(final observation) to the reward of a step that a time limit cut.
     """
     world = Recorded()
-    trainer = OnPolicyTrainer(world, A2C, seed=0)
+    trainer = on_policy_trainer(world, A2C, seed=0)
     theirs = sb3_copy(
         Theirs, trainer.policy, spaces.Box(-9.0, 9.0, (2,), np.float32), A2C.num_steps, num_envs=world.num_envs
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,10 @@ import torch
 from gaitway_agents.core import objective
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.group_advantage import group_relative, leave_one_out
-from gaitway_agents.core.losses import PolicyLoss
+from gaitway_agents.core.losses import PolicyLoss, ReferenceKL
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.surrogates import CISPO, SAPO, VESPO, ClippedSurrogate
 from gaitway_agents.language.corrections import (
     CorrectionConfig,
     high_entropy,
@@ -122,6 +124,9 @@ def theirs(
     return loss.detach(), *(torch.zeros_like(log_probs) if slope is None else slope for slope in slopes)
 
 
+CLIP = ClippedSurrogate(clip_high=0.28)
+
+
 def ours(log_probs: Tensor, entropy: Tensor, batch: Batch, **changes: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The core's: the gradient is what its optimiser has stepped along."""
     usual: dict[str, Any] = {
@@ -132,7 +137,7 @@ def ours(log_probs: Tensor, entropy: Tensor, batch: Batch, **changes: Any) -> tu
         "max_grad_norm": 1e9,
         "entropy_coefficient": 0.0,
         "chunk_size": 4,
-        "clip_high": 0.28,
+        "surrogate": CLIP,
     }
     config = OptimizerConfig(**(usual | changes))
     policy = Table(log_probs.clone(), entropy.clone())
@@ -158,12 +163,21 @@ SAME = {
     "dapo": {"aggregation": "decision"},
     "dr_grpo": {"aggregation": "constant", "horizon": LENGTH},
     "luspo": {"aggregation": "sequence_sum"},
-    "cispo": {"surrogate": "cispo", "clip": 1.0, "clip_high": 0.78},
-    "sapo": {"surrogate": "sapo", "sapo_temperatures": (1.0, 1.25), "aggregation": "sequence"},
-    "vespo": {"surrogate": "vespo"},
+    "cispo": {"surrogate": CISPO(clip=1.0, clip_high=0.78)},
+    "sapo": {"surrogate": SAPO(temperatures=(1.0, 1.25)), "aggregation": "sequence"},
+    "vespo": {"surrogate": VESPO()},
 }
 """The core's settings for every ``loss_type`` of TRL's."""
 RATIO = {"token": "decision", "sequence": "sequence"}
+
+
+def same(loss_type: str, level: str, coefficient: float = 0.0, importance: bool = False, **clip: Any) -> dict[str, Any]:
+    """The core's settings for a ``loss_type`` and a level of the ratio, with more settings of the clip."""
+    surrogate = SAME[loss_type].get("surrogate", CLIP)
+    if loss_type != "vespo":
+        surrogate = replace(surrogate, ratio=RATIO[level], **clip)
+    leash = ReferenceKL(coefficient=coefficient, importance=importance) if coefficient else None
+    return SAME[loss_type] | {"surrogate": surrogate, "reference_kl": leash}
 
 
 def named(loss_type: str, **settings: Any) -> dict[str, Any]:
@@ -179,7 +193,7 @@ def named(loss_type: str, **settings: Any) -> dict[str, Any]:
 def test_every_loss_type(loss_type, level, beta, vllm):
     log_probs, entropy, batch = numbers()
     settings = named(loss_type, importance_sampling_level=level, beta=beta)
-    changes = SAME[loss_type] | {"ratio": RATIO[level], "kl_coefficient": beta}
+    changes = same(loss_type, level, beta)
     if loss_type == "vespo" and vllm:  # theirs sums over padding too, where an engine's weights are 1
         batch = batch.replace(weights=torch.where(batch.mask > 0, batch.weights, 1.0))
     expected = theirs(log_probs, entropy, batch, {}, settings, vllm)
@@ -193,13 +207,11 @@ def test_their_delta_is_the_dual_clip(loss_type, delta):
     for seed, level in itertools.product(range(3), ("token", "sequence")):
         log_probs, entropy, batch = numbers(seed)
         settings = named(loss_type, importance_sampling_level=level)
-        changes = SAME[loss_type] | {"ratio": RATIO[level], "dual_clip": delta}
         expected = theirs(log_probs, entropy, batch, {"delta": delta}, settings, False)
-        mine = ours(log_probs, entropy, batch.replace(weights=None), **changes)
+        batch = batch.replace(weights=None)
+        mine = ours(log_probs, entropy, batch, **same(loss_type, level, dual_clip=delta))
         agree(mine, expected)
-        found.append(
-            mine[0] - ours(log_probs, entropy, batch.replace(weights=None), **changes | {"dual_clip": None})[0]
-        )
+        found.append(mine[0] - ours(log_probs, entropy, batch, **same(loss_type, level))[0])
     assert torch.stack(found).abs().max() > 0.0 or delta == 4.0  # the bound was reached
 
 
@@ -208,7 +220,7 @@ def test_their_delta_is_the_dual_clip(loss_type, delta):
 def test_the_leash_corrected_for_an_older_policy(loss_type, level):
     log_probs, entropy, batch = numbers()
     settings = named(loss_type, importance_sampling_level=level, beta=0.3)
-    changes = SAME[loss_type] | {"ratio": RATIO[level], "kl_coefficient": 0.3, "kl_importance": True}
+    changes = same(loss_type, level, 0.3, importance=True)
     expected = theirs(log_probs, entropy, batch, {"use_bias_correction_kl": True}, settings, False)
     agree(ours(log_probs, entropy, batch.replace(weights=None), **changes), expected)
 
@@ -226,7 +238,7 @@ def test_learning_where_the_entropy_is_high(share):
     weights = high_entropy(entropy, batch.mask, share)
     assert weights.sum() / batch.mask.sum() == pytest.approx(share, abs=1 / 25)
     expected = theirs(log_probs, entropy, batch, {}, {"top_entropy_quantile": share, "beta": 0.1}, False)
-    agree(ours(log_probs, entropy, batch.replace(weights=weights), kl_coefficient=0.1), expected)
+    agree(ours(log_probs, entropy, batch.replace(weights=weights), reference_kl=ReferenceKL(coefficient=0.1)), expected)
 
 
 @pytest.mark.parametrize("threshold", [0.01, 0.1, 0.3])

@@ -22,6 +22,7 @@ from gaitway_agents.core.group_advantage import (
 )
 from gaitway_agents.core.losses import PolicyLoss, PolicyLossConfig
 from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.surrogates import CISPO, SAPO, ClippedSurrogate, Reinforce
 from gaitway_agents.core.token_advantage import token_gae
 from gaitway_agents.language.corrections import CorrectionConfig, importance_weights, mismatch
 from torch import Tensor
@@ -41,7 +42,8 @@ ADVANTAGES, WEIGHTS, PROBE = wave(0.9, 2.0), wave(5.9, 0.3).exp(), wave(7.7)
 REWARDS, VALUES = wave(5.3) * MASK, wave(6.1)
 GROUPS = torch.tensor([0, 0, 1, 1])
 
-VANILLA: dict[str, Any] = {"dual_clip": 1.4}
+VANILLA: dict[str, Any] = {"surrogate": ClippedSurrogate(clip_high=0.28, dual_clip=1.4)}
+GSPO = ClippedSurrogate(clip_high=0.28, ratio="sequence_token")
 LOSSES: dict[str, tuple[dict[str, Any], tuple[float, float]]] = {
     "vanilla, token-mean": (VANILLA, (0.1342876323477471, -0.001428370840387383)),
     "vanilla, token-mean, weighted": (VANILLA, (0.15551115599454512, 0.024351318796606847)),
@@ -62,16 +64,16 @@ LOSSES: dict[str, tuple[dict[str, Any], tuple[float, float]]] = {
         (0.42765567898499895, 0.06696612669066879),
     ),
     "gspo": (
-        {"ratio": "sequence_token", "aggregation": "sequence"},
+        {"surrogate": GSPO, "aggregation": "sequence"},
         (0.04098411702460486, 0.3038163520225021),
     ),
     "gspo, weighted": (
-        {"ratio": "sequence_token", "aggregation": "sequence"},
+        {"surrogate": GSPO, "aggregation": "sequence"},
         (0.04546712736006214, 0.25409498884623155),
     ),
-    "cispo": ({"surrogate": "cispo"}, (-0.1298736029601353, 0.10611612519620883)),
-    "gpg": ({"surrogate": "reinforce"}, (-0.09737020363112198, 0.12718334072888207)),
-    "sapo": ({"surrogate": "sapo", "aggregation": "sequence"}, (-0.17870600937805703, 0.3279089933127856)),
+    "cispo": ({"surrogate": CISPO(clip_high=0.28)}, (-0.1298736029601353, 0.10611612519620883)),
+    "gpg": ({"surrogate": Reinforce()}, (-0.09737020363112198, 0.12718334072888207)),
+    "sapo": ({"surrogate": SAPO(), "aggregation": "sequence"}, (-0.17870600937805703, 0.3279089933127856)),
 }
 
 
@@ -83,7 +85,7 @@ def gradient(value: Tensor, log_probs: Tensor) -> tuple[float, float]:
 @pytest.mark.parametrize("name", LOSSES)
 def test_policy_losses(name):
     changes, expected = LOSSES[name]
-    config = PolicyLossConfig(clip_high=0.28, entropy_coefficient=0.0, **changes)
+    config = PolicyLossConfig(entropy_coefficient=0.0, **changes)
     log_probs = NOW.clone().requires_grad_()
     batch = Batch(
         observations={},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,9 +94,8 @@ class PolicyOptimizer:
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
-        self.gathered = 0.0
-        """Divisor of the losses summed since the last step; 0 if nothing was gathered."""
-        self._last: Batch | None = None
+        assert self.flat.flat.grad is not None
+        self._gradient = self.flat.flat.grad
         self._check_groups()
         distributed.from_first_(self.flat.flat.data)
         self.inner = _make(config, self.flat.flat)
@@ -119,133 +118,99 @@ class PolicyOptimizer:
 
         ``refresh`` returns the batch for each further epoch, its advantages estimated anew by the policy of then.
         """
-        cfg = self.config
+        cfg, names = self.config, self.loss.statistics
         if len(batch) < cfg.minibatches:
             raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
-        replicas = self._replicas
-        names = self.loss.statistics
-        totals = [0.0] * len(names)
-        grad_norm, steps, self.gathered = 0.0, 0, 0.0
-        for minibatch in self._minibatches(batch, refresh):
-            sums = distributed.mean_(self._accumulate(minibatch, replicas))
-            distributed.mean_(replicas[0][1])
-            # One copy a minibatch is all that the host of a GPU waits for.
-            *statistics, norm = torch.cat((sums, self.flat.clip_gradients(cfg.max_grad_norm)[None])).tolist()
-            kl = statistics[names.index("kl")] if cfg.needs_distribution else 0.0
-            totals = [total + value for total, value in zip(totals, statistics, strict=True)]
-            steps += 1
-            if cfg.max_kl is not None and kl > cfg.max_kl:
+        totals, grad_norm, steps, stopped = [0.0] * len(names), 0.0, 0, False
+        data = self._prepared(batch)
+        for epoch in range(cfg.epochs):
+            if epoch and refresh is not None:
+                data = self._prepared(refresh())
+            order = shuffled(data, self.generator)
+            for rows in order.tensor_split(cfg.minibatches):
+                # One in its own order has the forward passes of whatever else evaluated it, and their very numbers.
+                minibatch = data if cfg.minibatches == 1 else data[rows]
+                if cfg.normalize_advantages == "minibatch":
+                    minibatch = minibatch.replace(advantages=normalise(minibatch.advantages, minibatch.mask))
+                # g = d/dtheta mean of the losses; over processes, the mean of theirs
+                sums = distributed.mean_(self._accumulate(minibatch))
+                distributed.mean_(self._gradient)
+                # g <- g min(1, max_grad_norm / |g|). One copy a minibatch is all that the host of a GPU waits for.
+                *statistics, norm = torch.cat((sums, self.flat.clip_gradients(cfg.max_grad_norm)[None])).tolist()
+                totals = [total + value for total, value in zip(totals, statistics, strict=True)]
+                steps += 1
+                kl = statistics[names.index("kl")] if cfg.needs_distribution else 0.0
+                if stopped := cfg.max_kl is not None and kl > cfg.max_kl:
+                    break
+                if cfg.schedule == "adaptive":
+                    self._adapt(kl)
+                if not norm < float("inf"):
+                    raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
+                # theta <- Adam(theta, g)
+                self.inner.param_groups[0]["lr"] = self.learning_rate
+                self.inner.step()
+                tell(self.policy)
+                grad_norm += norm
+            if stopped:
                 break
-            if cfg.schedule == "adaptive":
-                self._adapt(kl)
-            self._step(norm, batch)
-            grad_norm += norm
         result: dict[str, float] = {name: total / steps for name, total in zip(names, totals, strict=True)}
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
 
-    def gather(self, batch: Batch) -> None:
-        """Add a batch's gradient to that of the batches before it, for ``step`` to go along.
-
-        However decisions are split over calls, the step is that of one batch with all of them. Epochs, minibatches,
-        normalisation of advantages and adaptive rates are the business of ``update`` alone.
-        """
-        replicas = self._replicas
-        if not self.gathered:
-            replicas[0][1].zero_()
-        self._add(batch, replicas, 1.0, 1.0)
-        kept = float(batch.advantages.numel()) if batch.mask is None else float(batch.mask.sum())
-        self.gathered += kept if self.config.aggregation == "decision" else len(batch) * (self.config.horizon or 1)
-        self._last = batch
-
-    def step(self) -> float:
-        """Step along what was gathered; returns the norm of the gradient before clipping.
-
-        Processes that learn together must step together; one of them may have gathered nothing.
-        """
-        gradient = self.flat.flat.grad
-        assert gradient is not None
-        if not self.gathered:
-            gradient.zero_()
-        total = distributed.mean_(torch.tensor(self.gathered, dtype=torch.float32, device=gradient.device))
-        if not total > 0.0:
-            raise UserError("there is nothing to step along: gather a batch with decisions first")
-        distributed.mean_(gradient).div_(total)
-        norm = float(self.flat.clip_gradients(self.config.max_grad_norm))
-        self._step(norm, self._last)
-        self.gathered = 0.0
-        return norm
-
-    @cached_property
-    def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
-        """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
-        gradient = self.flat.flat.grad
-        assert gradient is not None
-        replicas = [(self.policy, gradient)]
-        for _ in range(self.config.workers - 1):
-            replica = _replica(self.policy)
-            groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
-            replicas.append((replica, self.flat.attach_gradients([p for group in groups for p in group])))
-        return replicas
-
-    def _minibatches(self, batch: Batch, refresh: Callable[[], Batch] | None) -> Iterator[Batch]:
-        """The minibatches of each epoch, in a new random order every epoch."""
-        batch = self._prepared(batch)
-        for epoch in range(self.config.epochs):
-            if epoch and refresh is not None:
-                batch = self._prepared(refresh())
-            if self.config.normalize_advantages == "batch" and (epoch == 0 or refresh is not None):
-                batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
-            order = shuffled(batch, self.generator)
-            if self.config.minibatches == 1:
-                # In its own order it has the forward passes of whatever else evaluated it, and their very numbers.
-                yield batch
-                continue
-            for rows in order.tensor_split(self.config.minibatches):
-                yield batch[rows]
-
     def _prepared(self, batch: Batch) -> Batch:
-        """The batch with what stays the same in all epochs computed, by policies that can."""
+        """The batch of an epoch: with what stays the same in it computed, by policies that can, and A normalised."""
         prepare: Callable[[Batch], Batch] | None = getattr(self.policy, "prepared", None)
-        if prepare is None:
-            return batch
-        with computing(batch.actions.device, self.config.precision):
-            return prepare(batch)
-
-    def _accumulate(self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]]) -> Tensor:
-        """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics."""
-        if self.config.normalize_advantages == "minibatch":
+        if prepare is not None:
+            with computing(batch.actions.device, self.config.precision):
+                batch = prepare(batch)
+        if self.config.normalize_advantages == "batch":
             batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
-        count = decisions(batch)
-        if distributed.size() > 1:  # the mean of the processes' gradients is then that over all of their decisions
-            count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
-        for _, gradient in replicas:
-            gradient.zero_()
-        return self._add(batch, replicas, count, self._total(batch, count))
+        return batch
 
-    def _add(
-        self, batch: Batch, replicas: list[tuple[nn.Module, Tensor]], count: Tensor | float, total: Tensor | float
-    ) -> Tensor:
-        """Add the gradient of a minibatch's losses, divided by ``total``; return statistics, divided by ``count``."""
-        workers = len(replicas)
-        parts = self._parts(batch, self.config.chunk_size, workers)
+    def _accumulate(self, batch: Batch) -> Tensor:
+        """Leave the gradient of the mean loss over a minibatch in the policy; return its statistics.
+
+        In chunks of rows, which the workers share. Counts are means over processes: then the mean of the processes'
+        gradients is that over all of their decisions.
+        """
+        count = decisions(batch)
+        if distributed.size() > 1:
+            count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
+        total = self._total(batch, count)
+        for _, gradient in self._replicas:
+            gradient.zero_()
+        parts = self._parts(batch)
 
         def work(worker: int) -> Tensor:
-            policy = replicas[worker][0]
-            shares = [self._chunk(policy, batch[part], count, total) for part in parts[worker::workers]]
+            policy = self._replicas[worker][0]
+            shares = [self._chunk(policy, batch[part], count, total) for part in parts[worker :: self.config.workers]]
             return sum(shares, start=torch.zeros(len(self.loss.statistics), device=batch.actions.device))
 
         if self._pool is None:
             return work(0)
         pool = self._pool
-        futures = [pool.submit(work, worker) for worker in range(1, workers)]
+        futures = [pool.submit(work, worker) for worker in range(1, self.config.workers)]
         statistics = work(0) + sum(result_of(future, pool) for future in futures)
-        for _, gradient in replicas[1:]:
-            replicas[0][1].add_(gradient)
+        for _, gradient in self._replicas[1:]:
+            self._gradient.add_(gradient)
         return statistics
 
-    def _parts(self, batch: Batch, size: int, workers: int) -> Sequence[Tensor | slice]:
+    def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
+        """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
+        cfg, mask = self.config, batch.mask
+        with computing(batch.actions.device, cfg.precision):
+            new: Evaluation = policy.evaluate(batch)
+        losses, columns = self.loss(new, batch)
+        if cfg.aggregation == "sequence":
+            losses = objective.sequence_means(losses, mask)
+            objective.masked_mean(losses, None, total).backward()
+        else:
+            objective.masked_mean(losses, mask, total).backward()
+        return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float()
+
+    def _parts(self, batch: Batch) -> Sequence[Tensor | slice]:
         """The rows of each forward pass."""
+        size, workers = self.config.chunk_size, self.config.workers
         chunks_of = getattr(self.policy, "chunks", None)
         if chunks_of is not None:
             return chunks_of(batch, size)
@@ -264,19 +229,6 @@ class PolicyOptimizer:
             rows = distributed.mean_(torch.tensor(rows, device=batch.actions.device))
         return rows * (self.config.horizon or 1)
 
-    def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
-        """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
-        cfg, mask = self.config, batch.mask
-        with computing(batch.actions.device, cfg.precision):
-            new: Evaluation = policy.evaluate(batch)
-        losses, columns = self.loss(new, batch)
-        if cfg.aggregation == "sequence":
-            losses = objective.sequence_means(losses, mask)
-            objective.masked_mean(losses, None, total).backward()
-        else:
-            objective.masked_mean(losses, mask, total).backward()
-        return ((columns if mask is None else columns * mask).flatten(1).sum(1) / count).float()
-
     def _adapt(self, kl: float) -> None:
         """Schulman's rule as in rsl_rl: keep the KL of an update within a factor two of the desired one."""
         low, high = self.config.learning_rate_range
@@ -285,14 +237,15 @@ class PolicyOptimizer:
         elif 0.0 < kl < 0.5 * self.config.desired_kl:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
-    def _step(self, norm: float, batch: Batch | None) -> None:
-        """Step along clipped gradients, which had this norm before."""
-        if not norm < float("inf"):
-            culprit = "the gradient norm" if batch is None else first_bad(self.policy, batch)
-            raise NonFiniteError(f"training diverged: {culprit} is not finite")
-        self.inner.param_groups[0]["lr"] = self.learning_rate
-        self.inner.step()
-        tell(self.policy)
+    @cached_property
+    def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
+        """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
+        replicas = [(self.policy, self._gradient)]
+        for _ in range(self.config.workers - 1):
+            replica = _replica(self.policy)
+            groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
+            replicas.append((replica, self.flat.attach_gradients([p for group in groups for p in group])))
+        return replicas
 
     def state_dict(self) -> dict[str, Any]:
         critic = None if self.critic is None else self.critic.state_dict()

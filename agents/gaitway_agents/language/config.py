@@ -52,7 +52,7 @@ class PolicyGradientConfig(Checked):
     """Tokens at which the punishment, growing linearly, reaches 1."""
     kl: KLControlConfig | None = None
     """Penalty in the reward for leaving the reference, by the trainer's log-probabilities whatever ``behaviour`` is;
-    that in the loss is ``optimizer.kl_coefficient``."""
+    that in the loss is ``optimizer.reference_kl``."""
     reference_interval: PositiveInt | None = None
     """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
     reference_rate: PositiveShare = 0.6
@@ -90,7 +90,7 @@ class PolicyGradientConfig(Checked):
     @property
     def needs_reference(self) -> bool:
         """True if leaving the reference is penalised."""
-        return self.kl is not None or self.optimizer.kl_coefficient > 0.0
+        return self.kl is not None or self.optimizer.reference_kl is not None
 
     def _check_groups(self) -> None:
         if self.advantage in OF_TOKENS:
@@ -119,12 +119,10 @@ class PolicyGradientConfig(Checked):
             raise UserError(f"overlong_start {start}, overlong_end {end}: the start must lie below the end")
 
     def _check_reference(self) -> None:
-        if self.kl is not None and self.optimizer.kl_coefficient:
-            raise UserError("kl and optimizer.kl_coefficient: punish leaving the reference in one place, not in both")
+        if self.kl is not None and self.optimizer.reference_kl is not None:
+            raise UserError("kl and optimizer.reference_kl: punish leaving the reference in one place, not in both")
         if self.reference_interval is not None and not self.needs_reference:
-            raise UserError(
-                "reference_interval without a reference: set kl or optimizer.kl_coefficient, or leave it out"
-            )
+            raise UserError("reference_interval without a reference: set kl or optimizer.reference_kl, or leave it out")
 
     def _check_corrections(self) -> None:
         for name, asked in (

@@ -6,6 +6,9 @@ batches and a larger rate. Objectives do not depend on that.
 
 from __future__ import annotations
 
+from ..core import surrogates
+from ..core.losses import ReferenceKL
+from ..core.surrogates import ClippedSurrogate, Reinforce
 from .config import PolicyGradientConfig
 from .fixed_data import one_step
 from .kl_control import KLControlConfig
@@ -15,7 +18,7 @@ from .schedule import LearningRateSchedule
 GRPO = PolicyGradientConfig(
     prompts_per_step=16,
     group_size=64,
-    optimizer=one_step(learning_rate=1e-6, aggregation="sequence", kl_coefficient=0.04, kl_estimator="k3"),
+    optimizer=one_step(learning_rate=1e-6, aggregation="sequence", reference_kl=ReferenceKL(coefficient=0.04)),
 )
 """Group relative policy optimisation (Shao et al. 2024, DeepSeekMath): the mean reward of other answers to the same
 prompt in place of a critic, divided by their standard deviation; means over answers of their means over tokens."""
@@ -36,7 +39,9 @@ DAPO = PolicyGradientConfig(
     overlong_start=16_384,
     overlong_end=20_480,
     schedule=LearningRateSchedule(warmup=0.01),
-    optimizer=one_step(learning_rate=1e-6, minibatches=16, clip=0.2, clip_high=0.28, weight_decay=0.1),
+    optimizer=one_step(
+        learning_rate=1e-6, minibatches=16, surrogate=ClippedSurrogate(clip_high=0.28), weight_decay=0.1
+    ),
 )
 """Decoupled clip and dynamic sampling (Yu et al. 2025): clip-higher, prompts with no signal replaced, means over
 tokens, long answers punished softly and no KL penalty."""
@@ -45,7 +50,10 @@ GSPO = PolicyGradientConfig(
     prompts_per_step=64,
     group_size=16,
     optimizer=one_step(
-        learning_rate=1e-6, minibatches=4, ratio="sequence", clip=3e-4, clip_high=4e-4, aggregation="sequence"
+        learning_rate=1e-6,
+        minibatches=4,
+        surrogate=ClippedSurrogate(ratio="sequence", clip=3e-4, clip_high=4e-4),
+        aggregation="sequence",
     ),
 )
 """Group sequence policy optimisation (Zheng et al. 2025): ratio and clip of whole answers, by the geometric mean over
@@ -54,7 +62,7 @@ their tokens; a rollout is cut into four minibatches."""
 CISPO = PolicyGradientConfig(
     prompts_per_step=64,
     group_size=16,
-    optimizer=one_step(learning_rate=1e-6, minibatches=16, surrogate="cispo", clip=1.0, clip_high=4.0),
+    optimizer=one_step(learning_rate=1e-6, minibatches=16, surrogate=surrogates.CISPO(clip=1.0, clip_high=4.0)),
 )
 """Clipped importance sampling (MiniMax-M1, 2025): the weight is clipped and not the gradient, so rare tokens that
 matter keep theirs. Free downwards, and 5 at most (ScaleRL, Khatri et al. 2025)."""
@@ -64,7 +72,7 @@ RLOO = PolicyGradientConfig(
     group_size=4,
     advantage="leave_one_out",
     kl=KLControlConfig(coefficient=0.05),
-    optimizer=one_step(learning_rate=1e-6, surrogate="reinforce", aggregation="sequence_sum"),
+    optimizer=one_step(learning_rate=1e-6, surrogate=Reinforce(), aggregation="sequence_sum"),
 )
 """REINFORCE, leave one out (Ahmadian et al. 2024): an answer is one decision, its baseline is the mean of the others,
 and the KL penalty is part of its reward."""
@@ -74,7 +82,7 @@ REINFORCE_PLUS_PLUS = PolicyGradientConfig(
     group_size=1,
     advantage="reinforce++",
     kl=KLControlConfig(coefficient=0.01),
-    optimizer=one_step(learning_rate=5e-7, minibatches=8, clip=0.2),
+    optimizer=one_step(learning_rate=5e-7, minibatches=8),
 )
 """REINFORCE++ (Hu et al. 2025): no critic and no groups; every token's return, KL penalties included, whitened over
 the whole batch, in PPO's clipped surrogate."""
@@ -92,7 +100,6 @@ PPO_RLHF = PolicyGradientConfig(
         learning_rate=3e-6,
         epochs=4,
         eps=1e-5,
-        clip=0.2,
         value_clip=0.2,
         value_coefficient=0.05,
         normalize_advantages="batch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.language import presets as agents
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.schedule import LearningRateSchedule
@@ -25,9 +26,9 @@ GRPO = replace(
         agents.GRPO.optimizer,
         learning_rate=1e-3,
         betas=(0.9, 0.98),
-        clip_high=0.28,
+        surrogate=ClippedSurrogate(clip_high=0.28),
         aggregation="decision",
-        kl_coefficient=0.0,
+        reference_kl=None,
     ),
 )
 """Few updates at a high rate that falls to 0: late in longer trainings at a constant rate, accuracy falls again."""

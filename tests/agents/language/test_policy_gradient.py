@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_agents.core.finite import NonFiniteError
+from gaitway_agents.core.losses import ReferenceKL
 from gaitway_agents.language import presets
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.corrections import CorrectionConfig
@@ -254,7 +255,7 @@ def test_bad_answers_far_from_the_policy_may_be_left_out():
 
 
 def test_the_reference_moves_towards_the_policy():
-    optimizer = one_step(learning_rate=3e-3, kl_coefficient=0.1)
+    optimizer = one_step(learning_rate=3e-3, reference_kl=ReferenceKL(coefficient=0.1))
     learner = trainer(replace(QUICK, reference_interval=2, reference_rate=1.0, optimizer=optimizer))
     reference = learner.reference.policy.model
     first = parameters(learner)
@@ -311,7 +312,7 @@ def test_a_policy_can_be_taken_without_the_rest():
         ({"entropy_share": 0.0}, "entropy_share 0.0"),
         ({"off_policy_threshold": 0.0}, "off_policy_threshold 0.0"),
         ({"reference_rate": 0.0}, "reference_rate 0.0"),
-        ({"kl": KLControlConfig(), "optimizer": one_step(kl_coefficient=0.1)}, "not in both"),
+        ({"kl": KLControlConfig(), "optimizer": one_step(reference_kl=ReferenceKL(coefficient=0.1))}, "not in both"),
         ({"entropy": EntropyControlConfig(), "optimizer": one_step(entropy_coefficient=0.1)}, "set that to 0"),
         ({"optimizer": one_step(minibatches=3)}, "optimizer.minibatches 3 does not divide the 16"),
     ],

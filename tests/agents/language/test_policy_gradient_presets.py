@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaitway_agents.core.losses import ReferenceKL
+from gaitway_agents.core.surrogates import CISPO, ClippedSurrogate, Reinforce
 from gaitway_agents.language import presets
 from gaitway_agents.language.kl_control import KLControlConfig
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
@@ -61,11 +63,11 @@ def test_what_makes_each_what_it_is():
         "PPO_RLHF": "decision",
     }
     assert (presets.GRPO.scale, presets.DR_GRPO.scale) == ("group", "none")
-    assert losses["GRPO"].kl_coefficient == 0.04 and losses["DR_GRPO"].kl_coefficient == 0.0
-    assert (losses["DAPO"].clip, losses["DAPO"].clip_high, presets.DAPO.zero_variance) == (0.2, 0.28, "resample")
-    assert (losses["GSPO"].ratio, losses["GSPO"].clip, losses["GSPO"].clip_high) == ("sequence", 3e-4, 4e-4)
-    assert losses["CISPO"].surrogate == "cispo" and losses["CISPO"].clip >= 1.0
-    assert (presets.RLOO.advantage, losses["RLOO"].surrogate) == ("leave_one_out", "reinforce")
+    assert losses["GRPO"].reference_kl == ReferenceKL(coefficient=0.04) and losses["DR_GRPO"].reference_kl is None
+    assert losses["DAPO"].surrogate == ClippedSurrogate(clip_high=0.28) and presets.DAPO.zero_variance == "resample"
+    assert losses["GSPO"].surrogate == ClippedSurrogate(ratio="sequence", clip=3e-4, clip_high=4e-4)
+    assert losses["CISPO"].surrogate == CISPO(clip=1.0, clip_high=4.0)
+    assert (presets.RLOO.advantage, losses["RLOO"].surrogate) == ("leave_one_out", Reinforce())
     assert presets.REINFORCE_PLUS_PLUS.group_size == 1 and presets.REINFORCE_PLUS_PLUS.kl.coefficient == 0.01
 
 

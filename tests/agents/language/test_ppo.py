@@ -44,7 +44,7 @@ def test_the_settings_are_those_of_the_paper():
     assert (kl.coefficient, kl.estimator, kl.target) == (0.05, "k1", None)
     assert (PPO_RLHF.gamma, PPO_RLHF.lam, PPO_RLHF.whiten_rewards) == (1.0, 0.95, False)
     assert (optimizer.learning_rate, optimizer.eps, optimizer.epochs, optimizer.minibatches) == (3e-6, 1e-5, 4, 1)
-    assert (optimizer.clip, optimizer.value_clip, optimizer.normalize_advantages) == (0.2, 0.2, "batch")
+    assert (optimizer.surrogate.clip, optimizer.value_clip, optimizer.normalize_advantages) == (0.2, 0.2, "batch")
     assert optimizer.value_coefficient == 0.1 / 2 and optimizer.clip_value_loss
     assert PPO_RLHF.schedule.shape == "linear" and PPO_RLHF.missing_eos_reward == -1.0
 

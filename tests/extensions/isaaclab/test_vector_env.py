@@ -13,12 +13,12 @@ import pytest
 import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
-from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from gpu_work import GpuWork
 from gymnasium import spaces
 from isaac_like import IsaacLike
+from on_policy import on_policy_trainer
 from torch import Tensor
 
 NEVER = 10**9
@@ -191,7 +191,7 @@ def test_final_observations_are_of_the_groups_that_the_critic_reads():
     for groups in (["policy", "critic"], ["critic"]):
         env = make(8, episode_length=3, noise=0.3)
         if len(groups) == 1:
-            OnPolicyTrainer(env, SMALL, seed=0)  # whoever learns says what its critic reads
+            on_policy_trainer(env, SMALL, seed=0)  # whoever learns says what its critic reads
         assert env.final_groups == groups
         env.reset(seed=0)
         for _ in range(3):
@@ -237,21 +237,21 @@ class Alive(IsaacLike):
 def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(limit):
     env = IsaacLabVectorEnv(Alive(32, episode_length=limit, edge=float("inf")))
     env.isaac.observation_manager._group_obs_class_instances[0].gain = 0.0  # else the critic sees how old an episode is
-    trainer = OnPolicyTrainer(env, SMALL, seed=0)
+    trainer = on_policy_trainer(env, SMALL, seed=0)
     for _ in range(150):
         trainer.iterate()
     with torch.no_grad():
-        values = trainer.policy.value(trainer.collector.observations)
+        values = trainer.policy.value(trainer.source.observations)
     assert values.mean().item() == pytest.approx(1.0 / (1.0 - SMALL.gamma), rel=0.05)
     assert trainer.pop_episodes()[-1].length == limit
 
 
 def test_a_run_resumes_with_the_same_learner_and_new_episodes():
-    trainer = OnPolicyTrainer(make(8, episode_length=5), SMALL, seed=0)
+    trainer = on_policy_trainer(make(8, episode_length=5), SMALL, seed=0)
     trainer.iterate()
     state = copy.deepcopy(trainer.state_dict())
     assert state["observations"] is None
-    again = OnPolicyTrainer(make(8, episode_length=5, seed=7), SMALL, seed=3)
+    again = on_policy_trainer(make(8, episode_length=5, seed=7), SMALL, seed=3)
     again.load_state_dict(state)
     assert conformance.same(again.state_dict()["policy"], state["policy"])
     assert conformance.same(again.state_dict()["optimizer"], state["optimizer"])
@@ -278,11 +278,11 @@ def step_by_itself(env: IsaacLabVectorEnv, steps: int) -> None:
 
 def collect(env: IsaacLabVectorEnv, steps: int, recurrent: str) -> None:
     model = ActorCriticConfig(actor_hidden=(8,), critic_hidden=(8,), recurrent=recurrent, init_std=1e-6, min_std=1e-6)
-    trainer = OnPolicyTrainer(env, PPOConfig(num_steps=steps, model=model, random_episode_start=False), seed=0)
+    trainer = on_policy_trainer(env, PPOConfig(num_steps=steps, model=model, random_episode_start=False), seed=0)
     with torch.no_grad():
         for parameter in trainer.policy.actor.parameters():
             parameter.zero_()
-    trainer.collector.collect(0)
+    trainer.source.play(0)
 
 
 def waits(use: Callable[..., None], *given: Any) -> int:
@@ -311,9 +311,9 @@ def test_learning_waits_for_the_device_once_a_minibatch(adaptive, monkeypatch):
     """And four times a rollout: for what is not finite, and for three of its metrics."""
     schedule = "adaptive" if adaptive else "constant"
     config = PPOConfig(num_steps=6, model=SMALL.model, optimizer=replace(SMALL.optimizer, schedule=schedule))
-    trainer = OnPolicyTrainer(make(16, episode_length=3), config, seed=0)
-    rollout = trainer.collector.rollout(0, last=True)
-    monkeypatch.setattr(trainer.collector, "rollout", lambda steps, last: rollout)
+    trainer = on_policy_trainer(make(16, episode_length=3), config, seed=0)
+    rollout = trainer.source.collect(0, last=True)
+    monkeypatch.setattr(trainer.source, "collect", lambda steps, last: rollout)
     trainer.iterate()
     copies = counted_copies(monkeypatch)
     with GpuWork() as work:

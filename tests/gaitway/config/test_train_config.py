@@ -4,6 +4,8 @@ import functools
 from dataclasses import replace
 
 import pytest
+import yaml
+from gaitway_agents.core.surrogates import SAPO, VESPO, ClippedSurrogate
 from gaitway_tasks.mdp import rewards
 from gaitway_tasks.registry import UnknownNameError, get_task, presets, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
@@ -11,7 +13,7 @@ from gaitway_tasks.spec import Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaitway.config.train_config import difference, dump, load, merge, resolve
+from gaitway.config.train_config import config_from_tree, difference, dump, load, merge, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
 
@@ -35,6 +37,71 @@ def test_settings_of_earlier_versions(base, tmp_path):
     path.write_text(f"env_groups: 2\n{dump(base)}")
     with pytest.raises(ConfigError, match="env_groups is no setting any more; write env_groups: 1 to play"):
         load(path)
+
+
+OLD = {
+    "surrogate": "clip",
+    "ratio": "decision",
+    "clip": 0.15,
+    "clip_high": None,
+    "dual_clip": None,
+    "sapo_temperatures": [1.0, 1.05],
+    "vespo_shapes": [2.0, 3.0],
+    "vespo_rates": [3.0, 2.0],
+    "kl_coefficient": 0.0,
+    "kl_estimator": "k3",
+    "kl_importance": False,
+}
+"""What stood in the optimiser of every run, before surrogates had settings of their own."""
+
+
+@pytest.mark.parametrize(
+    ("old", "surrogate", "reference_kl", "value_clip"),
+    [
+        ({}, ClippedSurrogate(clip=0.15), None, None),
+        ({"dual_clip": 3.0, "clip_high": 0.3}, ClippedSurrogate(clip=0.15, clip_high=0.3, dual_clip=3.0), None, None),
+        ({"surrogate": "vespo", "vespo_rates": [3.0, 4.0]}, VESPO(rates=(3.0, 4.0)), None, 0.15),
+        ({"kl_coefficient": 0.1, "kl_estimator": "k1+"}, ClippedSurrogate(clip=0.15), ("k1+", 0.1), None),
+    ],
+)
+def test_optimisers_of_earlier_versions(base, tmp_path, old, surrogate, reference_kl, value_clip):
+    tree = yaml.safe_load(dump(base))
+    optimizer = tree["agent"]["optimizer"]
+    del optimizer["surrogate"], optimizer["reference_kl"]
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(tree | {"agent": tree["agent"] | {"optimizer": optimizer | OLD | old}}))
+    found = load(path).agent.optimizer
+    leash = found.reference_kl and (found.reference_kl.estimator, found.reference_kl.coefficient)
+    assert (found.surrogate, leash, found.value_clip) == (surrogate, reference_kl, value_clip)
+    assert load(path).agent.model == base.agent.model
+
+
+def test_a_few_settings_in_a_file_of_an_earlier_version(base, tmp_path):
+    path = tmp_path / "few.yaml"
+    path.write_text("agent: {optimizer: {clip: 0.1, kl_coefficient: 0.2, epochs: 3}}")
+    found = merge(base, path, ()).agent.optimizer
+    assert (found.surrogate.clip, found.reference_kl.coefficient, found.epochs) == (0.1, 0.2, 3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "new"),
+    [
+        ("agent.optimizer.clip=0.1", "agent.optimizer.surrogate.clip"),
+        ("agent.optimizer={vespo_rates: [1, 1]}", "agent.optimizer.surrogate.rates"),
+        ("agent.optimizer.kl_coefficient=0.1", "agent.optimizer.reference_kl.coefficient"),
+        ("agent.optimizer.surrogate=cispo", "agent.optimizer.surrogate.kind=CISPO"),
+    ],
+)
+def test_the_command_line_names_the_new_key(base, setting, new):
+    with pytest.raises(ConfigError, match=new):
+        changed(base, setting)
+
+
+def test_a_configuration_names_one_surrogate(base):
+    assert "VESPO" not in dump(base) and "vespo" not in dump(base)
+    found = changed(base, "agent.optimizer.surrogate={kind: SAPO, temperatures: [1.0, 2.0]}")
+    assert found.agent.optimizer.surrogate == SAPO(temperatures=(1.0, 2.0))
+    assert config_from_tree(to_tree(found)) == found
 
 
 @pytest.mark.parametrize(("name", "preset"), [(n, p) for n in task_names() for p in [None, *presets(n)]])

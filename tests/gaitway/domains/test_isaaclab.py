@@ -55,7 +55,7 @@ def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iteration
     assert (agent.num_steps, agent.gamma, agent.lam) == (24, 0.99, 0.95)
     optimizer = agent.optimizer
     assert (optimizer.epochs, optimizer.minibatches, optimizer.learning_rate) == (5, 4, 1e-3)
-    assert (optimizer.schedule, optimizer.desired_kl, optimizer.clip) == ("adaptive", 0.01, 0.2)
+    assert (optimizer.schedule, optimizer.desired_kl, optimizer.surrogate.clip) == ("adaptive", 0.01, 0.2)
     assert (optimizer.entropy_coefficient, optimizer.value_coefficient, optimizer.max_grad_norm) == (entropy, 1.0, 1.0)
     assert optimizer.clip_value_loss and optimizer.chunk_size >= 24 * 4096 / 4  # a minibatch is one forward pass
     assert config.isaaclab == IsaacLabOptions() and config.device == "auto"

@@ -51,7 +51,7 @@ def fail_and_resume(out, capsys, *settings, reason="out of memory"):
 
 def test_of_environments(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Collector, "collect", dying(Collector.collect, 5, "actor"))
+        patch.setattr(Collector, "play", dying(Collector.play, 5, "actor"))
         command = fail_and_resume(tmp_path / "run", capsys, "agent.decoupled=true")
     assert main(command) == 0
     assert [row["iteration"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == list(range(1, 9))
