@@ -271,7 +271,7 @@ def test_what_stands_between_two_answers(template):
     trainer.processing_class, trainer.chat_template, trainer.chat_template_kwargs = tokenizer, None, {}
     trainer._is_vlm, trainer._tokenizer, trainer.eos_token_id = False, tokenizer, tokenizer.eos_token_id
     expected = trainer._get_tool_suffix_ids([{"role": "tool", "name": "sum", "content": "three and four are 7"}])
-    assert Conversation(tokenizer).result("three and four are 7") == expected
+    assert Conversation(tokenizer).reply("three and four are 7") == expected
     assert tokenizer.unk_token_id not in expected
 
 

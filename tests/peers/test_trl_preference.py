@@ -118,7 +118,7 @@ def check(learner, ours, trainer, batch, rows):
     theirs = trainer.compute_loss(trainer.model, dict(batch))
     theirs.backward()
     optimizer = learner.optimizer
-    statistics = optimizer._accumulate(learner.batch_of(list(rows)), optimizer._replicas)
+    statistics = optimizer._accumulate(learner.batch_of(list(rows)))
     loss = theirs.item()
     assert statistics[0].item() == pytest.approx(loss, rel=ATOL, abs=ATOL)
     for (name, mine), (_, other) in zip(ours.named_parameters(), trainer.model.named_parameters(), strict=True):
