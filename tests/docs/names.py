@@ -17,7 +17,7 @@ from gaitway_tasks.robots import ANYMAL_C
 def names_of(page: str) -> dict[str, Any]:
     """The names that are defined before the first snippet of a page."""
     make = NAMES.get(page)
-    return {"__name__": page} | (make() if make is not None else {})
+    return {"__name__": "__main__"} | (make() if make is not None else {})
 
 
 def robot() -> dict[str, Any]:
