@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 from numpy.typing import NDArray
 
-from ..hardware import Hardware
 from ..interface import Array, DeployError, Health, Remote, Signals
 from ..wire import crc
 from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE

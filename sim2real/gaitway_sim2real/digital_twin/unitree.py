@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote, button_bits
 from gaitway_onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
 from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, slots_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array
 from gaitway_onboard.transports.unitree import COMMAND, STATE
 from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, CommandFrame

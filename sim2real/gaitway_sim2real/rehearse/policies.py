@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import Mode
-from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from .adversary import ADVERSARIES, Adversary

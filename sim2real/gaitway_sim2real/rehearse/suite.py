@@ -12,11 +12,11 @@ from typing import Any
 
 from gaitway_files.children import worker_pool
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
 from gaitway_onboard.control.controller import Mode
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.safety.preflight import check_bundle
 
 from ..digital_twin.quirks import Quirks
