@@ -65,6 +65,7 @@ class Scenario:
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     push_once: bool = False
     """Whether there is no other push than that of the first four seconds."""
+    # Verdicts depend on the one stream that pushes, starts and the following ranges are drawn from, in this order.
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
     payload: Range = (0.0, 0.0)
     """Mass added to the base [kg]."""
