@@ -25,12 +25,12 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from gaitway_files.children import worker_pool
+from gaitway_files.hardware import Hardware
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import scripted
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
-from gaitway_onboard.hardware import Hardware
 from gaitway_sim2real.hardware import HARDWARE, hardware_of
 from gaitway_sim2real.rehearse.nominal import laps
 from gaitway_sim2real.rehearse.stage import Stage

@@ -1,9 +1,9 @@
-"""The safety figures of a bundle, many times over: faults by mode, and policies that went wrong, for several seeds.
+"""The safety figures of a bundle, many times over: faults by mode, for several seeds.
 
     python benchmarks/fault_matrix.py BUNDLE [--robot unitree-go2] [--seeds 3] [--loss 0.01] [--jitter 0.005] [--jobs 0]
 
-As the two middle parts of 'gaitway rehearse', without its nominal walk. Printed for each fault: cells passed, and how
-long detection took at least and at most; for each policy: the largest torque that any frame asked for, of its limit.
+As the faults of 'gaitway rehearse', without its nominal walk. Printed for each fault: cells passed, how long detection
+took at least and at most, and the largest torque that any frame asked for, of its limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gaitway_sim2real.hardware import hardware_of
 from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle
-from gaitway_sim2real.rehearse.verdict import FAULTS, POLICIES, Trial
+from gaitway_sim2real.rehearse.verdict import FAULTS, Trial
 
 
 def main() -> None:
@@ -28,21 +28,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=0)
     options = parser.parse_args()
     hardware = hardware_of(options.robot)
-    found: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    found: dict[str, list[Trial]] = defaultdict(list)
     for seed in range(options.seeds):
         settings = Settings(minutes=0.1, loss=options.loss, jitter=options.jitter, seed=seed, jobs=options.jobs)
-        rehearsal, _ = rehearse_bundle(options.bundle, hardware, settings, groups=(FAULTS, POLICIES))
+        rehearsal, _ = rehearse_bundle(options.bundle, hardware, settings, groups=(FAULTS,))
         for trial in rehearsal.trials:
-            found[trial.group, trial.name].append(trial)
+            found[trial.name].append(trial)
     print(f"{'fault':14} cells passed   detected after [ms]   largest torque of limit")
-    for (group, name), trials in found.items():
+    for name, trials in found.items():
         passed = f"{sum(trial.passed for trial in trials)} of {len(trials)}"
         worst = max(value(trial, "largest torque asked for, of the limit") for trial in trials)
-        if group == FAULTS:
-            times = [value(trial, "detected after") for trial in trials]
-            print(f"{name:14} {passed:>12}   {min(times):8.0f} to {max(times):<8.0f}   {worst:10.3f}")
-        else:
-            print(f"{name:14} {passed:>12}   {'policy':^20}   {worst:10.3f}")
+        times = [value(trial, "detected after") for trial in trials]
+        print(f"{name:14} {passed:>12}   {min(times):8.0f} to {max(times):<8.0f}   {worst:10.3f}")
     failures = [line for trials in found.values() for trial in trials for line in trial.failures()]
     print("\n".join(failures) or "all passed")
     sys.exit(1 if failures else 0)

@@ -22,7 +22,6 @@ Rehearse a deployment against the robot's digital twin, and give a verdict.
              fall, no trip, no clamp, and small velocity errors
   faults     each fault that the controller must detect, in each mode that moves the robot. Required: the right reason,
              the robot damped within two policy periods and kept damped
-  policies   adversarial policy outputs. Required: no frame exceeds a motor's limit
   processes  'gaitway twin' and 'gaitway deploy' as processes over DDS on the loopback interface: the end of the
              script, a second deployment, SIGTERM, SIGKILL and SIGSTOP
 

@@ -1,10 +1,11 @@
 """What runs on a robot's computer: numpy, onnxruntime, yaml and the transport's library; no torch and no simulator.
 
-Of Gaitway's other packages it imports only the bounded readers of ``gaitway_files``.
+Of Gaitway's other packages it imports only ``gaitway_files``: the bounded readers and the record of a robot's hardware.
 
 To audit it, read in this order; everything that can move a motor is in the first three steps:
 
-1. :mod:`.interface` and :mod:`.hardware`: what a robot offers, what must be known of it, and its safe stop.
+1. :mod:`.interface` and :mod:`gaitway_files.hardware`: what a robot offers, what must be known of it, and its
+   safe stop.
 2. :mod:`.control.controller`, the state machine, then the loops that call it: :mod:`.control.loop` and
    :mod:`.control.runner`; :mod:`.control.deployment` puts a guardian beside them.
 3. :mod:`.safety.limits` and :mod:`.safety.checks` (what trips), :mod:`.safety.clamp` (what bounds each command),

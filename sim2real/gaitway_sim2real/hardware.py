@@ -1,11 +1,11 @@
-"""From a robot's facts to what the on-board half must know of it; robots by the name that ``--robot`` takes."""
+"""The robots that can be driven, by the name that ``--robot`` takes, with the ranges of their joints."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
 
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.ros2_config import load_ros2
 from gaitway_tasks.robots import ROBOTS, Robot
@@ -18,7 +18,7 @@ def hardware_from(robot: Robot) -> Hardware | None:
     """What the on-board half must know of this robot; None if its facts do not say how it is driven."""
     if robot.hardware is None:
         return None
-    return Hardware(**vars(robot.hardware), joint_limits=_limits(robot))
+    return dataclasses.replace(robot.hardware, joint_limits=_limits(robot))
 
 
 def _limits(robot: Robot) -> dict[str, tuple[float, float]]:

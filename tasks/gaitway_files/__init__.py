@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, and read within limits. Every package may use it; it uses none of ours."""
+"""Files: written whole or not at all, and read within limits; and what all packages share. It uses none of ours."""

@@ -3,8 +3,9 @@
 import dataclasses
 
 import pytest
+from gaitway_files.hardware import PER_JOINT
+from gaitway_tasks.patterns import by_pattern
 from gaitway_tasks.robots import ROBOTS
-from gaitway_tasks.robots.hardware import PER_JOINT, by_pattern
 
 HARDWARE = {robot.hardware.name: (robot, robot.hardware) for robot in ROBOTS.values() if robot.hardware is not None}
 every = pytest.mark.parametrize(("robot", "hardware"), HARDWARE.values(), ids=HARDWARE)

@@ -19,11 +19,11 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 
 from ..bundle.contract import Contract
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog, NoLog
-from ..hardware import Hardware
 from ..interface import Array, Signals
 from ..safety.checks import ALWAYS_FATAL, SafetyFilter
 from ..safety.clamp import Command

@@ -83,7 +83,7 @@ class LegInertialEstimator:
         """``joint_names`` is the robot's own order; ``period`` the usual time between two states [s].
 
         ``feet`` are the foot bodies under the sensors of ``Signals.foot_force``, in its order, as
-        :attr:`gaitway_onboard.hardware.Hardware.feet`; without, those sensors are not used. Raises
+        :attr:`gaitway_files.hardware.Hardware.feet`; without, those sensors are not used. Raises
         :class:`gaitway_onboard.estimation.legs.LegError` if the bundle's robot.xml cannot be read.
         """
         contract = Contract.load(bundle)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 
 from ..bundle.contract import Contract
-from ..hardware import Hardware
 from ..interface import Array, Health, Signals
 from .clamp import Clamp, Command
 from .consistency import Consistency

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 
 from ..bundle.contract import Contract
-from ..hardware import Hardware
 from ..interface import Array
 
 STANDING_REACH = 0.4

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from gaitway_files.archives import parse_npz
+from gaitway_files.hardware import Hardware
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import parse_yaml
 
 from ..bundle.contract import CONTRACT_FILE, FILE_BYTES, WHAT_TO_DO, Contract, sha256, verify_files
 from ..bundle.verdict import AGAIN, REHEARSAL, REHEARSAL_FILE, VERDICT_FILE, VerdictError, old_suite, read_verdict
-from ..hardware import Hardware
 from ..interface import DeployError
 
 ANGLE = 1e-3  # [rad]; contracts are lossless, models of other makers are rounded

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gaitway_files.hardware import Hardware
 from gaitway_files.json_files import parse_json
 
-from ..hardware import Hardware
 from ..interface import DeployError
 from ..wire.bus import Bus, Topic
 from ..wire.declarations import REQUEST, RESPONSE

@@ -6,7 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
-from ..hardware import Hardware
+from gaitway_files.hardware import Hardware
+
 from ..interface import DeployError, Health, Signals
 from ..wire.bus import Bus, Publisher, Topic
 from .source import Source, listeners, refuse_others

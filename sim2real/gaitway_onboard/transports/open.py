@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ..hardware import Hardware
+from gaitway_files.hardware import Hardware
+
 from ..interface import DeployError, HardwareInterface, load_function
 from ..wire.bus import Bus
 

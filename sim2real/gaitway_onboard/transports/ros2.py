@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 
-from ..hardware import Hardware
 from ..interface import Array, DeployError, Health, SafeStop, Signals
 from ..rotation import matrix_from_quat
 from ..wire.bus import Bus, Topic

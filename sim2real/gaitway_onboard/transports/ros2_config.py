@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.hardware import Hardware
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 
-from ..hardware import Hardware
 from ..interface import DeployError
 from ..wire.idl import WireError
 from ..wire.ros import TWIST, ros_topic

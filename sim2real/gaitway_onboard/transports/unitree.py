@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 
-from ..hardware import Hardware
 from ..interface import Array, DeployError, Remote, SafeStop, Signals
 from ..wire.bus import Bus, Endpoint, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 from numpy.typing import NDArray
 
-from ..hardware import Hardware
 from ..interface import Array, DeployError, Health, Remote, Signals
 from ..wire import crc
 from ..wire.declarations import GO_LOW_CMD, GO_LOW_STATE, HG_LOW_CMD, HG_LOW_STATE
@@ -33,6 +33,13 @@ def slots_of(hardware: Hardware) -> Slots:
     return np.array(slots, np.intp)
 
 
+def modes_of(hardware: Hardware) -> list[int]:
+    """Mode byte that switches each joint's motor on."""
+    if not hardware.enable:
+        raise DeployError(f"{hardware.name}: {hardware.family} needs enable, the mode byte of each joint's motor")
+    return [hardware.enable[name] for name in hardware.joint_names]
+
+
 class CommandFrame:
     """``rt/lowcmd``: all but targets and gains is written once."""
 
@@ -43,7 +50,7 @@ class CommandFrame:
         modes = np.zeros(message["motor_cmd.mode"].shape, np.uint8)
         if len(hardware.motors) > len(modes):
             raise DeployError(f"{hardware.name}: {len(hardware.motors)} motors, and {family} has room for {len(modes)}")
-        modes[self._slots] = [hardware.enable[name] for name in hardware.joint_names]
+        modes[self._slots] = modes_of(hardware)
         message["motor_cmd.mode"] = modes
         message["motor_cmd.q"], message["motor_cmd.dq"] = POSITION_STOP, VELOCITY_STOP
         message["motor_cmd.dq"][self._slots] = 0.0

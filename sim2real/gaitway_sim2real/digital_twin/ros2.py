@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
 from gaitway_onboard.rotation import matrix_from_quat, quat_mul
 from gaitway_onboard.transports.ros2_config import ARRAY, EFFORT, Ros2Config

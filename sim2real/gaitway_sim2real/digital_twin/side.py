@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
 from gaitway_onboard.wire.bus import Bus, Topic
 

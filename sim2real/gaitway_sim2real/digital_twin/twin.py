@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import BUTTONS, Remote, load_function
 from gaitway_onboard.transports.open import transport_of
 from gaitway_onboard.wire.bus import Bus

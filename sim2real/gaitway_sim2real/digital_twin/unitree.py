@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote, button_bits
 from gaitway_onboard.transports.unitree import BATTERY, COMMAND, REMOTE, STATE
-from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
+from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, modes_of, slots_of
 from gaitway_onboard.wire import crc
 from gaitway_onboard.wire.bus import Bus, Topic
 from gaitway_onboard.wire.declarations import HG_BMS_STATE, SPORT_MODE_STATE, WIRELESS_CONTROLLER
@@ -65,7 +65,7 @@ class UnitreeSide:
         foot_names = body.foot_names
         known = set(foot_names) >= set(hardware.feet)
         self._feet = [foot_names.index(name) for name in hardware.feet] if known else list(range(len(hardware.feet)))
-        self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
+        self._enable = np.array(modes_of(hardware))
         self._remote_out = bus.publisher(Topic(REMOTE, WIRELESS_CONTROLLER.name)) if self._go else None
         self._sport_out = bus.publisher(Topic(SPORT_STATE, SPORT_MODE_STATE.name)) if self._go and sport else None
         self._battery_out = None if self._go else bus.publisher(Topic(BATTERY, HG_BMS_STATE.name))

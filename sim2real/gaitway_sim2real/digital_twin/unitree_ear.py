@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array
 from gaitway_onboard.transports.unitree import COMMAND, STATE
-from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, CommandFrame
+from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, CommandFrame, modes_of
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.crc import check
 from gaitway_onboard.wire.idl import WireError
@@ -23,7 +23,7 @@ class UnitreeEar:
         self._command, self._state = layout_of(command).new(), layout_of(state).new()
         self._slots = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is not None])
         self._unused = np.array([slot for slot, joint in enumerate(hardware.motors) if joint is None], dtype=int)
-        self._enable = np.array([hardware.enable[name] for name in hardware.joint_names])
+        self._enable = np.array(modes_of(hardware))
 
     def state(self, payload: bytes) -> tuple[Array, Array] | None:
         try:

@@ -35,6 +35,7 @@ class RobotBatch:
         self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
         self._force, self._sensors = batch.bind("actuator_force"), batch.bind("sensordata")
         self.plant, self._contract = plant, contract
+        self.mass = np.full(count, plant.mass)
         b, v = plant.base_qpos, plant.base_dof
         self._pos, self._quat = slice(b, b + 3), slice(b + 3, b + 7)
         self._lin, self._ang = slice(v, v + 3), slice(v + 3, v + 6)
@@ -46,18 +47,10 @@ class RobotBatch:
             self._load_columns = plant.feet.force[:, None] + np.arange(3)
         self._fall_columns = plant.fall_sensor[:, None] + np.arange(3)
 
-    def randomise(
-        self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray, links: np.ndarray | None = None
-    ) -> None:
-        """Give each robot its sliding friction, mass added to the base [kg] and factor on the torque, (N,) each.
-
-        ``links`` are factors on the mass and on the inertia of each body of the model, (2, N, B).
-        """
+    def randomise(self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray) -> None:
+        """Give each robot its sliding friction, mass added to the base [kg] and factor on the torque, (N,) each."""
         batch, plant = self.batch, self.plant
         batch.expand("geom_friction")[:, plant.soles, 0] = friction[:, None]
-        if links is not None:
-            batch.expand("body_mass")[:] *= links[0]
-            batch.expand("body_inertia")[:] *= links[1][..., None]
         if payload.any():
             mass = plant.model.body_mass[plant.base_body]
             factor = (mass + payload) / mass
@@ -65,8 +58,8 @@ class RobotBatch:
                 raise UserError(f"payload {payload.min():.1f} kg: the base weighs {mass:.1f} kg and must keep a mass")
             batch.expand("body_mass")[:, plant.base_body] *= factor
             batch.expand("body_inertia")[:, plant.base_body] *= factor[:, None]  # as in training
-        if payload.any() or links is not None:
             batch.set_const()
+            self.mass += payload
         if (strength != 1.0).any():
             DriveParameters(plant.model, batch.expand).write(strength=strength[:, None])
 

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError, load_function
 from gaitway_onboard.transports.open import transport_of
 from gaitway_onboard.wire.bus import Bus

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
 

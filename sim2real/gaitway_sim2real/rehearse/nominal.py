@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 from gaitway_onboard.control.commands import Script, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
-from gaitway_onboard.hardware import Hardware
 
 from ..digital_twin.quirks import Quirks
 from ..mujoco.robots import MAX_TILT, MIN_HEIGHT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.children import ending_with_us
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.wire.bus import Bus
 
 from .audit import Audit, Frame

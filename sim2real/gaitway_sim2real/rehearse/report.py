@@ -8,7 +8,7 @@ from typing import Any
 from ..pages.model import NUMBER, Badge, Cell, Head, Report, Section, Table, bold, heading, mark, note, repeat
 from . import plots
 from .trace import Trace
-from .verdict import FAULTS, GROUPS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck, quantity
+from .verdict import FAULTS, GROUPS, NOMINAL, WIRE, Rehearsal, Trial, TrialCheck, quantity
 
 MODES = ("ramp", "hold", "policy", "lower")
 
@@ -21,8 +21,6 @@ ABOUT = {
     FAULTS: "Each fault was put on the wire in each mode. A cell passes when the reason is named, damping is sent "
     "within two policy periods of the detection and nothing but damping after it, and no frame asked for more "
     "than the torque limit; that of a second deployment when it is refused and the first goes on.",
-    POLICIES: "The policy's output was replaced behind its own checks, so that only the controller stood between it "
-    "and the motors. Every frame on the wire was compared with the state that it answered.",
     WIRE: "The twin and the deployment as processes of their own, in real time, over DDS on the loopback interface. A "
     "third process heard every frame. Times depend on what else this machine was doing.",
 }
@@ -32,7 +30,7 @@ def report(rehearsal: Rehearsal, trace: Trace | None, command: str) -> Report:
     """The whole page; ``trace`` is of the nominal trial, ``command`` repeats the rehearsal."""
     hashes = {"policy.onnx": rehearsal.policy_sha256, "contract.yaml": rehearsal.contract_sha256}
     text = "Same bundle, settings, seed and software give the same numbers, but for processes on the wire."
-    tables = {FAULTS: _matrix, POLICIES: _trials, WIRE: _trials}
+    tables = {FAULTS: _matrix, WIRE: _trials}
     return Report(
         f"{rehearsal.robot}: rehearsal {rehearsal.word}",
         _head(rehearsal),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandSource
@@ -20,7 +21,6 @@ from gaitway_onboard.control.devices import RemoteOperator
 from gaitway_onboard.control.executor import InlineExecutor
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.estimation.estimators import open_estimator
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus

@@ -1,4 +1,4 @@
-"""A whole rehearsal: nominal, faults, policies that went wrong, and processes on a wire; verdict and page."""
+"""A whole rehearsal: nominal, faults, and processes on a wire; verdict and page."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from typing import Any
 
 from gaitway_files.children import worker_pool
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
 from gaitway_onboard.control.controller import Mode
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.safety.preflight import check_bundle
 
 from ..digital_twin.quirks import Quirks
 from ..pages.verdict import software, write_verdict
-from .adversary import ADVERSARIES
 from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
-from .policies import rehearse_policy
 from .report import report
 from .stage import hangs
 from .trace import Trace
-from .verdict import FAULTS, NOMINAL, POLICIES, Rehearsal, Trial
+from .verdict import FAULTS, NOMINAL, Rehearsal, Trial
 
 SENSORS = Quirks(
     encoder_noise=0.0005, velocity_noise=0.05, torque_noise=0.2,
@@ -36,7 +34,6 @@ SENSORS = Quirks(
 )  # fmt: skip
 """Sensors that work: without noise, one that hangs could not be told from one that has nothing to say."""
 QUICK_TROUBLES = ("silence", "replay", "imu-nan", "fall", "joint-speed", "second-deploy", "stop")
-QUICK_POLICIES = ("constant", "random", "NaN", "huge")
 
 Progress = Callable[[int, int, Trial], None]
 """Called with trials done, trials in all, and the newest."""
@@ -58,7 +55,7 @@ class Settings:
     """How late a message may be, each way [s]."""
     seed: int = 0
     quick: bool = False
-    """Only one minute, some of the faults and some of the policies: for a first look, not for a robot."""
+    """Only one minute and some of the faults: for a first look, not for a robot."""
     jobs: int = 0
     """Processes at the same time; 0 is one for each core. Results do not depend on it."""
 
@@ -84,10 +81,6 @@ class Settings:
     def troubles(self) -> Sequence[Trouble]:
         return [trouble for trouble in TROUBLES if not self.quick or trouble.name in QUICK_TROUBLES]
 
-    @property
-    def policies(self) -> Sequence[str]:
-        return QUICK_POLICIES if self.quick else tuple(ADVERSARIES)
-
     def words(self) -> Mapping[str, Any]:
         return {
             "minutes": self.seconds / 60.0,
@@ -106,7 +99,7 @@ def rehearse_bundle(
     model: Path | None = None,
     wire: Wire | None = None,
     progress: Progress | None = None,
-    groups: Sequence[str] = (NOMINAL, FAULTS, POLICIES),
+    groups: Sequence[str] = (NOMINAL, FAULTS),
 ) -> tuple[Rehearsal, Trace]:
     """Everything there is in ``groups``, in simulated time; then ``wire``, if it is given.
 
@@ -153,8 +146,6 @@ def _calls(
     """Functions that make the trials of a group, with what is their own of the arguments."""
     if group == NOMINAL:
         return [(rehearse_nominal, {"seconds": settings.seconds})]
-    if group == POLICIES:
-        return [(rehearse_policy, {"kind": kind}) for kind in settings.policies]
     return [
         (_fault, {"trouble": trouble.name, "mode": mode})
         for trouble in settings.troubles

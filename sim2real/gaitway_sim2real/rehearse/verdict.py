@@ -11,11 +11,10 @@ from gaitway_onboard.bundle.verdict import REHEARSAL, SCHEMA
 
 from ..pages.verdict import plain, rounded
 
-NOMINAL, FAULTS, POLICIES, WIRE = "nominal", "faults", "policies", "wire"
+NOMINAL, FAULTS, WIRE = "nominal", "faults", "wire"
 GROUPS = {
     NOMINAL: "Walking as intended",
     FAULTS: "Faults",
-    POLICIES: "Policies that went wrong",
     WIRE: "Processes on the wire",
 }
 """Parts of a rehearsal, in order, with their titles."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from .commands import PERIOD, draw_commands
 from .scenario import Range, Scenario
+from .stressors import Stressor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What each of N robots meets over T control steps: every random draw of a scenario but the sensor noise."""
+    """What each of N robots meets over T control steps: every random draw of a scenario but those of its stressors."""
 
     command: np.ndarray  # (T, N, 3) vx, vy [m/s], yaw rate [rad/s]
     push: np.ndarray  # (T, N, 2) velocity step before control step t, world frame [m/s]; mostly zero
@@ -27,15 +28,13 @@ class Conditions:
     yaw: np.ndarray  # (N,) initial heading [rad]
     joint_offset: np.ndarray  # (N, J) initial joint positions minus the default pose [rad]
     velocity: np.ndarray  # (N, 2) initial horizontal velocity [m/s]
-    noise_scale: float  # factor on NOISE
-    noise_seed: tuple[int, ...]
-    links: float = 0.0  # largest relative change of a link's mass and of its inertia
-    links_seed: tuple[int, ...] = ()
+    stressors: tuple[Stressor, ...] = ()
+    seed: tuple[int, ...] = ()  # of the draws of stressors
 
     @classmethod
     def side_by_side(cls, parts: Sequence[Conditions]) -> Conditions:
-        """Conditions of equal length, without noise and altered links, as those of one batch of robots."""
-        assert not any(part.noise_scale or part.links for part in parts)
+        """Conditions of equal length as those of one batch of robots; those with stressors are alone."""
+        assert len(parts) == 1 or not any(part.stressors for part in parts)
         names = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
         joined: dict[str, Any] = {
             n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names
@@ -63,10 +62,8 @@ def draw(scenario: Scenario, ranges: Sequence[Range], joints: int, control_dt: f
         yaw=rng.uniform(-math.pi, math.pi, n),
         joint_offset=rng.uniform(-0.05, 0.05, (n, joints)),
         velocity=rng.uniform(-0.1, 0.1, (n, 2)),
-        noise_scale=scenario.noise,
-        noise_seed=(*entropy, 1),
-        links=scenario.links,
-        links_seed=(*entropy, 2),
+        stressors=scenario.stressors,
+        seed=entropy,
     )
 
 

@@ -75,7 +75,7 @@ def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions)
     foot_shapes(plant)
     ordinary = (
         not conditions.push.any() and not conditions.payload.any() and not conditions.delay.any()
-        and not conditions.links and not conditions.noise_scale and plant.ground.flat
+        and not conditions.stressors and plant.ground.flat
         and (conditions.strength == 1.0).all() and (conditions.friction == NOMINAL_FRICTION).all()
     )  # fmt: skip
     if not ordinary:
@@ -120,7 +120,7 @@ def together(conditions: Sequence[Conditions]) -> Conditions:
     joined: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in conditions]) for name in robots}
     joined["command"] = np.concatenate([longer(each.command, "edge") for each in conditions], 1)
     joined["push"] = np.concatenate([longer(each.push, "constant") for each in conditions], 1)
-    joined["noise_scale"] = max(each.noise_scale for each in conditions)
+    joined["stressors"] = tuple(stressor for each in conditions for stressor in each.stressors)
     return replace(conditions[0], **joined)
 
 

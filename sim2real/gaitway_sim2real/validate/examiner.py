@@ -184,7 +184,8 @@ class Examiner:
         """Scenarios whose robots can walk side by side; those with many robots of different commands come first."""
 
         def floor(scenario: Scenario) -> tuple[Any, ...]:
-            return scenario.gait, scenario.seconds, repr(scenario.ground), repr(scenario.physics)
+            alone = scenario.name if scenario.stressors else ""
+            return scenario.gait, scenario.seconds, repr(scenario.ground), repr(scenario.physics), alone
 
         batches = [list(group) for _, group in itertools.groupby(sorted(self.scenarios, key=floor), key=floor)]
         return sorted(batches, key=lambda batch: -max(scenario.envs for scenario in batch))

@@ -10,6 +10,7 @@ from gaitway_tasks.ground import LEVEL, Ground
 
 from ..mujoco.model import GRAVITY
 from ..mujoco.physics import NOMINAL_PHYSICS, Physics
+from .stressors import Stressor
 
 Range = tuple[float, float]
 NOMINAL_FRICTION = 0.8
@@ -64,6 +65,7 @@ class Scenario:
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     push_once: bool = False
     """Whether there is no other push than that of the first four seconds."""
+    # Verdicts depend on the one stream that pushes, starts and the following ranges are drawn from, in this order.
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
     payload: Range = (0.0, 0.0)
     """Mass added to the base [kg]."""
@@ -71,10 +73,8 @@ class Scenario:
     """Factor on the delivered torque."""
     delay: Range = (0.0, 0.0)
     """Time from the policy's output to the motors [s]."""
-    noise: float = 0.0
-    """Factor on :data:`NOISE`."""
-    links: float = 0.0
-    """Largest relative change of the mass and, by itself, of the inertia of each link."""
+    stressors: tuple[Stressor, ...] = ()
+    """What else is hard about it."""
     ground: Ground = LEVEL
     """What the robots walk on; they start in random directions."""
     physics: Physics = NOMINAL_PHYSICS
@@ -88,7 +88,7 @@ class Scenario:
     same_as: str = ""
     """Name of the scenario that this one repeats in another engine."""
     factor: str = ""
-    """The one of :data:`.variants.FACTORS` in which it differs from :data:`.variants.NOMINAL`, if that is all."""
+    """What it changes in :data:`.variants.NOMINAL`, if that is all: one of :data:`.variants.FACTORS`, or a new one."""
     level: str = ""
     """What the factor is here, for people."""
     number: float | None = None

@@ -29,20 +29,10 @@ from .scenario import (
     Limit,
     Scenario,
 )
+from .stressors import NOISE, SensorNoise
 from .variants import VARIANTS
 
 SUITE_VERSION = "2.1"
-NOISE = {
-    "gyro": 0.2,  # [rad/s]
-    "orientation": 0.05,  # [rad]
-    "joint_pos": 0.01,  # [rad]
-    "joint_vel": 1.5,  # [rad/s]
-    "base_lin_vel": 0.1,  # [m/s]
-    "height_scan": 0.1,  # [m]
-}
-"""Half-widths of the uniform noise of sensors and estimates, Isaac Lab's magnitudes."""
-
-
 ROBOTS_1, ROBOTS_5 = 272, 56
 """Robots of which no fall shows, with 95 % certainty, that at most 1 % and 5 % fall."""
 CORNER_ROBOTS = 8 * STARTS
@@ -173,7 +163,7 @@ SUITE: tuple[Scenario, ...] = (
         title="Sensor noise",
         about=f"Uniform noise: gyro {NOISE['gyro']} rad/s, orientation {NOISE['orientation']} rad, joint positions "
         f"{NOISE['joint_pos']} rad, joint velocities {NOISE['joint_vel']} rad/s.",
-        noise=1.0,
+        stressors=(SensorNoise(),),
         envs=ROBOTS_5,
         seconds=8.0,
         limits=(Limit(metric="lin_vel_error", value=0.2), FALLS_5),
@@ -200,7 +190,7 @@ SUITE: tuple[Scenario, ...] = (
         payload=(-5.0, 5.0),
         strength=(0.9, 1.1),
         delay=(0.0, 0.02),
-        noise=1.0,
+        stressors=(SensorNoise(),),
         seconds=12.0,
         limits=(Limit(metric="falls", value=0.1),),
         required=False,

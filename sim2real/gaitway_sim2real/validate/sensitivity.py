@@ -69,7 +69,8 @@ def sensitivity(results: Iterable[Result]) -> tuple[Factor, ...]:
     if nominal is None:
         return ()
     table = []
-    for name, (title, label, number) in FACTORS.items():
+    for name in dict.fromkeys([*FACTORS, *(result.factor for result in results if result.factor)]):
+        title, label, number = FACTORS.get(name, (name.capitalize(), "without", 0.0))
         others = [result for result in results if result.factor == name]
         if not others:
             continue

@@ -85,8 +85,6 @@ def run_showcase(plant: Plant, contract: Contract, policy: BatchedPolicy) -> Sho
         yaw=np.zeros(1),
         joint_offset=np.zeros((1, contract.num_joints)),
         velocity=np.zeros((1, 2)),
-        noise_scale=0.0,
-        noise_seed=(0,),
     )
     recording = simulate(plant, contract, policy, conditions, keep_qpos=True)
     return Showcase(recording=recording, labels=labels, foot_x=foot_x(plant, recording))

@@ -13,14 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
-from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
 from ..mujoco.delay import DelayLine
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
 from .conditions import Conditions
 from .feet import FootTrace
-from .scenarios import NOISE
 
 POLICY = "policy not finite"
 BLOCK = 64  # physics steps whose feet are measured together: each by itself costs more in Python than in arithmetic
@@ -89,12 +87,11 @@ def simulate(
     steps, n = conditions.command.shape[:2]
     joints, feet = contract.num_joints, len(plant.foot_names)
     world = RobotBatch(plant, contract, n, threads)
-    links = link_factors(conditions, plant)
-    world.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength, links=links)
+    world.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
+    stress = [(each, each.start(world, each.generator(conditions.seed))) for each in conditions.stressors]
     world.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
     timestep = plant.model.opt.timestep
     line = DelayLine(np.tile(contract.default_joint_pos, (n, 1)), conditions.delay, timestep, plant.decimation)
-    noise = np.random.default_rng(conditions.noise_seed) if conditions.noise_scale else None
 
     record = {
         name: np.zeros((steps, n, width), kind)
@@ -129,7 +126,11 @@ def simulate(
         alive[t] = up
         record["push"][t] = conditions.push[t] * up[:, None]
         world.qvel[:, plant.base_dof : plant.base_dof + 2] += record["push"][t]
-        signals = add_noise(world.signals(), conditions.noise_scale, noise)
+        for stressor, kept in stress:
+            stressor.before_step(world, t, kept)
+        signals = world.signals()
+        for stressor, kept in stress:
+            signals = stressor.sensed(signals, kept)
         target, _ = policy({**signals, "command": conditions.command[t]})
         if OWN_VELOCITY in contract.estimates:
             own_error[t] = np.where(up[:, None], policy.estimates[OWN_VELOCITY] - world.lin_vel(), 0)
@@ -163,7 +164,7 @@ def simulate(
         measure_feet(steps)
     return Trajectory(
         control_dt=contract.control_dt,
-        mass=plant.mass + conditions.payload + (0.0 if links is None else (links[0] - 1.0) @ plant.model.body_mass),
+        mass=world.mass,
         command=conditions.command,
         alive=alive,
         fall_step=fall_step,
@@ -174,15 +175,6 @@ def simulate(
         own_velocity_error=own_error if OWN_VELOCITY in contract.estimates else None,
         **record,
     )
-
-
-def link_factors(conditions: Conditions, plant: Plant) -> np.ndarray | None:
-    """Factors on mass and inertia of each of B bodies, drawn one by one, (2, N, B); None if nothing is altered."""
-    if not conditions.links:
-        return None
-    low, high = 1.0 - conditions.links, 1.0 + conditions.links
-    shape = (2, len(conditions.payload), plant.model.nbody)
-    return np.random.default_rng(conditions.links_seed).uniform(low, high, shape)
 
 
 def foot_trace(plant: Plant, steps: int, robots: int) -> FootTrace:
@@ -196,16 +188,3 @@ def foot_trace(plant: Plant, steps: int, robots: int) -> FootTrace:
         names=plant.foot_names,
         places=plant.foot_places,
     )
-
-
-def add_noise(signals: dict[str, np.ndarray], scale: float, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-    """Uniform noise of the suite's magnitudes times ``scale``; orientation noise is a small random rotation."""
-    if rng is None:
-        return signals
-
-    def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.uniform(-scale * NOISE[name], scale * NOISE[name], shape)
-
-    noisy = {name: signals[name] + uniform(name, signals[name].shape) for name in signals if name in NOISE}
-    turn = quat_from_rotvec(uniform("orientation", signals["gyro"].shape))
-    return {**noisy, "imu_quat_wxyz": quat_mul(signals["imu_quat_wxyz"], turn)}

@@ -10,6 +10,7 @@ from typing import Any
 from ..mujoco.floors import FLOORS, NOMINAL
 from ..mujoco.physics import Physics
 from .scenario import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW, Scenario
+from .stressors import Links
 
 TRACKING = (LINEAR, YAW, FALLS_5, CORNERS)
 GAIT = tuple(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metric, YAW.metric))
@@ -28,7 +29,9 @@ FACTORS: dict[str, tuple[str, str, float | None]] = {
     "strength": ("Motor strength", "100 %", 1.0),
     "delay": ("Delay", "0 ms", 0.0),
 }
-"""What the suite changes one at a time: title, and what it is in the nominal scenario, for people and as a number."""
+"""What the suite changes one at a time: title, and what it is in the nominal scenario, for people and as a number.
+
+A scenario may name another factor, which the nominal one is taken to be without."""
 
 CONTACT = ("engine", "softness", "cone", "step", "integrator", "foot_size", "foot_shape", "links", "friction")
 """Factors that a floor, a simulator or a robot of the same kind may differ in."""
@@ -139,7 +142,7 @@ VARIANTS: tuple[Scenario, ...] = (
         name="links_5",
         title="Links ±5 %",
         about="Mass and inertia of each link, each by itself, are up to 5 % off.",
-        links=0.05,
+        stressors=(Links(0.05),),
     ),
     _floor("stock_mujoco"),
     *(_friction(value) for value in (0.3, 0.4, 0.6, 0.9, 1.2)),

@@ -6,8 +6,9 @@ import importlib
 from pathlib import Path
 from typing import cast
 
+from gaitway_files.hardware import Hardware
+
 from .description import IsaacLabRobot, Learner, RobotDescription
-from .hardware import Hardware
 from .known import DESCRIPTIONS, ROBOTS, RobotError
 from .robot import ActuatorLaw, DCMotor, ImplicitPD, Mirror, Robot
 

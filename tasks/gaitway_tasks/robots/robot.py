@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import UserError
+from gaitway_files.hardware import Hardware
 
 from ..patterns import matches
-from .hardware import Hardware
 from .parameters import JointParameters, RobotParameters
 
 

@@ -10,10 +10,10 @@ import dataclasses
 import sys
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.runner import run_realtime
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, HardwareInterface, SafeStop, Signals
 from gaitway_onboard.safety.guardian import Guardian
 from gaitway_onboard.safety.limits import SafetyLimits

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, Signal, sha256
 from gaitway_onboard.bundle.verdict import seal
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_sim2real.bundle.export import export_bundle

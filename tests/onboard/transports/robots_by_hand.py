@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.transports.unitree_frames import COMMANDS, STATES, slots_of
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.crc import check, seal
@@ -14,7 +15,6 @@ from gaitway_onboard.wire.declarations import REQUEST, RESPONSE
 from gaitway_onboard.wire.idl import decode, encode
 from gaitway_onboard.wire.layouts import Message, layout_of
 from gaitway_onboard.wire.memory import MemoryBus
-from gaitway_tasks.robots.hardware import Hardware
 
 Answer = Callable[[int], tuple[int, str] | None]
 """Function number to code and data; None for no answer."""

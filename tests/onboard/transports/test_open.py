@@ -37,6 +37,12 @@ def test_a_robot_has_no_more_motors_than_its_messages():
         open_robot(dataclasses.replace(go2, motors=(*go2.motors, None)), Connection(bus=MemoryBus()))
 
 
+def test_a_wire_with_mode_bytes_needs_them():
+    go2 = HARDWARE["unitree-go2"]
+    with pytest.raises(DeployError, match="unitree-go2: unitree_go needs enable"):
+        open_robot(dataclasses.replace(go2, enable={}), Connection(bus=MemoryBus()))
+
+
 def test_options_that_do_not_belong_together():
     with pytest.raises(DeployError, match="--config describes robots on ROS 2"):
         hardware_of("unitree-go2", Path("robot.yaml"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import ControllerConfig
 from gaitway_onboard.control.deployment import drive, survey
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.checks import SafetyFilter
 from gaitway_onboard.safety.limits import SafetyLimits

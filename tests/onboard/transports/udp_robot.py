@@ -12,7 +12,7 @@ import threading
 import time
 
 import numpy as np
-from gaitway_onboard.hardware import Hardware
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError, Health, SafeStop, Signals
 from gaitway_onboard.transports.open import Connection
 

@@ -15,7 +15,7 @@ from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import suite
 from gaitway_sim2real.rehearse.suite import RehearsalError, Settings, rehearse_bundle, save, write_report
 from gaitway_sim2real.rehearse.trace import Trace
-from gaitway_sim2real.rehearse.verdict import FAULTS, NOMINAL, POLICIES, WIRE, Rehearsal, Trial, TrialCheck
+from gaitway_sim2real.rehearse.verdict import FAULTS, NOMINAL, WIRE, Rehearsal, Trial, TrialCheck
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1
 
 GOOD = TrialCheck(title="falls", value=0, limit=0)
@@ -70,6 +70,8 @@ def test_a_deployment_is_told(go2_bundle, tmp_path):
     assert "run gaitway rehearse first" in rehearsal_doubts(bundle, hardware)[0]
     save(rehearsal(trial(), bundle=bundle), bundle / "rehearsal.json")
     assert rehearsal_doubts(bundle, hardware) == ()
+    save(rehearsal(trial(), trial(group="policies", name="huge", mode=""), bundle=bundle), bundle / "rehearsal.json")
+    assert rehearsal_doubts(bundle, hardware) == (), "a group of earlier versions"
     assert "another robot" in rehearsal_doubts(bundle, hardware_from(H1))[0]
     save(rehearsal(trial(checks=(BAD,)), bundle=bundle), bundle / "rehearsal.json")
     assert rehearsal_doubts(bundle, hardware) == ("FAILED ITS REHEARSAL: silence in hold; see its report",)
@@ -80,7 +82,6 @@ def test_page_shows_every_trial(tmp_path):
         trial(group=NOMINAL, name="command script", mode=""),
         trial(),
         trial(name="tilt <&>", mode="policy", checks=(BAD,)),
-        trial(group=POLICIES, name="huge", mode=""),
         trial(group=WIRE, name="SIGKILL", mode="", facts={"p99 [ms]": 2.25}),
     )
     time = np.arange(0.0, 60.0, 0.02)
@@ -88,7 +89,7 @@ def test_page_shows_every_trial(tmp_path):
     trace = Trace(time, wave, 0.9 * wave, 0.3 + 0.0 * time, 0.1 + 0.0 * time, 0.5 + 0.0 * time, lap=20.0)
     page = write_report(rehearsal(*trials), trace, tmp_path / "report", "gaitway rehearse b --robot unitree-go2")
     text = page.read_text()
-    for wanted in ("tilt &lt;&amp;&gt;", "huge", "SIGKILL", "2.25", "FAIL", "cannot happen here", "gaitway rehearse b"):
+    for wanted in ("tilt &lt;&amp;&gt;", "SIGKILL", "2.25", "FAIL", "cannot happen here", "gaitway rehearse b"):
         assert wanted in text
     assert text.count("<svg") == 6 and "http" not in text.replace("http://www.w3.org", "")
     assert json.loads((page.parent / "rehearsal.json").read_text())["verdict"] == "FAIL"
@@ -123,20 +124,19 @@ def test_a_bundle_for_another_robot_is_refused(go2_bundle):
 
 @pytest.mark.slow
 def test_two_processes_find_what_one_finds(go2_bundle, monkeypatch):
-    monkeypatch.setattr(suite, "QUICK_TROUBLES", ("exception",))
-    monkeypatch.setattr(suite, "QUICK_POLICIES", ("NaN",))
+    monkeypatch.setattr(suite, "QUICK_TROUBLES", ("exception", "policy-nan"))
     seen = []
     alone, together = (
         rehearse_bundle(
             go2_bundle,
             hardware_from(GO2),
             Settings(quick=True, jobs=jobs),
-            groups=(FAULTS, POLICIES),
+            groups=(FAULTS,),
             wire=lambda: iter([trial(group=WIRE)]),
             progress=lambda done, total, newest: seen.append((done, total, newest.name)),
         )[0]
         for jobs in (1, 2)
     )
     assert alone == together and alone.passed
-    assert seen[:3] == [(1, 2, "exception"), (2, 2, "NaN"), (3, 3, "silence")] and seen[5] == seen[2]
-    assert {name for _, _, name in seen[3:5]} == {"exception", "NaN"}, "as they are done"
+    assert seen[:3] == [(1, 2, "exception"), (2, 2, "policy-nan"), (3, 3, "silence")] and seen[5] == seen[2]
+    assert {name for _, _, name in seen[3:5]} == {"exception", "policy-nan"}, "as they are done"

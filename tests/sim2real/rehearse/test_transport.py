@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.control.controller import Mode
-from gaitway_onboard.hardware import Hardware
 from gaitway_onboard.interface import Array, DeployError, Health, Remote, Signals
 from gaitway_onboard.transports.open import Connection, Transport, open_robot
 from gaitway_onboard.wire.bus import Topic

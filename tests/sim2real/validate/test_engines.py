@@ -18,6 +18,7 @@ from gaitway_sim2real.validate.engines import Walk, part, plan, together, trajec
 from gaitway_sim2real.validate.metrics import compute_metrics
 from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import simulate
+from gaitway_sim2real.validate.stressors import SensorNoise
 from stand_bundle import make_stand_bundle
 
 STANDING = Scenario(name="s", title="", about="", limits=(), envs=3, seconds=1.0, commands="standing")
@@ -159,7 +160,9 @@ def test_a_plan_has_all_that_an_engine_must_know(bundle, contract, plant):
     assert (walk.start["joint_pos"] >= limits[:, 0]).all() and (walk.start["joint_pos"] <= limits[:, 1]).all()
 
 
-@pytest.mark.parametrize("change", [{"push": 0.5}, {"payload": (1.0, 1.0)}, {"friction": (0.5, 0.5)}, {"noise": 1.0}])
+@pytest.mark.parametrize(
+    "change", [{"push": 0.5}, {"payload": (1.0, 1.0)}, {"friction": (0.5, 0.5)}, {"stressors": (SensorNoise(),)}]
+)
 def test_what_only_mujoco_can_do_is_refused(bundle, contract, plant, change):
     scenario = replace(STANDING, seconds=4.0, **change)
     with pytest.raises(ValueError, match="without disturbances"):

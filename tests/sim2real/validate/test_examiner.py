@@ -20,6 +20,7 @@ from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.examiner import EXAMINATION, MARGIN, Check, Examination, Examiner
 from gaitway_sim2real.validate.scenario import CORNERS, Limit, Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
+from gaitway_sim2real.validate.stressors import SensorNoise
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.spec import Task
 from torch import nn
@@ -119,11 +120,14 @@ def test_a_hopeless_policy_is_not_tried_on_every_floor(task: Task, actor: nn.Mod
     assert not replace(short, checks=()).passed  # nothing failed, and something was not tried
 
 
-def test_robots_walk_as_they_do_alone(task: Task, actor: nn.Module) -> None:
+def test_robots_walk_as_they_do_alone(task: Task, actor: nn.Module, monkeypatch) -> None:
     """In one batch with those of other scenarios."""
+    monkeypatch.setattr("gaitway_sim2real.validate.examiner.HOPELESS", math.inf)
     names = ("command_grid", "standing", "command_steps")
-    together = Examiner(task, scenarios=picked(*names))(actor).checks
-    alone = [check for name in names for check in Examiner(task, scenarios=picked(name))(actor).checks]
+    scenarios = picked(*names)
+    noisy = replace(scenarios[-1], name="noisy", draws="noisy", stressors=(SensorNoise(),))  # in a batch of its own
+    together = Examiner(task, scenarios=(*scenarios, noisy))(actor).checks
+    alone = [check for each in (*scenarios, noisy) for check in Examiner(task, scenarios=(each,))(actor).checks]
     for ours, theirs in zip(together, alone, strict=True):
         assert (ours.scenario, ours.check.metric) == (theirs.scenario, theirs.check.metric)
         assert ours.check.value == pytest.approx(theirs.check.value, rel=1e-3, abs=1e-4, nan_ok=True)

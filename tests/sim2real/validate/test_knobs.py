@@ -18,7 +18,8 @@ from gaitway_sim2real.validate.commands import command_grid
 from gaitway_sim2real.validate.conditions import draw
 from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
-from gaitway_sim2real.validate.simulate import Trajectory, add_noise, simulate
+from gaitway_sim2real.validate.simulate import Trajectory, simulate
+from gaitway_sim2real.validate.stressors import SensorNoise
 from gaitway_tasks.actuators import dc_motor_torque, implicit_pd_torque
 from gaitway_tasks.ground import Slope
 from stand_bundle import make_stand_bundle
@@ -153,7 +154,7 @@ def test_noise_has_the_stated_magnitudes() -> None:
         "gyro": np.zeros((n, 3)),
         "imu_quat_wxyz": np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)),
     }
-    noisy = add_noise(signals, 1.0, np.random.default_rng(0))
+    noisy = SensorNoise().sensed(signals, np.random.default_rng(0))
     for name, bound in (("joint_pos", 0.01), ("joint_vel", 1.5), ("gyro", 0.2)):
         assert 0.98 * bound < np.abs(noisy[name]).max() <= bound
     gravity = quat_apply_inverse(noisy["imu_quat_wxyz"], np.array([0.0, 0.0, -1.0]))

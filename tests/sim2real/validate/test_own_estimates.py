@@ -34,14 +34,12 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_step_is_compared_with_the_velocity_that_the_signals_came_from(bundle: Path) -> None:
     contract = Contract.load(bundle)
     plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
-    conditions = replace(
-        draw(STANDING, contract.command_ranges, 12, contract.control_dt, 0), delay=np.zeros(3), noise_scale=0.0
-    )
+    conditions = replace(draw(STANDING, contract.command_ranges, 12, contract.control_dt, 0), delay=np.zeros(3))
     conditions = replace(conditions, push=0.0 * conditions.push)
     seen = simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 3), conditions)
     assert seen.own_velocity_error is not None
     robots, policy = RobotBatch(plant, contract, 3), BatchedPolicy(bundle / "policy.onnx", contract, 3)
-    robots.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength, links=None)
+    robots.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
     robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
     for step in range(20):
         truth = robots.lin_vel().copy()

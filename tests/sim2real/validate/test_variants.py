@@ -11,6 +11,7 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import build_plant
+from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.pages.verdict import write_verdict
 from gaitway_sim2real.validate import Verdict, examination, suite, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES
@@ -21,7 +22,7 @@ from gaitway_sim2real.validate.metrics import METRICS
 from gaitway_sim2real.validate.scenario import FALLS_5, LINEAR, Scenario
 from gaitway_sim2real.validate.scenarios import SUITE, SUITE_VERSION
 from gaitway_sim2real.validate.sensitivity import sensitivity, spreads
-from gaitway_sim2real.validate.simulate import link_factors, simulate
+from gaitway_sim2real.validate.simulate import simulate
 from gaitway_sim2real.validate.variants import CONTACT, FACTORS, NOMINAL
 from gaitway_sim2real.validate.verdict import ScenarioResult
 from recording import recording
@@ -46,7 +47,7 @@ def test_variants_differ_from_the_nominal_in_one_thing() -> None:
     for scenario in VARIANTS.values():
         changed = {
             name
-            for name in ("physics", "friction", "payload", "strength", "delay", "links", "noise", "ground", "push")
+            for name in ("physics", "friction", "payload", "strength", "delay", "stressors", "ground", "push")
             if getattr(scenario, name) != getattr(nominal, name)
         }
         assert len(changed) == (scenario.name != NOMINAL), scenario.name
@@ -79,13 +80,13 @@ def test_links_are_up_to_five_percent_off(bundle: Path) -> None:
     plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
     scenario = replace(VARIANTS["links_5"], envs=6, seconds=0.1, commands="standing")
     conditions = draw(scenario, RANGES, 12, 0.02, 0)
-    links = link_factors(conditions, plant)
-    assert links is not None and links.shape == (2, 6, plant.model.nbody)
+    [stressor] = conditions.stressors
+    links = stressor.start(RobotBatch(plant, contract, 6), stressor.generator(conditions.seed))
+    assert links.shape == (2, 6, plant.model.nbody)
     assert 0.95 <= links.min() < 0.96 and 1.04 < links.max() <= 1.05
     assert len(np.unique(links)) == links.size  # mass and inertia of every link by themselves
     seen = simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 6), conditions)
     np.testing.assert_allclose(seen.mass, (links[0] * plant.model.body_mass).sum(1))
-    assert link_factors(draw(replace(scenario, links=0.0), RANGES, 12, 0.02, 0), plant) is None
 
 
 def test_sensitivity_is_a_table_of_one_change_at_a_time() -> None:

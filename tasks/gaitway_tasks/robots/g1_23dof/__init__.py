@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.hardware import PER_JOINT
+
 from ..g1_29dof import DESCRIPTION as BASE
 from ..g1_29dof import G1_29DOF, MOTORS, UNITREE_G1
-from ..hardware import PER_JOINT
 
 ABSENT = (
     "waist_roll",

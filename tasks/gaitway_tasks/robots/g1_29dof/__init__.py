@@ -7,9 +7,11 @@ gains do not balance the robot: it stands only under a policy.
 
 from pathlib import Path
 
+from gaitway_files.hardware import Hardware
+
+from ...patterns import by_pattern
 from ..description import RobotDescription
 from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
-from ..hardware import Hardware, by_pattern
 from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")

@@ -7,8 +7,10 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 from dataclasses import replace
 from pathlib import Path
 
+from gaitway_files.hardware import Hardware
+
+from ...patterns import by_pattern
 from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
-from ..hardware import Hardware, by_pattern
 from ..robot import DCMotor, Mirror, Robot
 
 LEGS = ("FL", "FR", "RL", "RR")

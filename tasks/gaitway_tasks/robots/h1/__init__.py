@@ -8,8 +8,10 @@ only under a policy.
 from dataclasses import replace
 from pathlib import Path
 
+from gaitway_files.hardware import Hardware
+
+from ...patterns import by_pattern
 from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
-from ..hardware import Hardware, by_pattern
 from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")

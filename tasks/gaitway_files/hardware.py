@@ -1,35 +1,29 @@
-"""Low-level interface of a robot: motor slots, modes and motor limits. Data only, stdlib only.
+"""How a robot is driven over its wire: motor slots, modes and limits. Data only.
 
-The on-board half reads this on the robot's computer.
+A robot's definition writes it down, and the on-board half reads it on the robot's computer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from gaitway_files.errors import UserError
-
-from ..patterns import matches
-
-T = TypeVar("T")
+from .errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """One product. Joints are named as in :class:`gaitway_tasks.robots.Robot`; mappings are by joint name."""
+    """One product. Mappings are by joint name; those of :data:`PER_JOINT` have every joint of :attr:`joint_names`."""
 
     name: str
     """Name for ``--robot``, such as "unitree-go2"."""
     robot: str
-    """Name of the :class:`gaitway_tasks.robots.Robot` whose joints these are."""
+    """Name in bundles of the robot whose joints these are."""
     family: str
     """The transport: a row of ``gaitway_onboard/transports/open.py``, or ``module:name`` of your own."""
     motors: tuple[str | None, ...]
     """Joint driven by each motor slot, in the order of the wire; None for a slot that drives nothing."""
-    enable: Mapping[str, int]
-    """Mode byte that switches each joint's motor on."""
     effort_limit: Mapping[str, float]
     """Largest torque that a command may ask for [N m]."""
     velocity_limit: Mapping[str, float]
@@ -40,6 +34,10 @@ class Hardware:
     """Largest kd that a bundle may ask for [N m s/rad]."""
     damping: Mapping[str, float]
     """kd of the final damping mode [N m s/rad]."""
+    joint_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Range of each joint [rad], filled in from the robot's definition; a bundle with a wider one is refused."""
+    enable: Mapping[str, int] = field(default_factory=dict)
+    """Mode byte that switches each joint's motor on; empty where the wire has none."""
     mode_machines: Mapping[int, str] = field(default_factory=dict)
     """Values of ``mode_machine`` that this definition fits, and what they mean; empty where the wire has none."""
     mode_pr: int = 0
@@ -57,7 +55,7 @@ class Hardware:
     min_battery: float = 0.1
     """State of charge, from 0 to 1, below which no policy starts and a running one ends."""
     wire: Any = None
-    """Settings that only your own transport reads."""
+    """What only the transport reads, such as the configuration of a robot on ROS 2."""
 
     def __post_init__(self) -> None:
         joints = self.joint_names
@@ -65,6 +63,8 @@ class Hardware:
             raise UserError(f"{self.name}: motors lists {', '.join(twice)} twice")
         for key in PER_JOINT:
             values: Mapping[str, float] = getattr(self, key)
+            if key == "enable" and not values:
+                continue
             if wrong := sorted(set(joints) ^ set(values)):
                 raise UserError(f"{self.name}: {key} must have each joint of motors, and has not: {', '.join(wrong)}")
             if bad := [name for name in joints if not values[name] > 0]:
@@ -81,16 +81,3 @@ class Hardware:
 
 
 PER_JOINT = ("enable", "effort_limit", "velocity_limit", "max_stiffness", "max_damping", "damping")
-
-
-def by_pattern(joints: Iterable[str | None], values: Mapping[str, T]) -> dict[str, T]:
-    """Value for each joint: that of the first regular expression in ``values`` that matches its whole name."""
-    found = {}
-    for name in joints:
-        if name is None:
-            continue
-        matching = [value for pattern, value in values.items() if matches(pattern, name)]
-        if not matching:
-            raise UserError(f"no pattern matches joint {name!r}: {', '.join(values)}")
-        found[name] = matching[0]
-    return found

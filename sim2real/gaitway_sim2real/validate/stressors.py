@@ -1,0 +1,83 @@
+"""What makes a robot's life harder: one class each, with whatever it draws and does. Scenarios list them.
+
+Each has random numbers of its own, so that the other draws of a scenario are the same with and without it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
+
+from ..mujoco.robots import RobotBatch
+
+Signals = dict[str, np.ndarray]
+
+
+class Stressor:
+    """A frozen dataclass; what :meth:`start` returns is what a run remembers of it, and comes back as ``kept``."""
+
+    stream: ClassVar[int] = 0
+    """Last word of the seed of its draws; 0 is one made from the name of the class."""
+
+    def generator(self, seed: tuple[int, ...]) -> np.random.Generator:
+        """Random numbers of this stressor alone, in a scenario whose other draws come from ``seed``."""
+        return np.random.default_rng((*seed, self.stream or zlib.crc32(type(self).__name__.encode())))
+
+    def start(self, world: RobotBatch, rng: np.random.Generator) -> Any:
+        """Change the robots before they are placed: masses, gains, friction; ``rng`` is :meth:`generator`."""
+        return rng
+
+    def before_step(self, world: RobotBatch, step: int, kept: Any) -> None:
+        """Change the world before the control step ``step``, such as velocities."""
+
+    def sensed(self, signals: Signals, kept: Any) -> Signals:
+        """What encoders and IMU say of the true ``signals``, (N, ...) each."""
+        return signals
+
+
+NOISE = {
+    "gyro": 0.2,  # [rad/s]
+    "orientation": 0.05,  # [rad]
+    "joint_pos": 0.01,  # [rad]
+    "joint_vel": 1.5,  # [rad/s]
+    "base_lin_vel": 0.1,  # [m/s]
+    "height_scan": 0.1,  # [m]
+}
+"""Half-widths of the uniform noise of sensors and estimates, Isaac Lab's magnitudes."""
+
+
+@dataclass(frozen=True)
+class SensorNoise(Stressor):
+    """Uniform noise of the suite's magnitudes; orientation noise is a small random rotation."""
+
+    stream = 1
+
+    def sensed(self, signals: Signals, kept: np.random.Generator) -> Signals:
+        def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
+            return kept.uniform(-NOISE[name], NOISE[name], shape)
+
+        noisy = {name: signals[name] + uniform(name, signals[name].shape) for name in signals if name in NOISE}
+        turn = quat_from_rotvec(uniform("orientation", signals["gyro"].shape))
+        return {**noisy, "imu_quat_wxyz": quat_mul(signals["imu_quat_wxyz"], turn)}
+
+
+@dataclass(frozen=True)
+class Links(Stressor):
+    """Mass and, by itself, inertia of each link are off by up to a share of them."""
+
+    share: float
+    stream = 2
+
+    def start(self, world: RobotBatch, rng: np.random.Generator) -> np.ndarray:
+        """Factors on mass and inertia of each of B bodies, drawn one by one, (2, N, B)."""
+        model = world.plant.model
+        factors = rng.uniform(1.0 - self.share, 1.0 + self.share, (2, len(world.mass), model.nbody))
+        world.batch.expand("body_mass")[:] *= factors[0]
+        world.batch.expand("body_inertia")[:] *= factors[1][..., None]
+        world.batch.set_const()
+        world.mass += (factors[0] - 1.0) @ model.body_mass
+        return factors
