@@ -148,6 +148,7 @@ def called(task: str) -> str:
 
 def _outside(name: str) -> Entry:
     """The task given as ``module:object``, which is a :class:`Task` or a function that returns one."""
+    from .mdp.commands import UniformVelocityCommand
     from .spec import Task
 
     found = object_named(name)
@@ -167,8 +168,8 @@ def _outside(name: str) -> Entry:
             "its own"
         )
     task = found
-    _called[task.name] = name
-    presets = ("cpu", "sprint") if "base_velocity" in task.commands and task.ground.flat else ()
+    _called[task.name], velocity = name, task.commands.get("base_velocity")
+    presets = ("cpu", "sprint") if isinstance(velocity, UniformVelocityCommand) and task.ground.flat else ()
     return Entry(make=lambda: task, summary=name, presets=presets)
 
 

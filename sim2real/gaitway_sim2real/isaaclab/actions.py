@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gaitway_tasks.spec import JointPositionAction, UniformVelocityCommand
+from gaitway_tasks.actions import JointPositionAction
+from gaitway_tasks.mdp.commands import UniformVelocityCommand
 
 from .config import Settings
 from .errors import IsaacLabImportError
