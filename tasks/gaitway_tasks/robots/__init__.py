@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import cast
 
-from .description import IsaacLabRobot, Learner, RobotDescription
+from .description import IsaacLabRobot, Learner, RobotDescription, RobotTask, velocity_tasks
 from .hardware import Hardware
 from .known import DESCRIPTIONS, ROBOTS, RobotError
 from .robot import ActuatorLaw, DCMotor, ImplicitPD, Mirror, Robot
@@ -24,6 +24,8 @@ __all__ = [
     "Robot",
     "RobotDescription",
     "RobotError",
+    "RobotTask",
+    "velocity_tasks",
 ]
 
 

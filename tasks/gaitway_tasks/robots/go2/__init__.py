@@ -7,7 +7,7 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 from dataclasses import replace
 from pathlib import Path
 
-from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, velocity_tasks
 from ..hardware import Hardware, by_pattern
 from ..robot import DCMotor, Mirror, Robot
 
@@ -61,10 +61,12 @@ GO2 = Robot(
 DESCRIPTION = RobotDescription(
     robot=GO2,
     title="Unitree Go2",
-    flat="gaitway_tasks.velocity.unitree:flat",
-    rough="gaitway_tasks.velocity.unitree:rough",
-    blind=True,
-    presets=("cpu", "sprint"),
+    tasks=velocity_tasks(
+        "gaitway_tasks.velocity.unitree:flat",
+        "gaitway_tasks.velocity.unitree:rough",
+        blind=True,
+        presets=("cpu", "sprint"),
+    ),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_GO2_CFG", flat_contacts=(65, 35)),
     flat_learner=replace(FLAT, entropy_coef=0.01),
     rough_learner=replace(ROUGH, entropy_coef=0.01),
