@@ -18,16 +18,17 @@ from gaitway_tasks.symmetry import mirror_group
 from quiet import quiet_task
 
 from gaitway.cli import main
-from gaitway.config.train_config import load
+from gaitway.config.train_config import load, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
 
+FLAT = "velocity-flat-go2-blind"
 SMALL = ["num_envs=2", "agent.num_steps=4", "agent.optimizer.minibatches=1", "num_threads=1"]
 
 
 def bow() -> Task:
     """Stand at a height that changes, by the legs' last two joints."""
-    task = get_task("velocity-flat-go2-blind")
+    task = get_task(FLAT)
     group = task.observations["policy"]
     kept = {name: term for name, term in group.terms.items() if name != "velocity_commands"}
     told = ObservationTerm(func=bowing.told_pose, params={"command_name": "pose"})
@@ -53,6 +54,16 @@ def test_it_is_trained_resumed_and_evaluated_by_its_own_measures(tmp_path, monke
     assert list(rows[-1]["tracking"]) == ["pose"] and 0.0 < rows[-1]["tracking"]["pose"]["height"] < 1.0
     assert main(["export", "run", "--out", "bundle"]) == 2
     assert "height, pitch" in capsys.readouterr().err
+
+
+def test_a_command_is_added_and_another_removed_by_settings():
+    settings = ["task.commands.pose={kind: 'bowing:Pose', pitch: [0.0, 0.1]}", "task.actions.kind=bowing:SomeJoints"]
+    task = resolve(FLAT, overrides=settings).robot_task
+    assert list(task.commands) == ["base_velocity", "pose"] and task.commands["pose"] == bowing.Pose(pitch=(0.0, 0.1))
+    assert task.actions == bowing.SomeJoints()
+    assert not resolve(FLAT, overrides=["task.commands.base_velocity=null"]).robot_task.commands
+    with pytest.raises(ConfigError, match=r"task\.commands\.pose\.pitch=\[0\.1, 0\.0\]"):
+        resolve(FLAT, overrides=["task.commands.pose={kind: 'bowing:Pose', pitch: [0.1, 0.0]}"])
 
 
 def test_commands_stay_within_ranges_change_in_time_and_are_kept():
