@@ -7,6 +7,7 @@ from dataclasses import MISSING
 from typing import Any
 
 import torch
+from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.identified import longest_delay
 from gaitway_tasks.mdp import events
 from gaitway_tasks.spec import Task
@@ -126,7 +127,7 @@ def action_delay(task: Task) -> tuple[float, float] | None:
 
 def action_cfg(task: Task) -> Any:
     """``JointPositionActionCfg`` over all joints in the robot's order, for any joint order of the simulator."""
-    action = task.actions
+    action = joint_positions(task)
     settings: dict[str, Any] = {
         "asset_name": "robot",
         "joint_names": list(task.robot.joint_names),

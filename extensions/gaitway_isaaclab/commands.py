@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from gaitway_tasks.mdp.commands import towards_ends
-from gaitway_tasks.spec import UniformVelocityCommand
+from gaitway_tasks.commands import Command
+from gaitway_tasks.mdp.commands import UniformVelocityCommand, towards_ends
 from isaaclab.envs.mdp.commands.commands_cfg import UniformVelocityCommandCfg
 from isaaclab.envs.mdp.commands.velocity_command import UniformVelocityCommand as IsaacUniformVelocityCommand
 from isaaclab.utils import configclass
 from isaaclab.utils.math import wrap_to_pi
 from torch import Tensor
 
-from .compat import tensor
+from .compat import IsaacLabError, tensor
 
 DRAWN = ("vel_command_b", "time_left", "heading_target", "is_heading_env", "is_standing_env")
 """The tensors that a draw fills."""
@@ -102,8 +102,12 @@ class VelocityCommandCfg(UniformVelocityCommandCfg):
     margin: float = 0.0
 
 
-def command_cfg(command: UniformVelocityCommand, debug_vis: bool) -> VelocityCommandCfg:
+def command_cfg(command: Command, debug_vis: bool) -> VelocityCommandCfg:
     """The values of ``command`` under Isaac Lab's names."""
+    if not isinstance(command, UniformVelocityCommand):
+        raise IsaacLabError(
+            f"a command is a {type(command).__name__}: Isaac Lab draws UniformVelocityCommand only; use --world mujoco"
+        )
     return VelocityCommandCfg(
         asset_name="robot",
         resampling_time_range=command.resampling_time_range,

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.ground import Plane
 from gaitway_tasks.mdp import events, observations
 from gaitway_tasks.robots import Robot
-from gaitway_tasks.spec import Event, JointPositionAction, ObservationGroup, ObservationTerm, Task, Timing
+from gaitway_tasks.spec import Event, ObservationGroup, ObservationTerm, Task, Timing
 
 from . import compat
 from .launch import make_env

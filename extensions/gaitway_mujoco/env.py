@@ -50,7 +50,7 @@ class MujocoVectorEnv(VectorEnv):
         self.single_observation_space = gym.spaces.Dict(
             {name: _box(group.dim) for name, group in self.managers.observations.items()}
         )
-        self.single_action_space = _box(task.robot.num_joints)
+        self.single_action_space = _box(task.actions.num(task.robot))
         self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
 

@@ -7,6 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_tasks.commands import steering
 from gaitway_tasks.recording import Recording, RolloutBuffer
 from gymnasium.vector import VectorEnv, VectorWrapper
 from torch import Tensor
@@ -27,7 +28,7 @@ class RolloutRecorder(VectorWrapper):
         task = self.world.task
         scanners = task.observations[group].terms.values()
         self._scanner = next((term.params["sensor"] for term in scanners if "sensor" in term.params), None)
-        self._command = next(iter(task.commands))
+        self._command = steering(task)[0]
         self.buffer = RolloutBuffer(
             joint_names=task.robot.joint_names,
             quat_order="wxyz",

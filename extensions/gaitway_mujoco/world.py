@@ -57,12 +57,9 @@ class MujocoWorld:
         joints = self.spec.num_joints
         self.default_joint_pos = torch.tensor(self.spec.default_joint_pos)
         self.soft_joint_pos_limits = torch.tensor(self.spec.soft_joint_limits())
-        self._action_scale = torch.tensor(task.actions.scales(self.spec))
-        self._action_offset = torch.tensor(task.actions.offsets(self.spec))
-        clips = task.actions.clips(self.spec)
-        self._target_limits = None if clips is None else torch.tensor(clips).unbind(1)
-        self.action = torch.zeros(num_envs, joints)
-        self.previous_action = torch.zeros(num_envs, joints)
+        self._targets = task.actions.targets(self.spec, self.device)
+        self.action = torch.zeros(num_envs, task.actions.num(self.spec))
+        self.previous_action = torch.zeros_like(self.action)
         self.joint_pos_target = self._network_target = self.default_joint_pos.expand(num_envs, -1)
         """Encoder targets of the last action [rad], (N, J)."""
         self.episode_step = torch.zeros(num_envs, dtype=torch.int64)
@@ -108,10 +105,7 @@ class MujocoWorld:
         if (limit := self.task.actions.raw_clip) is not None:
             action = action.clamp(-limit, limit)
         self.previous_action, self.action = self.action, action
-        target = self._action_offset + self._action_scale * action
-        if self._target_limits is not None:
-            target = target.clamp(*self._target_limits)
-        self.joint_pos_target = target
+        self.joint_pos_target = target = self._targets(action)
         if self.robot.joint_offset is not None:
             target = target - self.robot.joint_offset
         if self._network is None:

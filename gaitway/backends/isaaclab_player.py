@@ -97,9 +97,9 @@ def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], 
             observation, _, terminated, truncated, _ = env.step(action)
             goes_on = ~(terminated | truncated)  # what the others show is the beginning of another episode
             for name in env.task.commands:
-                linear, yaw = off_command(env, name)
-                walk.linear += linear * goes_on
-                walk.yaw += yaw * goes_on
+                off = off_command(env, name)
+                walk.linear += off["linear"] * goes_on
+                walk.yaw += off["yaw"] * goes_on
             walk.steps += goes_on
             walk.falls += terminated
             memory = {name: value * goes_on[:, None] for name, value in memory.items()}

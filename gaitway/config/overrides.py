@@ -120,7 +120,7 @@ def _check_plain(tree: Any, file: str = "", path: str = "") -> None:
 
 
 def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
-    """``base`` with ``changes`` merged in. New names need a ``func`` of their own; null removes a named entry."""
+    """``base`` with ``changes`` merged in. New names need a ``func`` or ``kind``; null removes a named entry."""
     if not (isinstance(base, dict) and isinstance(changes, dict)):
         _check_kind_of_value(base, changes, path)
         return changes
@@ -130,11 +130,11 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
     for key, value in changes.items():
         where = join(path, key)
         if key not in base:
-            complete = isinstance(value, dict) and "func" in value
+            complete = isinstance(value, dict) and not value.keys().isdisjoint(("func", KIND))
             if not complete and not path.endswith((".params", ".fields")):
                 raise unknown_key(where, known)
             merged[key] = value
-        elif value is None and isinstance(base[key], dict) and "func" in base[key]:
+        elif value is None and isinstance(base[key], dict) and ("func" in base[key] or path == "task.commands"):
             del merged[key]
         else:
             merged[key] = _apply(base[key], value, where, known)
@@ -165,7 +165,7 @@ def flatten(tree: Any, path: str = "") -> dict[str, Any]:
 
 
 def _modules_of(tree: Any) -> Iterator[str]:
-    """Modules of the functions, environments and grounds that settings name."""
+    """Modules of the functions, environments and kinds that settings name."""
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
         if key in ("func", "env_id", "environment", KIND) and isinstance(value, str) and ":" in value:

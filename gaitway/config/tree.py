@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.trust import PACKAGE, function_named, object_named, packaged, packaged_file
-from gaitway_tasks.ground import KINDS, Ground
+from gaitway_tasks.actions import Action
+from gaitway_tasks.commands import Command
+from gaitway_tasks.ground import Ground
 
 from ..errors import ConfigError, nearest
 
@@ -46,7 +48,7 @@ class Kinds:
         if data is None and self.optional:
             return None
         _expect(isinstance(data, Mapping), path, data, "a mapping")
-        kind = data.get(KIND) if len(self.paths) > 1 else next(iter(self.paths))
+        kind = data.get(KIND, next(iter(self.paths)) if len(self.paths) == 1 else None)
         if isinstance(kind, str) and kind in self.paths:
             return _dataclass_from(named(self.paths[kind]), data, path)
         if self.base is None or not isinstance(kind, str) or ":" not in kind:
@@ -69,12 +71,13 @@ def named(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-GROUNDS = Kinds(*KINDS, base=Ground)
+OF_TASKS = {base: Kinds(*sys.modules[base.__module__].KINDS, base=base) for base in (Action, Command, Ground)}
+"""Parts of a task that come in kinds."""
 
 
 def _kinds_of(hint: Any) -> Kinds | None:
-    if hint is Ground:
-        return GROUNDS
+    if isinstance(hint, type) and hint in OF_TASKS:
+        return OF_TASKS[hint]
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
 
 
@@ -92,7 +95,8 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
         tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
         kinds = _kinds_of(hint)
         kind = kinds.name_of(type(value)) if kinds else type(value).__name__
-        return {KIND: kind, **tree} if len(kinds.paths if kinds else _dataclasses_of(hint)) > 1 else tree
+        several = len(kinds.paths if kinds else _dataclasses_of(hint)) > 1 or (kinds and kind not in kinds.paths)
+        return {KIND: kind, **tree} if several else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
         return {key: to_tree(item, args[1] if len(args) == 2 else Any) for key, item in value.items()}

@@ -241,7 +241,6 @@ def _check_task(task: Task) -> None:
     if not any(reward.weight for reward in task.rewards.values()):
         raise ConfigError("every weight in task.rewards is 0: there is nothing to learn from")
     for name, command in task.commands.items():
-        for axis in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "heading", "resampling_time_range"):
-            low, high = getattr(command, axis)
-            if low > high:
-                raise ConfigError(f"task.commands.{name}.{axis}=[{low}, {high}]: the lower end comes first")
+        for key, value in vars(command).items():
+            if isinstance(value, tuple) and len(value) == 2 and value[0] > value[1]:
+                raise ConfigError(f"task.commands.{name}.{key}=[{value[0]}, {value[1]}]: the lower end comes first")

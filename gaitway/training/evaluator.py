@@ -130,5 +130,10 @@ def _robot_words(row: dict[str, Any]) -> str:
     """Text about a robot's evaluation besides returns."""
     if "falls" not in row:
         return ""
-    errors = [f"{e['linear']:.3f} m/s and {e['yaw']:.3f} rad/s off {name}" for name, e in row["tracking"].items()]
+    units = {"linear": "m/s", "yaw": "rad/s"}
+    errors = [
+        f"{' and '.join(f'{value:.3f} {units.get(measure, measure)}' for measure, value in found.items())} off {name}"
+        for name, found in row["tracking"].items()
+        if found
+    ]
     return ", ".join(["", f"{row['falls']} falls", *errors])

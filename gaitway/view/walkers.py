@@ -118,6 +118,7 @@ class WorldWalker:
         import torch
         from gaitway_sim2real.bundle.signal_policy import estimate_scale
         from gaitway_sim2real.mujoco.model import RobotModel, addresses
+        from gaitway_tasks.commands import steering
 
         from ..domains.robots import in_mujoco
         from ..runs.folder import RunFolder
@@ -132,8 +133,7 @@ class WorldWalker:
         self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
         self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
         self.model, self.base_qpos = _visual_model(task), 0
-        cfg = next(iter(task.commands.values()))
-        self.command_ranges: tuple[tuple[float, float], ...] = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
+        self.command_ranges: tuple[tuple[float, float], ...] = tuple(steering(task)[1].ranges().values())
         self.stage = RobotModel(
             **addresses(self.model, task.robot.base_name, task.robot.joint_names),
             start_height=task.robot.init_height,
@@ -207,11 +207,12 @@ def _heading(quat: Array) -> float:
 
 def _quiet_env(config: Any) -> tuple[Any, Any]:
     """One environment of the task without noise, randomisation, pushes or commands of its own."""
+    from gaitway_tasks.commands import steering
+
     task = config.robot_task
-    name = next(iter(task.commands))
-    still = replace(task.commands[name], heading_command=False, rel_standing_envs=0.0, resampling_time_range=(1e9, 1e9))
+    name, command = steering(task)
     quiet = task.replace(
-        commands={name: still},
+        commands={name: command.steered()},
         events={key: _exactly(event) for key, event in task.events.items() if event.mode == "reset"},
         observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
         timing=replace(task.timing, episode_length_s=1e6),

@@ -100,7 +100,7 @@ class Episodes:
             ages = torch.randint(0, world.max_episode_length, (world.num_envs,), generator=self.generator)
             world.episode_step = ages
         for command in managers.commands.values():
-            command.turn_to_heading()
+            command.follow()
         return self._observe(self._all)
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
@@ -122,7 +122,7 @@ class Episodes:
         info: dict[str, Any] = {"ended": env_ids}
         if len(env_ids):
             for command in managers.commands.values():
-                command.turn_to_heading()
+                command.follow()
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}

@@ -14,6 +14,11 @@ from .spec import ObservationGroup, ObservationTerm, Task
 def width(task: Task, name: str, term: ObservationTerm) -> int:
     """Numbers of a term in one frame. Raises ``ValueError`` for a term whose declarations do not tell."""
     kind = getattr(term.func, "mirror", None)
+    read = getattr(term.func, "signals", ())
+    if kind == "planar_twist" and "command" in read:
+        return len(task.commands[term.params["command_name"]].ranges())
+    if kind == "joints" and "action" in read:
+        return task.actions.num(task.robot)
     known = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2, "vector": 3, "axial": 3, "planar_twist": 3}
     if kind not in known:
         raise UserError(

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from .layout import history_order
-from .mdp.commands import VelocityCommandGenerator
 from .spec import ObservationGroup, Task
 from .world import EditableWorld, World
 
@@ -154,7 +153,7 @@ class Managers:
 
     def __init__(self, task: Task, world: EditableWorld, generator: torch.Generator):
         self.task, self.world = task, world
-        self.commands = {name: VelocityCommandGenerator(cfg, world, generator) for name, cfg in task.commands.items()}
+        self.commands = {name: command.sampler(world, generator) for name, command in task.commands.items()}
         self.rewards = RewardManager(task, world)
         self.terminations = TerminationManager(task, world)
         self.events = EventManager(task, world)
@@ -170,7 +169,7 @@ class Managers:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "commands": {n: {k: getattr(c, k).clone() for k in c.STATE} for n, c in self.commands.items()},
+            "commands": {name: command.state_dict() for name, command in self.commands.items()},
             "episode_sums": self.rewards.episode_sums.clone(),
             "timers": {name: timer.clone() for name, timer in self.events.timers.items()},
             "history": {name: group.history.clone() for name, group in self.observations.items()},
@@ -178,8 +177,7 @@ class Managers:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, values in state["commands"].items():
-            for key, value in values.items():
-                getattr(self.commands[name], key).copy_(value)
+            self.commands[name].load_state_dict(values)
         self.rewards.episode_sums.copy_(state["episode_sums"])
         for name, timer in state["timers"].items():
             self.events.timers[name].copy_(timer)

@@ -43,45 +43,17 @@ class Entry:
     """Whether the ground is one that only Isaac Lab generates."""
 
 
-def _flat(robot: Robot) -> Task:
-    from .velocity import velocity_flat
-
-    return velocity_flat(robot)
-
-
-def _blind(robot: Robot) -> Task:
-    from .velocity import blind
-
-    return blind(_flat(robot))
-
-
-def _rough(robot: Robot) -> Task:
-    from .velocity import velocity_rough
-
-    return velocity_rough(robot)
-
-
 def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
-    robot, title, found = described.robot, described.title, {}
-    if described.flat is not None:
-        found[f"velocity-flat-{robot.name}"] = Entry(
-            make=functools.partial(_flat, robot),
-            summary=f"{title} tracks velocity commands on flat ground; reads its base velocity{described.note}",
-            presets=described.presets,
+    robot = described.robot
+    return {
+        name.format(robot=robot.name): Entry(
+            make=functools.partial(row, robot),
+            summary=row.summary.format(title=described.title),
+            presets=row.presets,
+            rough=row.rough,
         )
-        if described.blind:
-            found[f"velocity-flat-{robot.name}-blind"] = Entry(
-                make=functools.partial(_blind, robot),
-                summary="the same from what a robot measures: no base velocity, a short history",
-                presets=described.presets,
-            )
-    if described.rough is not None:
-        found[f"velocity-rough-{robot.name}"] = Entry(
-            make=functools.partial(_rough, robot),
-            summary=f"{title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab",
-            rough=True,
-        )
-    return found
+        for name, row in described.tasks.items()
+    }
 
 
 @functools.cache
@@ -148,6 +120,7 @@ def called(task: str) -> str:
 
 def _outside(name: str) -> Entry:
     """The task given as ``module:object``, which is a :class:`Task` or a function that returns one."""
+    from .mdp.commands import UniformVelocityCommand
     from .spec import Task
 
     found = object_named(name)
@@ -167,8 +140,8 @@ def _outside(name: str) -> Entry:
             "its own"
         )
     task = found
-    _called[task.name] = name
-    presets = ("cpu", "sprint") if "base_velocity" in task.commands and task.ground.flat else ()
+    _called[task.name], velocity = name, task.commands.get("base_velocity")
+    presets = ("cpu", "sprint") if isinstance(velocity, UniformVelocityCommand) and task.ground.flat else ()
     return Entry(make=lambda: task, summary=name, presets=presets)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 
+from .actions import Action
+from .commands import Command
 from .ground import LEVEL, Ground
 from .robots.robot import Robot
 
@@ -73,48 +75,6 @@ class ObservationGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointPositionAction:
-    """Joint position target [rad] = ``offset`` + ``scale`` * action, over all joints in canonical order.
-
-    Numbers hold for all joints; mappings go from regular expressions of whole joint names to values, as in Isaac Lab,
-    and joints without a match have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
-    first clamps the action, also for the terms that read it (rsl_rl's ``clip_actions``); ``clip`` clamps the target.
-    """
-
-    scale: float | Mapping[str, float] = 0.5
-    offset: float | Mapping[str, float] | None = None
-    clip: Mapping[str, tuple[float, float]] | None = None
-    raw_clip: float | None = None
-
-    def scales(self, robot: Robot) -> tuple[float, ...]:
-        """Scale of each joint, (J,)."""
-        return _per_joint(robot, "scale", self.scale, 1.0)
-
-    def offsets(self, robot: Robot) -> tuple[float, ...]:
-        """Target of each joint for the action zero [rad], (J,)."""
-        return robot.default_joint_pos if self.offset is None else _per_joint(robot, "offset", self.offset, 0.0)
-
-    def clips(self, robot: Robot) -> tuple[tuple[float, float], ...] | None:
-        """Lowest and highest target of each joint [rad], (J, 2); None without a clip."""
-        return None if self.clip is None else _per_joint(robot, "clip", self.clip, (-math.inf, math.inf))
-
-
-def _per_joint(robot: Robot, what: str, value: Any, missing: Any) -> tuple[Any, ...]:
-    """``value`` for each joint, by name where it is a mapping; refuses two values for one joint."""
-    if not isinstance(value, Mapping):
-        return (value,) * robot.num_joints
-    found: dict[int, str] = {}
-    for pattern in value:
-        for joint in robot.joint_ids(pattern):
-            if joint in found:
-                raise UserError(
-                    f"action {what}: joint {robot.joint_names[joint]!r} matches both {found[joint]!r} and {pattern!r}"
-                )
-            found[joint] = pattern
-    return tuple(value[found[j]] if j in found else missing for j in range(robot.num_joints))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Reward:
     """``weight * func(world, **params) * step_dt``."""
 
@@ -130,35 +90,6 @@ class Termination:
     func: Term
     params: Params = field(default_factory=dict)
     time_out: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class UniformVelocityCommand:
-    """Base velocity command (vx, vy [m/s], yaw rate [rad/s]), as Isaac Lab's ``UniformVelocityCommand``.
-
-    With ``heading_command`` a target heading is drawn and the yaw rate follows
-    ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
-    of commands in which each linear axis is exactly zero, a case that a uniform draw never produces. ``acceleration``
-    [m/s^2, m/s^2, rad/s^2] is Gaitway's too: an exported policy follows the operator's command from zero, and changes
-    it no faster than this. Training is harder: there commands jump. None does not limit them. So are ``rel_ends``, the
-    share of commands each of whose speeds is 0 or 80 to 100 % of an end of its range, and ``margin``: training draws
-    from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows what it
-    is then asked.
-    """
-
-    resampling_time_range: tuple[float, float] = (10.0, 10.0)
-    rel_standing_envs: float = 0.02
-    rel_heading_envs: float = 1.0
-    rel_zero_axis: float = 0.0
-    rel_ends: float = 0.0
-    margin: float = 0.0
-    acceleration: tuple[float, float, float] | None = None
-    heading_command: bool = True
-    heading_control_stiffness: float = 0.5
-    lin_vel_x: tuple[float, float] = (-1.0, 1.0)
-    lin_vel_y: tuple[float, float] = (-1.0, 1.0)
-    ang_vel_z: tuple[float, float] = (-1.0, 1.0)
-    heading: tuple[float, float] = (-3.141592653589793, 3.141592653589793)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,10 +178,10 @@ class Task:
     name: str
     robot: Robot
     observations: Mapping[str, ObservationGroup]
-    actions: JointPositionAction
+    actions: Action
     rewards: Mapping[str, Reward]
     terminations: Mapping[str, Termination]
-    commands: Mapping[str, UniformVelocityCommand]
+    commands: Mapping[str, Command]
     events: Mapping[str, Event] = field(default_factory=dict)
     curriculum: Mapping[str, Curriculum] = field(default_factory=dict)
     height_scanners: Mapping[str, HeightScanner] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import torch
 from gaitway_files.errors import UserError
 from torch import Tensor
 
+from .actions import joint_positions
 from .layout import history_order, newest_columns, width
 from .robots import Mirror, Robot
 from .spec import ObservationGroup, ObservationTerm, Task
@@ -58,6 +59,10 @@ def mirror_group(task: Task) -> MirrorGroup:
     robot = task.robot
     if not robot.mirrors:
         raise UserError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
+    joint_positions(task)
+    for name, command in task.commands.items():
+        if command.mirror is None:
+            raise UserError(f"command {name!r}, a {type(command).__name__}, has no mirror: train with symmetry 'none'")
     mirrors = list(robot.mirrors.values())
     return MirrorGroup(
         observations={

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from gaitway_files import trust as trusting
+from gaitway_files.errors import UserError
 from gaitway_onboard.interface import DeployError
 from gaitway_sim2real.hardware import hardware_of
 from gaitway_tasks import registry
-from gaitway_tasks.robots import ROBOTS, RobotError, known
+from gaitway_tasks.robots import ROBOTS, RobotDescription, RobotError, RobotTask, known
 
 from gaitway.cli import main
 from gaitway.config.train_config import load
@@ -169,6 +170,42 @@ def test_installed_robots_are_listed_and_broken_ones_left_out(tmp_path):
         "left out: the entry point colt = colt:X of gaitway.robots cannot be imported: ModuleNotFoundError",
     ):
         assert told in done.stderr
+
+
+HERD = """
+from dataclasses import replace
+from gaitway_tasks.robots import RobotTask
+from pony import DESCRIPTION as PONY
+STAND = RobotTask(make="herd:stand", summary="{title} stands still")
+DESCRIPTION = replace(PONY, tasks={**PONY.tasks, "stand-{robot}": STAND})
+def stand(robot):
+    from pony.tasks import flat
+    return flat(robot).replace(name=f"stand-{robot.name}", commands={})
+"""
+
+
+def test_a_family_of_tasks_is_a_row_of_its_robot(tmp_path):
+    shutil.copytree(EXAMPLE / "pony", tmp_path / "pony")
+    (tmp_path / "herd.py").write_text(HERD)
+    install(tmp_path, pony="herd:DESCRIPTION")
+    code = (
+        "from gaitway_tasks.registry import *\n"
+        "print([n for n in task_names() if 'pony' in n], entries()['stand-pony'].summary)\n"
+        "task = get_task('stand-pony'); print(task.name, dict(task.commands))"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "['velocity-flat-pony', 'velocity-flat-pony-blind', 'stand-pony'] Pony stands still", "stand-pony {}",
+    ], done.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "make"), [("stand", "herd:stand"), ("stand-{robot}", "herd.stand")])
+def test_a_row_that_cannot_be_a_task_is_refused(name, make):
+    with pytest.raises(UserError, match=rf"'{name}' of Go2, made by '{make}'.*stand-{{robot}}"):
+        RobotDescription(robot=ROBOTS["go2"], title="Go2", tasks={name: RobotTask(make=make, summary="")})
 
 
 @pytest.mark.hostile("untrusted files")

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_tasks.math import quat_from_yaw
-from gaitway_tasks.mdp.commands import VelocityCommandGenerator
+from gaitway_tasks.mdp.commands import UniformVelocityCommand, VelocityCommandGenerator
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import UniformVelocityCommand
 from tensor_world import TensorWorld, close
 
 N = 20_000
@@ -57,7 +56,7 @@ def test_shares_of_standing_heading_and_single_axis_environments():
         (generator.is_standing & generator.is_heading, 0.07),  # drawn independently
     ):
         assert share.float().mean().item() == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / N))
-    generator.turn_to_heading()
+    generator.follow()
     assert not generator.command[generator.is_standing].any()
     assert (generator.command[~generator.is_standing, 2] != 0).all()
 
@@ -95,7 +94,7 @@ def test_a_margin_widens_what_was_drawn():
     close(wide.command, 1.1 * plain.command, 1e-6)
     assert wide.command[:, 2].max() > 1.5 and wide.command[:, 0].min() < -1.0
     standing = sampled(replace(STRAIGHT, rel_ends=1.0, margin=0.1, rel_standing_envs=1.0))
-    standing.turn_to_heading()
+    standing.follow()
     assert not standing.command.any()
 
 
@@ -124,7 +123,7 @@ def test_heading_control_by_hand():
     generator.heading_target = torch.tensor([1.0, 3.0, 3.0, -2.0, 3.0])
     generator.command = torch.tensor([[0.4, 0.1, 9.0]]).repeat(5, 1)
     world.robot.root_quat_wxyz = quat_from_yaw(torch.tensor([0.2, -3.0, 0.5, 1.0, 0.0]))
-    generator.turn_to_heading()
+    generator.follow()
     # 0.5 x 0.8; across the cut at pi: 0.5 x (6 - 2 pi); clipped above; clipped below; not a heading environment.
     close(generator.command[:, 2], [0.4, 0.5 * (6.0 - 2 * math.pi), 0.8, -0.6, 9.0], 1e-5)
     close(generator.command[:, :2], [[0.4, 0.1]] * 5)
@@ -134,7 +133,7 @@ def test_standing_wins_over_heading():
     generator, _ = make(CFG, n=1)
     generator.is_heading[:] = generator.is_standing[:] = True
     generator.heading_target[:], generator.command[:] = 1.0, 0.5
-    generator.turn_to_heading()
+    generator.follow()
     close(generator.command, [[0.0, 0.0, 0.0]])
 
 

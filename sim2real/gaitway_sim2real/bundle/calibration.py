@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from gaitway_onboard.bundle.contract import CommandCalibration as Calibration
+from gaitway_tasks.commands import Command
 from gaitway_tasks.robots import Mirror
-from gaitway_tasks.spec import UniformVelocityCommand
 from gaitway_tasks.symmetry import SIGNS
 from torch import Tensor, nn
 
@@ -69,9 +69,9 @@ class CommandCalibration(nn.Module):
         return command
 
 
-def ends_of(command: UniformVelocityCommand) -> Tensor:
+def ends_of(command: Command) -> Tensor:
     """The larger end of each range, (3,); 1 for an axis that is not commanded."""
-    ranges = torch.tensor([command.lin_vel_x, command.lin_vel_y, command.ang_vel_z])
+    ranges = torch.tensor(list(command.ranges().values()))
     ends = ranges.abs().amax(1)
     return torch.where(ends > 0.0, ends, 1.0)
 
@@ -97,9 +97,9 @@ def allowed(mirrors: Sequence[Mirror]) -> Tensor:
     return kept
 
 
-def grid(command: UniformVelocityCommand, seed: int = 0) -> np.ndarray:
+def grid(command: Command, seed: int = 0) -> np.ndarray:
     """Commands of the robots that are measured, (:data:`ROBOTS`, 3), over the ranges that the policy has learnt."""
-    ranges = np.array([command.lin_vel_x, command.lin_vel_y, command.ang_vel_z]) * (1.0 + command.margin)
+    ranges = np.array(list(command.ranges().values())) * (1.0 + command.margin)
     alone = [axis * share for axis in np.eye(3) for share in (-1.0, -0.75, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0)]
     corners = list(itertools.product((-1.0, 1.0), repeat=3))
     shares = np.array([*alone, *corners])
@@ -108,9 +108,7 @@ def grid(command: UniformVelocityCommand, seed: int = 0) -> np.ndarray:
     return np.where(shares > 0.0, shares * ranges[:, 1], -shares * ranges[:, 0])
 
 
-def fit(
-    told: np.ndarray, found: np.ndarray, command: UniformVelocityCommand, mirrors: Sequence[Mirror]
-) -> CommandCalibration | None:
+def fit(told: np.ndarray, found: np.ndarray, command: Command, mirrors: Sequence[Mirror]) -> CommandCalibration | None:
     """The calibration of a policy that moves its robot at ``found`` (N, 3) where it was ``told`` (N, 3).
 
     None if too few robots stayed up to tell.

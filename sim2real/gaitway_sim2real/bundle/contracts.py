@@ -10,6 +10,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
+from gaitway_tasks.actions import joint_positions
+from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -69,10 +71,10 @@ def _check_task(task: Task) -> None:
             f"the actor of {task.name} reads {', '.join(unknown)} from an estimator, which a bundle has no input for: "
             f"it has inputs for {', '.join(ESTIMATES.values())}"
         )
-    if len(task.commands) != 1:
-        raise ExportError(
-            f"{task.name} has {len(task.commands)} commands; a bundle carries exactly one velocity command"
-        )
+    try:
+        steering(task), joint_positions(task)
+    except UserError as error:
+        raise ExportError(str(error)) from None
 
 
 def _within_range(task: Task) -> Task:
@@ -80,11 +82,11 @@ def _within_range(task: Task) -> Task:
 
     As a clip of training it made a worse walker (Go2, one seed).
     """
-    robot = task.robot
-    if robot.hardware is None or task.actions.clip is not None:
+    robot, action = task.robot, joint_positions(task)
+    if robot.hardware is None or action.clip is not None:
         return task
     ranges = dict(zip(robot.joint_names, robot.joint_limits, strict=True))
-    return task.replace(actions=dataclasses.replace(task.actions, clip=ranges))
+    return task.replace(actions=dataclasses.replace(action, clip=ranges))
 
 
 def contract_of(
@@ -92,8 +94,8 @@ def contract_of(
 ) -> Contract:
     """The contract of an :func:`exportable` task's policy; ``files`` has the hash of each file beside it."""
     robot, group = task.robot, task.observations["policy"]
-    command = next(iter(task.commands.values()))
-    clips = task.actions.clips(robot)
+    (_, command), action = steering(task), joint_positions(task)
+    clips = action.clips(robot)
 
     def signals(widths: Mapping[str, int]) -> tuple[Signal, ...]:
         return tuple(
@@ -106,20 +108,14 @@ def contract_of(
         **robot_fields(robot),
         action=Action(
             kind="joint_position",
-            scale=task.actions.scales(robot),
-            offset=task.actions.offsets(robot),
+            scale=action.scales(robot),
+            offset=action.offsets(robot),
             clip=None if clips is None else tuple((max(low, -NO_CLIP), min(high, NO_CLIP)) for low, high in clips),
-            raw_clip=task.actions.raw_clip,
+            raw_clip=action.raw_clip,
         ),
         control_dt=task.timing.step_dt,
         physics_dt=task.timing.physics_dt,
-        commands={
-            "base_velocity": {
-                "lin_vel_x": command.lin_vel_x,
-                "lin_vel_y": command.lin_vel_y,
-                "ang_vel_z": command.ang_vel_z,
-            }
-        },
+        commands={"base_velocity": command.ranges()},
         conventions=CONVENTIONS,
         inputs=signals(policy.input_widths),
         outputs=signals(policy.output_widths),

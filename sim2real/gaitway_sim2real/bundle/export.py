@@ -21,6 +21,7 @@ from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
 from gaitway_onboard.bundle.contract import is_bundle, sha256
 from gaitway_onboard.estimation.estimators import open_estimator
+from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import mjcf
 from gaitway_tasks.spec import Task
 from torch import nn
@@ -161,10 +162,9 @@ def open_session(path: Path) -> ort.InferenceSession:
 
 
 def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
-    command = next(iter(task.commands.values()))
     return plausible_signals(
         np.array(task.robot.default_joint_pos),
-        np.array([command.lin_vel_x, command.lin_vel_y, command.ang_vel_z]),
+        np.array(list(steering(task)[1].ranges().values())),
         steps=steps,
         batch=batch,
         step_dt=task.timing.step_dt,

@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import torch
 from gaitway_onboard.bundle.contract import ESTIMATE, Contract
+from gaitway_tasks.commands import steering
 from gaitway_tasks.spec import Task
 from torch import nn
 
@@ -36,7 +37,7 @@ def contract_before_training(task: Task) -> Contract:
 
 def calibrated(task: Task, actor: nn.Module) -> SignalPolicy:
     """The policy of an :func:`exportable` task, whose command is calibrated if the actor knows more than its ranges."""
-    policy, (command,) = SignalPolicy(task, actor).eval(), task.commands.values()
+    policy, (_, command) = SignalPolicy(task, actor).eval(), steering(task)
     if not command.margin:
         return policy
     # A simulator's own Python may have another MuJoCo, and reads policies without calibrating any.

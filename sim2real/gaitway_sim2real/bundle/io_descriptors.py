@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
@@ -32,7 +33,8 @@ def io_descriptors(
     model's, per joint; a drive with an armature of its own replaces the model's.
     """
     robot, group = task.robot, task.observations["policy"]
-    joints, clips = list(robot.joint_names), task.actions.clips(robot)
+    action = joint_positions(task)
+    joints, clips = list(robot.joint_names), action.clips(robot)
     drives = [law.armature for law in robot.joint_actuators]
     return {
         "actions": [
@@ -45,8 +47,8 @@ def io_descriptors(
                 "joint_names": joints,
                 "mdp_type": "Action",
                 "name": "joint_position_action",
-                "offset": list(task.actions.offsets(robot)),
-                "scale": _one_or_all(task.actions.scales(robot)),
+                "offset": list(action.offsets(robot)),
+                "scale": _one_or_all(action.scales(robot)),
                 "shape": [robot.num_joints],
             }
         ],

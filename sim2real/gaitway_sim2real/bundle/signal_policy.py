@@ -14,6 +14,8 @@ from typing import Any, cast
 import torch
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, MEASURED, HeightScan
+from gaitway_tasks.actions import joint_positions, joint_targets
+from gaitway_tasks.commands import steering
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import Robot
@@ -106,18 +108,18 @@ class SignalPolicy(nn.Module):
         robot, group = task.robot, task.observations["policy"]
         joints = robot.num_joints
         self.actor: Any = actor
-        self.num_joints, self.raw_clip = joints, task.actions.raw_clip
+        positions, (command_name, command) = joint_positions(task), steering(task)
+        self.num_joints, self.raw_clip = joints, positions.raw_clip
         self.estimates: dict[str, int] = getattr(actor, "widths", {})
         """Widths of the signals that the actor estimates for itself."""
         self.register_buffer("estimate_scale", estimate_scale(task, self.estimates))
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
-        self.register_buffer("scale", torch.tensor(task.actions.scales(robot)))
-        self.register_buffer("offset", torch.tensor(task.actions.offsets(robot)))
-        clips = task.actions.clips(robot)
+        self.register_buffer("scale", torch.tensor(positions.scales(robot)))
+        self.register_buffer("offset", torch.tensor(positions.offsets(robot)))
+        clips = positions.clips(robot)
         self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
         self.cycle_steps = cycle_steps(task)
-        acceleration = next(iter(task.commands.values())).acceleration
-        change = None if acceleration is None else torch.tensor(acceleration) * task.timing.step_dt
+        change = None if command.acceleration is None else torch.tensor(command.acceleration) * task.timing.step_dt
         self.register_buffer("largest_change", change)
         self.estimated = estimated_widths(task)
         zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
@@ -126,7 +128,7 @@ class SignalPolicy(nn.Module):
             default_joint_pos=torch.tensor(robot.default_joint_pos),
             soft_joint_pos_limits=torch.tensor(robot.soft_joint_limits()),
             step_dt=task.timing.step_dt,
-            command_name=next(iter(task.commands)),
+            command_name=command_name,
             robot=_state(zeros),
             velocity_command=zeros["command"],
             action=torch.zeros(1, joints),
@@ -212,9 +214,8 @@ class SignalPolicy(nn.Module):
             action = self.actor(observation)
         if self.raw_clip is not None:
             action = action.clamp(-self.raw_clip, self.raw_clip)
-        target = self.offset + self.scale * action
-        if self.clips is not None:
-            target = target.clamp(self.clips[0], self.clips[1])
+        limits = None if self.clips is None else (self.clips[0], self.clips[1])
+        target = joint_targets(action, self.scale, self.offset, limits)
         return target, action, *estimates, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
 
 

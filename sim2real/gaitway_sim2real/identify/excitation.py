@@ -51,7 +51,7 @@ class Excitation:
         reach: float = 0.4,
     ):
         """``joint_names`` is the robot's own order; without it, the canonical one."""
-        if len(robot.foot_names) != 4:
+        if not robot.quadruped:
             raise ExcitationError(
                 f"{robot.name} has {len(robot.foot_names)} feet: the motion moves all joints at once, and is known to "
                 "keep limbs apart on four-legged robots only"

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gaitway_tasks.spec import JointPositionAction, UniformVelocityCommand
+from gaitway_tasks.actions import JointPositionAction
+from gaitway_tasks.commands import TWIST
+from gaitway_tasks.mdp.commands import UniformVelocityCommand
 
 from .config import Settings
 from .errors import IsaacLabImportError
@@ -46,7 +48,6 @@ ACTIONS = ("JointPositionAction", "OrderedJointPositionAction", "ClampedJointPos
 COMMANDS = ("UniformVelocityCommand", "VelocityCommand", "ZeroAxisVelocityCommand", "UniformThresholdVelocityCommand")
 """Isaac Lab's own, those of Gaitway's tasks in it, and Robot Lab's, which sets slow linear commands to 0."""
 
-AXES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 THRESHOLD = 0.2
 """Speed in Robot Lab's code [m/s]; no setting has it."""
 
@@ -130,7 +131,7 @@ def map_command(
     function = term.require("class_type", str)
     kind = function.rpartition(":")[2]
     ranges = term.child("limit_ranges" if "limit_ranges" in term else "ranges")
-    if not all(axis in ranges for axis in AXES):
+    if not all(axis in ranges for axis in TWIST):
         problems.append(f"command {name!r}: {function} is not known")
         return {}
     if kind not in COMMANDS:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gaitway_tasks.commands import TWIST
+
 from .package import TARGET_KIND, LeappError, LeappPackage, LeappTensor
 
 XYZ = ("x", "y", "z")
 QUAT_XYZW = ("qx", "qy", "qz", "qw")
-TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 GAINS = {"stiffness": "kp", "damping": "kd"}
 """Kind of the constant outputs that carry the gains."""
 FRAME = "only vectors in the base frame can be measured"

@@ -13,8 +13,10 @@ import mujoco
 import numpy as np
 from gaitway_files.yaml_files import dump_yaml
 from gaitway_onboard.bundle.contract import Contract, HeightScan, sha256
+from gaitway_tasks.actions import JointPositionAction
+from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
-from gaitway_tasks.spec import JointPositionAction, Task
+from gaitway_tasks.spec import Task
 from gaitway_tasks.velocity import velocity_flat
 
 from ..bundle.contracts import CONVENTIONS, robot_fields, versions
@@ -40,8 +42,7 @@ class Guess:
 
     @property
     def command_ranges(self) -> dict[str, tuple[float, float]]:
-        command = next(iter(self.task.commands.values()))
-        return {name: getattr(command, name) for name in ("lin_vel_x", "lin_vel_y", "ang_vel_z")}
+        return steering(self.task)[1].ranges()
 
     @property
     def estimated(self) -> dict[str, int]:

@@ -51,8 +51,8 @@ class Performance:
 
 
 def hangs(hardware: Hardware) -> bool:
-    """Whether it is rehearsed on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
-    return len(ROBOTS[hardware.robot].foot_names) < 4
+    """Whether it is rehearsed on a stand."""
+    return ROBOTS[hardware.robot].hangs
 
 
 def _ancestors(model: Any, body: str) -> set[int]:

@@ -1,11 +1,17 @@
-"""Velocity command sampling with standing environments and heading control (Isaac Lab's ``UniformVelocityCommand``)."""
+"""Velocity commands in training, with standing environments and heading control (Isaac Lab's)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
+from ..commands import TWIST, Command, CommandSampler
 from ..math import wrap_to_pi, yaw_of
-from ..spec import UniformVelocityCommand
-from ..world import World
+from ..world import RobotState, World
 
 
 def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
@@ -18,22 +24,72 @@ def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) 
     return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
 
 
-class VelocityCommandGenerator:
+@dataclass(frozen=True, kw_only=True)
+class UniformVelocityCommand(Command):
+    """Base velocity command (vx, vy [m/s], yaw rate [rad/s]), as Isaac Lab's ``UniformVelocityCommand``.
+
+    With ``heading_command`` a target heading is drawn and the yaw rate follows
+    ``heading_control_stiffness * heading error``, clipped to ``ang_vel_z``. ``rel_zero_axis`` is Gaitway's: the share
+    of commands in which each linear axis is exactly zero, a case that a uniform draw never produces. ``acceleration``
+    [m/s^2, m/s^2, rad/s^2] is Gaitway's too: an exported policy follows the operator's command from zero, and changes
+    it no faster than this. Training is harder: there commands jump. None does not limit them. So are ``rel_ends``, the
+    share of commands each of whose speeds is 0 or 80 to 100 % of an end of its range, and ``margin``: training draws
+    from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows what it
+    is then asked.
+    """
+
+    resampling_time_range: tuple[float, float] = (10.0, 10.0)
+    rel_standing_envs: float = 0.02
+    rel_heading_envs: float = 1.0
+    rel_zero_axis: float = 0.0
+    rel_ends: float = 0.0
+    margin: float = 0.0
+    acceleration: tuple[float, float, float] | None = None
+    heading_command: bool = True
+    heading_control_stiffness: float = 0.5
+    lin_vel_x: tuple[float, float] = (-1.0, 1.0)
+    lin_vel_y: tuple[float, float] = (-1.0, 1.0)
+    ang_vel_z: tuple[float, float] = (-1.0, 1.0)
+    heading: tuple[float, float] = (-3.141592653589793, 3.141592653589793)
+    mirror: ClassVar[str] = "planar_twist"
+
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        return {name: getattr(self, name) for name in TWIST}
+
+    def sampler(self, world: World, generator: torch.Generator) -> CommandSampler:
+        return VelocityCommandGenerator(self, world, generator)
+
+    def steered(self) -> UniformVelocityCommand:
+        never = (1e9, 1e9)
+        return replace(self, heading_command=False, rel_standing_envs=0.0, resampling_time_range=never)
+
+    def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
+        """Of the base's velocity: ``linear`` [m/s] and ``yaw`` [rad/s]."""
+        planar = (told[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
+        return {"linear": planar, "yaw": (told[:, 2] - robot.root_ang_vel_b[:, 2]).abs()}
+
+    @classmethod
+    def of(cls, task: Any) -> UniformVelocityCommand:
+        """``base_velocity`` of a velocity task."""
+        found = task.commands.get("base_velocity")
+        if not isinstance(found, cls):
+            raise UserError(f"{task.name} has no command base_velocity that is a {cls.__name__}: leave the preset out")
+        return found
+
+
+class VelocityCommandGenerator(CommandSampler):
     """State of one velocity command: the command (N, 3), its timers, headings and standing flags."""
 
-    STATE = ("command", "time_left", "heading_target", "is_heading", "is_standing")
+    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing")
 
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
-        self.cfg, self.world, self.generator = cfg, world, generator
-        n = world.num_envs
-        self.command = torch.zeros(n, 3, device=world.device)
-        self.time_left = torch.zeros(n, device=world.device)
+        super().__init__(cfg, world, generator)
+        self.cfg, n = cfg, world.num_envs
         self.heading_target = torch.zeros(n, device=world.device)
         self.is_heading = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
 
     def resample(self, env_ids: Tensor) -> None:
-        """Draw new commands and timers for ``env_ids``."""
         cfg, n = self.cfg, len(env_ids)
         r = torch.rand(9, n, generator=self.generator, device=self.command.device)
 
@@ -58,15 +114,7 @@ class VelocityCommandGenerator:
         self.is_heading[env_ids] = (r[5] <= cfg.rel_heading_envs) & cfg.heading_command
         self.is_standing[env_ids] = r[6] <= cfg.rel_standing_envs
 
-    def step(self, dt: float) -> None:
-        """Advance the timers by ``dt``, resample what is due, and follow the headings."""
-        self.time_left -= dt
-        due = (self.time_left <= 0.0).nonzero().flatten()
-        if len(due):
-            self.resample(due)
-        self.turn_to_heading()
-
-    def turn_to_heading(self) -> None:
+    def follow(self) -> None:
         """Turn heading errors into yaw rates and hold standing environments at zero."""
         if self.cfg.heading_command:
             error = wrap_to_pi(self.heading_target - yaw_of(self.world.robot.root_quat_wxyz))

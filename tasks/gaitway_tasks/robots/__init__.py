@@ -8,7 +8,7 @@ from typing import cast
 
 from gaitway_files.hardware import Hardware
 
-from .description import IsaacLabRobot, Learner, RobotDescription
+from .description import IsaacLabRobot, Learner, RobotDescription, RobotTask, velocity_tasks
 from .known import DESCRIPTIONS, ROBOTS, RobotError
 from .robot import ActuatorLaw, DCMotor, ImplicitPD, Mirror, Robot
 
@@ -25,6 +25,8 @@ __all__ = [
     "Robot",
     "RobotDescription",
     "RobotError",
+    "RobotTask",
+    "velocity_tasks",
 ]
 
 

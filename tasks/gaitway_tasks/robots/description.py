@@ -5,9 +5,17 @@ Functions are named as ``module:function``, so that listing robots and tasks imp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gaitway_files.errors import UserError
 
 from .robot import Robot
+
+if TYPE_CHECKING:
+    from ..spec import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,24 +44,65 @@ class IsaacLabRobot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RobotTask:
+    """A row of a robot's tasks."""
+
+    make: str
+    """``module:function`` from a :class:`Robot` to its task."""
+    summary: str
+    """Text for the list of tasks; ``{title}`` is the robot's."""
+    presets: tuple[str, ...] = ()
+    """Its presets, of :mod:`gaitway_tasks.velocity.presets`."""
+    rough: bool = False
+    """Whether the ground is one that only Isaac Lab generates."""
+
+    def __call__(self, robot: Robot) -> Task:
+        module, _, function = self.make.partition(":")
+        task: Task = getattr(importlib.import_module(module), function)(robot)
+        return task
+
+
+FLAT_TASK, BLIND_TASK, ROUGH_TASK = "velocity-flat-{robot}", "velocity-flat-{robot}-blind", "velocity-rough-{robot}"
+
+
+def velocity_tasks(
+    flat: str, rough: str | None = None, *, blind: bool = False, presets: tuple[str, ...] = (), note: str = ""
+) -> dict[str, RobotTask]:
+    """Rows of the velocity tasks that ``flat`` and ``rough`` make, ``module:function``.
+
+    With ``blind`` there is a flat one without base velocity; ``presets`` are those of the flat tasks, ``note`` a remark
+    in the list.
+    """
+    told = "{title} tracks velocity commands on flat ground; reads its base velocity"
+    found = {FLAT_TASK: RobotTask(make=flat, summary=told + note, presets=presets)}
+    if blind:
+        told = "the same from what a robot measures: no base velocity, a short history"
+        found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=presets)
+    if rough is not None:
+        told = "{title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab"
+        found[ROUGH_TASK] = RobotTask(make=rough, summary=told, rough=True)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class RobotDescription:
-    """A robot, its velocity tasks and the default settings for training it."""
+    """A robot, its tasks and the default settings for training it."""
 
     robot: Robot
     title: str
     """Full name, such as "Unitree Go2"."""
-    flat: str | None = None
-    """``module:function`` from a :class:`Robot` to its velocity task on a plane; None for a robot without one."""
-    rough: str | None = None
-    """The same for rough ground."""
-    blind: bool = False
-    """Whether there is a flat task without base velocity."""
-    presets: tuple[str, ...] = ()
-    """Presets of the flat tasks, of :mod:`gaitway_tasks.velocity.presets`."""
-    note: str = ""
-    """Remark shown in the list of tasks."""
+    tasks: Mapping[str, RobotTask] = field(default_factory=dict)
+    """By name, in which ``{robot}`` stands for the robot's: :func:`velocity_tasks`, and rows of other families."""
     isaaclab: IsaacLabRobot = IsaacLabRobot()
     flat_learner: Learner = FLAT
     rough_learner: Learner = ROUGH
     order: int = 1
     """Robots are listed in this order, and by name."""
+
+    def __post_init__(self) -> None:
+        for name, row in self.tasks.items():
+            if "{robot}" not in name or ":" not in row.make:
+                raise UserError(
+                    f"task {name!r} of {self.title}, made by {row.make!r}: write its name with {{robot}}, as in "
+                    "'stand-{robot}', and make as module:function"
+                )

@@ -97,6 +97,16 @@ class Robot:
     def num_joints(self) -> int:
         return len(self.joint_names)
 
+    @property
+    def quadruped(self) -> bool:
+        """Whether it has four legs: then it can trot, and all its joints move at once without touching each other."""
+        return len(self.foot_names) == 4
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is started on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
+        return len(self.foot_names) < 4
+
     @functools.cached_property
     def joint_actuators(self) -> tuple[ActuatorLaw, ...]:
         """The law of each joint, in canonical order."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from ..robots import DESCRIPTIONS, Robot
+from ..robots.description import FLAT_TASK, ROUGH_TASK
 from ..spec import Task
 from . import base
 from .presets import blind, cpu, sprint
 
-__all__ = ["blind", "cpu", "sprint", "velocity_flat", "velocity_rough"]
+__all__ = ["blind", "blind_flat", "cpu", "sprint", "velocity_flat", "velocity_rough"]
 
 
 def velocity_flat(robot: Robot) -> Task:
@@ -18,8 +18,7 @@ def velocity_flat(robot: Robot) -> Task:
 
     The values are those of the robot's own task, or ANYmal's for a robot that has none.
     """
-    described = DESCRIPTIONS.get(robot.name)
-    return _named(described.flat)(robot) if described and described.flat else base.flat(robot)
+    return _own(robot, FLAT_TASK, base.flat)
 
 
 def velocity_rough(robot: Robot) -> Task:
@@ -27,11 +26,14 @@ def velocity_rough(robot: Robot) -> Task:
 
     The actor reads base velocity and a height scan, as in Isaac Lab's task.
     """
+    return _own(robot, ROUGH_TASK, base.rough)
+
+
+def blind_flat(robot: Robot) -> Task:
+    """:func:`velocity_flat` from what a robot measures."""
+    return blind(velocity_flat(robot))
+
+
+def _own(robot: Robot, name: str, common: Callable[[Robot], Task]) -> Task:
     described = DESCRIPTIONS.get(robot.name)
-    return _named(described.rough)(robot) if described and described.rough else base.rough(robot)
-
-
-def _named(name: str) -> Callable[[Robot], Task]:
-    module, _, function = name.partition(":")
-    made: Callable[[Robot], Task] = getattr(importlib.import_module(module), function)
-    return made
+    return (described.tasks.get(name, common) if described else common)(robot)

@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from ..actions import JointPositionAction
 from ..mdp import curriculums, events, observations, rewards, terminations
+from ..mdp.commands import UniformVelocityCommand
 from ..robots import Robot
 from ..spec import (
     Curriculum,
     Event,
     HeightScanner,
-    JointPositionAction,
     ObservationGroup,
     ObservationTerm,
     Reward,
     Task,
     Termination,
     UniformNoise,
-    UniformVelocityCommand,
 )
 from ..terrain import SubTerrain, TerrainGenerator, Tiles
 

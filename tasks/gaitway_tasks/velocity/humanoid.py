@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..mdp import rewards
+from ..mdp.commands import UniformVelocityCommand
 from ..robots import Robot
 from ..spec import Reward, Task
 from . import base
@@ -37,7 +38,9 @@ def flat(robot: Robot, *, ankles: Sequence[str], feet: str) -> Task:
         task,
         rewards={**base.without(task.rewards, "undesired_contacts"), **changed},
         terminations={**task.terminations, "base_contact": replace(fall, params={**fall.params, "bodies": TORSO})},
-        commands={"base_velocity": replace(task.commands["base_velocity"], lin_vel_x=(0.0, 1.0), lin_vel_y=(0.0, 0.0))},
+        commands={
+            "base_velocity": replace(UniformVelocityCommand.of(task), lin_vel_x=(0.0, 1.0), lin_vel_y=(0.0, 0.0))
+        },
         events=base.without(base.starting_still(task.events), "add_base_mass", "base_com", "push_robot"),
     )
 

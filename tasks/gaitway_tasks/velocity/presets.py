@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..actions import JointPositionAction, joint_positions
 from ..mdp import events, rewards, terminations
+from ..mdp.commands import UniformVelocityCommand
 from ..robots.robot import ActuatorLaw, DCMotor, Robot
-from ..spec import Event, JointPositionAction, ObservationGroup, Reward, Task, Termination, Timing
+from ..spec import Event, ObservationGroup, Reward, Task, Termination, Timing
 from . import base
 from .base import COMMAND
 from .gaits import trot
@@ -63,7 +65,7 @@ def cpu(task: Task) -> Task:
     """
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
-        task.commands["base_velocity"],
+        UniformVelocityCommand.of(task),
         resampling_time_range=(2.5, 2.5),
         heading_command=False,
         rel_heading_envs=0.0,
@@ -75,7 +77,7 @@ def cpu(task: Task) -> Task:
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}
-    trots = len(task.robot.foot_names) == 4
+    trots = task.robot.quadruped
     fine = 3.0 if trots else 1.0
     narrow = {"std": 0.2, **COMMAND}
     added = {
@@ -110,7 +112,7 @@ def cpu(task: Task) -> Task:
         },
         events={**task.events, **_disturbances(task), **varied},
     )
-    return trot(replace(task, actions=_lively(task.actions))) if trots else task
+    return trot(replace(task, actions=_lively(joint_positions(task)))) if trots else task
 
 
 def _lively(action: JointPositionAction) -> JointPositionAction:
@@ -139,7 +141,7 @@ def sprint(task: Task) -> Task:
     """
     task = cpu(task)
     fall = replace(task.rewards["termination"], weight=-5.0 / task.timing.step_dt)
-    command = replace(task.commands["base_velocity"], rel_zero_axis=0.4)
+    command = replace(UniformVelocityCommand.of(task), rel_zero_axis=0.4)
     return replace(
         task,
         rewards={**task.rewards, "termination": fall},

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..actions import JointPositionAction
 from ..robots import Robot
-from ..spec import JointPositionAction, Params, Task
+from ..spec import Params, Task
 from . import base
 
 LOWER: dict[str, Params] = {

@@ -278,7 +278,8 @@ def test_walking_is_measured_robot_by_robot(monkeypatch):
     off = iter([(1.0, 0.5), (3.0, 0.1), (2.0, 0.0), (5.0, 0.4), (9.0, 9.0)])  # the last after an episode's end
     robots = torch.arange(1.0, 4.0)
     monkeypatch.setattr(
-        "gaitway.backends.isaaclab_player.off_command", lambda env, name: tuple(value * robots for value in next(off))
+        "gaitway.backends.isaaclab_player.off_command",
+        lambda env, name: {key: value * robots for key, value in zip(("linear", "yaw"), next(off), strict=True)},
     )
     walk = walk_policy(trainer, env, range(5))
     assert walk.steps.tolist() == [4, 4, 4] and walk.falls.tolist() == [0, 0, 0]

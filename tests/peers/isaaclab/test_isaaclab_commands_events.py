@@ -47,7 +47,7 @@ def test_heading_and_standing(world):
     theirs.heading_target[:] = ours.heading_target
     theirs.is_heading_env[:], theirs.is_standing_env[:] = ours.is_heading, ours.is_standing
     theirs._update_command()
-    ours.turn_to_heading()
+    ours.follow()
     close(ours.command, theirs.command, 1e-5)
     clipped = (theirs.command[:, 2].abs() == 1.0).sum()
     assert 0 < clipped < N and (theirs.command == 0).all(1).any()

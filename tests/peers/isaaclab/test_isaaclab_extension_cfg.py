@@ -14,10 +14,11 @@ import pytest
 from gaitway_isaaclab import env_cfgs
 from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.registration import cfg_name, env_id
+from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.mdp import events
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
-from gaitway_tasks.spec import Event, JointPositionAction
+from gaitway_tasks.spec import Event
 from isaac_side import BODIES
 from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 from stock_tasks import PREFIXES, STOCK, differences, robot_of, stock_runner_cfg

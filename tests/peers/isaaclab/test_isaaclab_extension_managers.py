@@ -10,11 +10,12 @@ import pytest
 import torch
 from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.world import IsaacLabWorld, world_of
+from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
 from gaitway_tasks.mdp.events import randomize_action_delay
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import Event, JointPositionAction
+from gaitway_tasks.spec import Event
 from gpu_work import GpuWork
 from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
 from isaaclab.managers import ObservationManager, RewardManager, TerminationManager

@@ -21,8 +21,9 @@ from gaitway_sim2real.bundle.calibration import (
     grid,
 )
 from gaitway_sim2real.bundle.in_memory import calibrated
+from gaitway_tasks.mdp.commands import UniformVelocityCommand
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS
-from gaitway_tasks.spec import Task, UniformVelocityCommand
+from gaitway_tasks.spec import Task
 from gaitway_tasks.symmetry import SIGNS
 from torch import Tensor, nn
 

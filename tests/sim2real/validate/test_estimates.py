@@ -18,10 +18,11 @@ from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.mujoco.estimates import true_estimates
 from gaitway_sim2real.validate import validate_bundle
 from gaitway_sim2real.validate.scenario import Scenario
+from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.ground import Slope
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, ImplicitPD
-from gaitway_tasks.spec import HeightScanner, JointPositionAction, ObservationTerm, Task
+from gaitway_tasks.spec import HeightScanner, ObservationTerm, Task
 from gaitway_tasks.velocity import velocity_flat
 from once import exported_once
 from torch import nn

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gaitway_tasks.robots import DCMotor, Mirror, Robot, RobotDescription
+from gaitway_tasks.robots import DCMotor, Mirror, Robot, RobotDescription, velocity_tasks
 
 LEGS = ("FL", "FR", "RL", "RR")
 FRONT, REAR = (0.0, 0.7, -1.4), (0.0, -0.7, 1.4)
@@ -30,7 +30,5 @@ PONY = Robot(
 DESCRIPTION = RobotDescription(
     robot=PONY,
     title="Pony",
-    flat="pony.tasks:flat",
-    blind=True,
-    presets=("cpu", "sprint"),
+    tasks=velocity_tasks("pony.tasks:flat", blind=True, presets=("cpu", "sprint")),
 )

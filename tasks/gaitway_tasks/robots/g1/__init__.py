@@ -7,7 +7,7 @@ Default pose and actuator values are Isaac Lab 2.3.2's (``isaaclab_assets/robots
 from dataclasses import replace
 from pathlib import Path
 
-from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, velocity_tasks
 from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")
@@ -80,8 +80,7 @@ G1 = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1,
     title="Unitree G1 with 37 joints",
-    flat=f"{__name__}.velocity:flat",
-    rough=f"{__name__}.velocity:rough",
+    tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough"),
     isaaclab=IsaacLabRobot(
         asset="isaaclab_assets.robots.unitree:G1_MINIMAL_CFG", flat_contacts=(95, 10), rough_contacts=(300, 300)
     ),

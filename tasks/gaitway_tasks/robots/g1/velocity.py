@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...mdp.commands import UniformVelocityCommand
 from ...spec import Reward, Task
 from ...velocity import base, humanoid
 from ..robot import Robot
@@ -30,7 +31,7 @@ def flat(robot: Robot, still: Mapping[str, Reward] = STILL) -> Task:
         feet_air_time=0.75,
         dof_torques_l2=-2.0e-6,
     )
-    command = replace(task.commands["base_velocity"], lin_vel_y=(-0.5, 0.5))
+    command = replace(UniformVelocityCommand.of(task), lin_vel_y=(-0.5, 0.5))
     task = replace(task, commands={"base_velocity": command})
     return humanoid.with_params(task, "dof_torques_l2", joints=humanoid.any_of(HIPS, KNEES))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gaitway_files.hardware import Hardware
 
 from ...patterns import by_pattern
-from ..description import RobotDescription
+from ..description import RobotDescription, velocity_tasks
 from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
 from ..robot import Mirror, Robot, drive
 
@@ -150,8 +150,6 @@ G1_29DOF = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1_29DOF,
     title="Unitree G1 with 29 joints",
-    flat=f"{__name__}.velocity:flat",
-    blind=True,
-    note="; not trained yet",
+    tasks=velocity_tasks(f"{__name__}.velocity:flat", blind=True, note="; not trained yet"),
     flat_learner=G1_WITH_37_JOINTS.flat_learner,
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...spec import JointPositionAction, Task
+from ...actions import JointPositionAction
+from ...spec import Task
 from ...velocity import humanoid
 from ..g1 import velocity as g1
 from ..robot import Robot

@@ -11,7 +11,7 @@ from pathlib import Path
 from gaitway_files.hardware import Hardware
 
 from ...patterns import by_pattern
-from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, velocity_tasks
 from ..robot import Mirror, Robot, drive
 
 SIDES = ("left", "right")
@@ -101,8 +101,7 @@ H1 = Robot(
 DESCRIPTION = RobotDescription(
     robot=H1,
     title="Unitree H1",
-    flat=f"{__name__}.velocity:flat",
-    rough=f"{__name__}.velocity:rough",
+    tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough"),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:H1_MINIMAL_CFG", flat_contacts=(65, 15)),
     flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000),
     rough_learner=replace(ROUGH, entropy_coef=0.01, max_iterations=3000),

@@ -1,0 +1,117 @@
+"""Actions: the kinds that a task names, and what simulators and bundles ask of them.
+
+A kind is a frozen dataclass with its ``num`` and ``targets``; ours has a row in :data:`KINDS`, and one of another
+package is named ``module:Class``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
+
+from .robots.robot import Robot
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+KINDS = ("gaitway_tasks.actions:JointPositionAction",)
+"""The kinds of action, imported when a task has one."""
+
+
+class Action(ABC):
+    """One kind of action, A numbers of the policy for each robot."""
+
+    raw_clip: float | None = None
+    """Clamp of the action, also for the terms that read it."""
+
+    @abstractmethod
+    def num(self, robot: Robot) -> int:
+        """A, the numbers of one action."""
+
+    @abstractmethod
+    def targets(self, robot: Robot, device: torch.device) -> Callable[[Tensor], Tensor]:
+        """The function from actions (N, A) to joint targets [rad], (N, J), in canonical order."""
+
+    def as_joint_positions(self) -> JointPositionAction | None:
+        """The same as one number for each joint, which bundles, mirrors and Isaac Lab can have; None if it is none."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointPositionAction(Action):
+    """Joint position target [rad] = ``offset`` + ``scale`` * action, over all joints in canonical order.
+
+    Numbers hold for all joints; mappings go from regular expressions of whole joint names to values, as in Isaac Lab,
+    and joints without a match have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
+    first clamps the action, also for the terms that read it (rsl_rl's ``clip_actions``); ``clip`` clamps the target.
+    """
+
+    scale: float | Mapping[str, float] = 0.5
+    offset: float | Mapping[str, float] | None = None
+    clip: Mapping[str, tuple[float, float]] | None = None
+    raw_clip: float | None = None
+
+    def num(self, robot: Robot) -> int:
+        return robot.num_joints
+
+    def targets(self, robot: Robot, device: torch.device) -> Callable[[Tensor], Tensor]:
+        import torch
+
+        scale, offset = (torch.tensor(values, device=device) for values in (self.scales(robot), self.offsets(robot)))
+        clips = self.clips(robot)
+        limits = None if clips is None else torch.tensor(clips, device=device).unbind(1)
+        return lambda action: joint_targets(action, scale, offset, limits)
+
+    def as_joint_positions(self) -> JointPositionAction:
+        return self
+
+    def scales(self, robot: Robot) -> tuple[float, ...]:
+        """Scale of each joint, (J,)."""
+        return _per_joint(robot, "scale", self.scale, 1.0)
+
+    def offsets(self, robot: Robot) -> tuple[float, ...]:
+        """Target of each joint for the action zero [rad], (J,)."""
+        return robot.default_joint_pos if self.offset is None else _per_joint(robot, "offset", self.offset, 0.0)
+
+    def clips(self, robot: Robot) -> tuple[tuple[float, float], ...] | None:
+        """Lowest and highest target of each joint [rad], (J, 2); None without a clip."""
+        return None if self.clip is None else _per_joint(robot, "clip", self.clip, (-math.inf, math.inf))
+
+
+def joint_positions(task: Any) -> JointPositionAction:
+    """The action of ``task`` as what bundles, mirrors and Isaac Lab can have; refuses another kind."""
+    found: JointPositionAction | None = task.actions.as_joint_positions()
+    if found is None:
+        raise UserError(
+            f"the action of {task.name} is a {type(task.actions).__name__}: bundles, mirrors and Isaac Lab have a "
+            "target of each joint, offset + scale * action; train it in MuJoCo with symmetry 'none', or let its "
+            "as_joint_positions() give the same as a JointPositionAction"
+        )
+    return found
+
+
+def joint_targets(action: Tensor, scale: Tensor, offset: Tensor, limits: Sequence[Tensor] | None) -> Tensor:
+    """``offset + scale * action`` (N, J) [rad], between the ``limits`` (J,) below and above."""
+    target = offset + scale * action
+    return target if limits is None else target.clamp(limits[0], limits[1])
+
+
+def _per_joint(robot: Robot, what: str, value: Any, missing: Any) -> tuple[Any, ...]:
+    """``value`` for each joint, by name where it is a mapping; refuses two values for one joint."""
+    if not isinstance(value, Mapping):
+        return (value,) * robot.num_joints
+    found: dict[int, str] = {}
+    for pattern in value:
+        for joint in robot.joint_ids(pattern):
+            if joint in found:
+                raise UserError(
+                    f"action {what}: joint {robot.joint_names[joint]!r} matches both {found[joint]!r} and {pattern!r}"
+                )
+            found[joint] = pattern
+    return tuple(value[found[j]] if j in found else missing for j in range(robot.num_joints))

@@ -1,0 +1,107 @@
+"""Commands: the kinds that a task names, and what training, checkpoints, measures and bundles ask of them.
+
+A kind is a frozen dataclass with its ``ranges``; ours have a row in :data:`KINDS`, and one of another package is named
+``module:Class``. Unless it has a ``sampler`` of its own, training draws its numbers uniformly.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gaitway_files.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from .world import RobotState, World
+
+KINDS = ("gaitway_tasks.mdp.commands:UniformVelocityCommand",)
+"""The kinds of command, imported when a task has one."""
+TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
+"""Numbers of the command that an operator steers by and a bundle carries: vx, vy [m/s] and yaw rate [rad/s]."""
+
+
+class Command(ABC):
+    """One kind of command, D numbers that each robot is told."""
+
+    resampling_time_range: tuple[float, float] = (10.0, 10.0)
+    """Shortest and longest time between two draws [s]."""
+    acceleration: tuple[float, float, float] | None = None
+    """How fast an exported policy changes vx, vy and yaw rate, per second; None does not limit them."""
+    margin: float = 0.0
+    """Share by which training draws beyond the ranges."""
+    mirror: ClassVar[str | None] = None
+    """How the numbers look in a mirror, a key of :data:`.symmetry.SIGNS`; None if symmetry cannot be used with it."""
+
+    @abstractmethod
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each number, by name, in order."""
+
+    def sampler(self, world: World, generator: torch.Generator) -> CommandSampler:
+        """Its values in the environments of ``world``, drawn with ``generator``."""
+        return CommandSampler(self, world, generator)
+
+    def steered(self) -> Command:
+        """The same for an operator, who alone changes its numbers."""
+        return self
+
+    def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
+        """Distance of each robot from what it was ``told`` (N, D), by a name of each measure, (N,)."""
+        return {}
+
+
+class CommandSampler:
+    """State of one command: its numbers (N, D) and timers, drawn uniformly from the command's ranges."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("command", "time_left")
+    """The tensors that a checkpoint keeps."""
+
+    def __init__(self, cfg: Command, world: World, generator: torch.Generator):
+        import torch
+
+        self.world, self.generator = world, generator
+        self.ranges, self.margin, self.time_range = cfg.ranges(), cfg.margin, cfg.resampling_time_range
+        self.command = torch.zeros(world.num_envs, len(self.ranges), device=world.device)
+        self.time_left = torch.zeros(world.num_envs, device=world.device)
+
+    def resample(self, env_ids: Tensor) -> None:
+        """Draw new commands and timers for ``env_ids``."""
+        import torch
+
+        limits = torch.tensor([self.time_range, *self.ranges.values()], device=self.command.device)
+        drawn = torch.rand(len(env_ids), len(limits), generator=self.generator, device=self.command.device)
+        drawn = limits[:, 0] + (limits[:, 1] - limits[:, 0]) * drawn
+        self.time_left[env_ids], self.command[env_ids] = drawn[:, 0], (1.0 + self.margin) * drawn[:, 1:]
+
+    def step(self, dt: float) -> None:
+        """Advance the timers by ``dt``, resample what is due, and follow the robots."""
+        self.time_left -= dt
+        due = (self.time_left <= 0.0).nonzero().flatten()
+        if len(due):
+            self.resample(due)
+        self.follow()
+
+    def follow(self) -> None:
+        """Change what depends on the state of the robots."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name).clone() for name in self.STATE}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for name, value in state.items():
+            getattr(self, name).copy_(value)
+
+
+def steering(task: Any) -> tuple[str, Command]:
+    """The one command of ``task``, by name, which is a planar velocity: operators steer by it, and bundles carry it."""
+    found = {name: tuple(command.ranges()) for name, command in task.commands.items()}
+    if list(found.values()) != [TWIST]:
+        listed = "; ".join(f"{name!r} of {', '.join(numbers)}" for name, numbers in found.items()) or "none"
+        raise UserError(
+            f"the commands of {task.name} are {listed}: a robot is steered by exactly one command of "
+            f"{', '.join(TWIST)}, which a bundle has an input for; give the task that one to export or steer it"
+        )
+    ((name, command),) = task.commands.items()
+    return name, command
