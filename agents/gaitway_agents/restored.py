@@ -52,7 +52,7 @@ def actor_of(policy: ActorCritic, canonical: Symmetry | None) -> nn.Module:
     return (actor if canonical is None else CanonicalActor(actor, canonical)).eval()
 
 
-def box(size: int) -> spaces.Box:
+def box(size: int) -> spaces.Space[Any]:
     """The space of vectors of ``size`` numbers without bounds."""
     return spaces.Box(-np.inf, np.inf, (size,), np.float32)
 

@@ -66,7 +66,7 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
     with viewer.filmed():
         env = launch.make_env(task, num_envs, seed=seed, options=options, viewer=viewer)
         with contextlib.closing(env):
-            trainer = config.domain.trainer_in(env, config, seed)
+            trainer = config.environments.trainer_in(env, config, seed)
             with fitting(path, folder.path):
                 trainer.load_policy(state["trainer"])
             what = f"{task.name}, {folder.record['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"

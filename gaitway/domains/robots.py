@@ -15,7 +15,7 @@ from .request import Request
 if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
-    from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_agents.trainer import Learner
     from gaitway_sim2real.validate.examiner import Examination
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
@@ -177,7 +177,6 @@ class Robots(Environments):
         return RobotMeasures(env)
 
     def restored(self, config: TrainConfig, state: dict[str, Any]) -> tuple[nn.Module, nn.Module]:
-        """Policy and deterministic actor of a trainer's ``state``, without environments."""
         from gaitway_agents.registry import ENVIRONMENTS, load
 
         make = ENVIRONMENTS[config.algorithm].restored
@@ -190,9 +189,6 @@ class Robots(Environments):
             state, config.agent, groups=groups, num_actions=joints, **arguments
         )
         return found
-
-    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
-        return super().player(in_mujoco(config), path, num_envs)
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         trainer, evaluator = super().build(config, run)

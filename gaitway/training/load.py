@@ -14,6 +14,7 @@ from ..runs.folder import RunFolder, fitting
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
+    from gymnasium.vector import VectorEnv
     from torch import nn
 
     from ..config.train_config import TrainConfig
@@ -26,17 +27,14 @@ def newest(run: RunFolder) -> tuple[dict[str, Any], Path]:
     return found
 
 
-def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Trainer, Path]:
-    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint.
-
-    The environments are MuJoCo's where the run learnt in Isaac Lab, which need not be there.
-    """
+def trainer_of(run: RunFolder, env: VectorEnv) -> Trainer:
+    """A run's agent with the policy of its newest checkpoint, in an environment that is there."""
     config = run.config()
     state, path = newest(run)
-    trainer = config.domain.player(config, run.path, num_envs)
+    trainer = config.environments.trainer_in(env, config, config.seed)
     with fitting(path, run.path):
         trainer.load_policy(state["trainer"])
-    return config, trainer, path
+    return trainer
 
 
 class Acting:
@@ -70,7 +68,7 @@ def load_policy(run: RunFolder) -> tuple[TrainConfig, nn.Module, nn.Module, Path
         raise RunError(f"{run.path} was trained with {config.algorithm}, which is not exported: train with {able}")
     state, path = newest(run)
     with fitting(path, run.path):
-        policy, actor = config.domain.restored(config, state["trainer"])
+        policy, actor = config.environments.restored(config, state["trainer"])
     return config, policy, actor, path
 
 

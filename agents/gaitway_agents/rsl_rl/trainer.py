@@ -11,7 +11,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -193,7 +193,7 @@ class RslRlTrainer(WithEnv):
 class _Shapes(VectorEnv):
     """The spaces of one environment, which is all that networks need to be made, and no environment."""
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
     def __init__(self, sizes: Mapping[str, int], num_actions: int):
         self.num_envs, self.sizes = 1, sizes
