@@ -24,11 +24,11 @@ from .estimation import EstimatorOptimizer
 from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler
-from .models.recurrent import POLICIES
 from .presets import PPOConfig
+from .restored import actor_of, make_policy
 from .rollout import EnvRollout
 from .source import RolloutSource, check_source
-from .symmetry import CanonicalActor, Symmetry
+from .symmetry import Symmetry
 from .trainer import Episode, Observation
 
 
@@ -64,11 +64,8 @@ class OnPolicyTrainer:
         self.generator = torch.Generator(self.device).manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            kind = POLICIES[config.model.recurrent]
-            known = () if columns is None else (columns,)
-            self.policy = kind(source.single_observation_space, source.single_action_space, config.model, *known).to(
-                self.device
-            )
+            seen, done = source.single_observation_space, source.single_action_space
+            self.policy = make_policy(seen, done, config.model, columns).to(self.device)
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
@@ -234,10 +231,7 @@ class OnPolicyTrainer:
 
         That of a recurrent policy takes its memory as well and returns the next one.
         """
-        actor = self.mature_policy.export_actor()
-        if self._canonical is not None:
-            actor = CanonicalActor(actor, self._canonical)
-        return actor.eval()
+        return actor_of(self.mature_policy, self._canonical)
 
     def pop_episodes(self) -> list[Episode]:
         episodes, self._episodes = self._episodes, []

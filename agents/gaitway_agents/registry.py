@@ -30,6 +30,8 @@ class Algorithm:
     """The dataclass of its settings."""
     source: str | None = None
     """What makes a source of rollouts of environments and settings; None: the trainer has the environments."""
+    restored: str | None = None
+    """What makes policy and actor of a trainer's state alone, for vectors; None: its policies are not exported."""
     preset: str | None = None
     """Its settings where a task has none of its own; None are the defaults of ``config``."""
     actions: tuple[str, ...] = ANY
@@ -82,7 +84,7 @@ def _absolute(path: str) -> str:
 def _policy_gradient(name: str, summary: str, preset: str | None) -> Algorithm:
     return Algorithm(
         name=name, summary=summary, trainer=".on_policy:OnPolicyTrainer", config=".presets:PPOConfig", preset=preset,
-        source=".source:source_of",
+        source=".source:source_of", restored=".restored:restored",
     )  # fmt: skip
 
 
@@ -146,6 +148,7 @@ ENVIRONMENTS: dict[str, Algorithm] = {
             name="rsl_rl",
             summary="rsl-rl-lib's own PPO",
             trainer=".rsl_rl.trainer:RslRlTrainer",
+            restored=".rsl_rl.trainer:restored",
             config=".rsl_rl.config:RslRlConfig",
             actions=("Box",),
             vectors=True,

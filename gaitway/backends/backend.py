@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+
+Config = Any
+"""A :class:`gaitway.config.train_config.TrainConfig`, which knows this module."""
 
 
 class Backend(ABC):
@@ -67,21 +69,21 @@ class Backend(ABC):
         """``settings`` of a robot's training as they suit this simulator; with ``preset`` a preset made them."""
         return settings
 
-    def check(self, config: TrainConfig) -> None:  # noqa: B027
+    def check(self, config: Config) -> None:  # noqa: B027
         """Raise :class:`gaitway.errors.ConfigError` for settings that make no sense here."""
 
-    def preflight(self, config: TrainConfig) -> bool:
+    def preflight(self, config: Config) -> bool:
         """Find what cannot work; returns whether an environment may be built now, to be tried."""
         return True
 
-    def start(self, config: TrainConfig) -> None:  # noqa: B027
+    def start(self, config: Config) -> None:  # noqa: B027
         """Say what may stop it, and start it where it has to be the first thing that runs."""
 
     @abstractmethod
-    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
+    def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
         """``num_envs`` environments of the configuration's task, in the shape that agents know."""
 
-    def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
+    def notes(self, config: Config, *, continued: bool) -> Iterable[str]:
         """Notes for the user when a training begins or continues."""
         return ()
 
@@ -89,6 +91,6 @@ class Backend(ABC):
         """Fields of ``run.json`` about choices that were made when the environments were built."""
         return {}
 
-    def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
+    def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
         """``config`` with what :meth:`record` told when the run began."""
         return config

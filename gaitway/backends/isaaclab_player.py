@@ -15,9 +15,9 @@ from gaitway_isaaclab import launch, preflight
 from gaitway_isaaclab.options import IsaacLabOptions
 from torch import Tensor
 
-from ..errors import RunError
 from ..runs.folder import RunFolder, fitting
 from ..training.evaluator import EVALUATION_SEED
+from ..training.load import newest
 from ..training.progress import Counter
 from ..training.tracking import off_command
 
@@ -60,17 +60,15 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
     options = replace(options, physics=physics or options.physics)
     here, engine = preflight.find(), preflight.check(options.physics)
     viewer.check(here, engine)
-    found = folder.load_checkpoint()
-    if found is None:
-        raise RunError(f"{run} has no checkpoint yet: train it first")
+    state, path = newest(folder)
     launch.start_first("auto", viewer)
     seed = config.seed + EVALUATION_SEED
     with viewer.filmed():
         env = launch.make_env(task, num_envs, seed=seed, options=options, viewer=viewer)
         with contextlib.closing(env):
-            trainer = config.domain.trainer_in(env, config, seed)
-            with fitting(found[1], folder.path):
-                trainer.load_policy(found[0]["trainer"])
+            trainer = config.environments.trainer_in(env, config, seed)
+            with fitting(path, folder.path):
+                trainer.load_policy(state["trainer"])
             what = f"{task.name}, {folder.record['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"
             print(f"{what}; robot: {env.simulation['asset']}", flush=True)
             steps: Iterable[int] = itertools.count()

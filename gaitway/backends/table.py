@@ -6,7 +6,10 @@ import functools
 import importlib
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .backend import Backend
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,14 @@ BACKENDS = {
 
 
 @functools.cache
-def _made(path: str) -> Any:
+def _made(path: str) -> Backend:
     module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)()
+    made: Backend = getattr(importlib.import_module(module), name)()
+    return made
 
 
-def backend(world: str) -> Any:
-    """The :class:`gaitway.backends.backend.Backend` called ``world``."""
+def backend(world: str) -> Backend:
+    """The simulator called ``world``."""
     return _made(BACKENDS[world].backend)
 
 
@@ -44,7 +48,7 @@ def engines() -> dict[str, str]:
     return {engine: world for world, row in BACKENDS.items() for engine in row.engines}
 
 
-def with_options() -> dict[str, Any]:
+def with_options() -> dict[str, Backend]:
     """The simulators with options of their own to play in."""
     return {world: found for world in BACKENDS if (found := backend(world)).own_options}
 

@@ -96,18 +96,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_rsl_rl(run: Path, out: Path) -> int:
     """Write the newest policy as ``model_<iteration>.pt``, and print the network settings for rsl_rl."""
-    from gaitway_agents.on_policy import OnPolicyTrainer
     from gaitway_agents.presets import PPOConfig
     from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
     from gaitway_agents.rsl_rl.config import RslRlConfig
 
     from ..runs.files import make_folder, write_tensors_atomically
     from ..runs.folder import RunFolder, read_checkpoint
-    from ..training.load import load_trainer
+    from ..training.load import load_policy
 
-    config, trainer, path = load_trainer(RunFolder.open(run))
-    trainer.env.close()
-    config.robot_task  # noqa: B018  raises for tasks without a robot
+    config, policy, _, path = load_policy(RunFolder.open(run))
     agent = config.agent
     if not isinstance(agent, PPOConfig | RslRlConfig):
         raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl has models of PPO's kind only")
@@ -116,7 +113,6 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
             f"{run} has agent.symmetry=canonical: its policy mirrors what it sees, which rsl_rl's models cannot; "
             "train with agent.symmetry=augment or none"
         )
-    policy = trainer.mature_policy if isinstance(trainer, OnPolicyTrainer) else trainer.policy  # type: ignore[attr-defined]
     try:
         networks = rsl_rl_checkpoint.networks_of(policy)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gaitway_agents.registry import ENVIRONMENTS, TEXTS
 from gaitway_files.trust import TrustError, trust
@@ -23,6 +23,9 @@ from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_o
 from ..errors import MAX_SEED, ConfigError
 from .overrides import apply_layers, changes, read_layers, read_settings, trust_settings
 from .tree import Kinds, from_tree, named, to_tree
+
+if TYPE_CHECKING:
+    from ..domains.domain import Domain, Plays
 
 AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())))
 """The classes of agents' settings."""
@@ -108,9 +111,14 @@ class TrainConfig:
         self._check_until()
 
     @property
-    def domain(self) -> Any:
-        """The :class:`gaitway.domains.domain.Domain` of the task."""
+    def domain(self) -> Domain:
+        """The domain of the task."""
         return domain_of(self.task)
+
+    @property
+    def environments(self) -> Plays:
+        """What makes environments of the task; others than environments are refused."""
+        return self.domain.environments(self.task)
 
     @property
     def robot_task(self) -> Task:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gaitway_agents.registry import Algorithm
 
-from ..errors import ConfigError, RunError
+from ..errors import ConfigError
 from .request import Request
 
 if TYPE_CHECKING:
@@ -22,14 +22,45 @@ if TYPE_CHECKING:
     from gaitway_sim2real.validate.examiner import Examination
     from gymnasium.vector import VectorEnv
     from numpy.typing import NDArray
-
-    from ..config.train_config import TrainConfig
-    from ..runs.folder import RunFolder
-    from ..training.evaluator import Evaluator
-    from ..training.tracking import RobotMeasures
+    from torch import nn
 
     Frame = NDArray[np.uint8]
     """A picture, shape (height, width, 3)."""
+
+
+Config = Any
+"""A :class:`gaitway.config.train_config.TrainConfig`, which knows this module."""
+
+
+class Plays(ABC):
+    """Role of a domain whose tasks are environments, in which agents learn and are evaluated."""
+
+    evaluation_envs: ClassVar[int] = 16
+    """Most environments that an evaluation plays in."""
+
+    @abstractmethod
+    def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
+        """``num_envs`` environments of the configuration's task, in the shape that agents know."""
+
+    @abstractmethod
+    def trainer(self, config: Config, num_envs: int | None = None) -> Trainer:
+        """The learner in its environments; ``num_envs`` asks for one small group instead of all."""
+
+    @abstractmethod
+    def trainer_in(self, env: VectorEnv, config: Config, seed: int) -> Trainer:
+        """The learner of a configuration in an environment that is there; refuses those that it cannot handle."""
+
+    def pictured(self, task: Any, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
+        """An environment that can be looked at, its picture for an observation, and pictures a second."""
+        raise ConfigError(f"{task.name} draws no pictures")
+
+    def restored(self, config: Config, state: dict[str, Any]) -> tuple[nn.Module, nn.Module]:
+        """Policy and deterministic actor of a trainer's ``state``, without environments."""
+        raise ConfigError(f"{config.task.name}: its policies are not exported")
+
+    def measures(self, env: Any) -> Any:
+        """Measures of an evaluation besides returns; None without any."""
+        return None
 
 
 class Domain(ABC):
@@ -47,8 +78,6 @@ class Domain(ABC):
     """What ``gaitway export`` can write of its runs, the usual form first."""
     watched: ClassVar[str] = "film"
     """How its runs are looked at: "walk" in a viewer, "film" only, or "chat"."""
-    evaluation_envs: ClassVar[int] = 16
-    """Most environments that an evaluation plays in."""
     distributed: ClassVar[bool] = True
     """Whether distributed training is supported."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
@@ -83,7 +112,7 @@ class Domain(ABC):
     def defaults(self, task: Any, request: Request) -> dict[str, Any]:
         """Fields of ``TrainConfig`` unless settings say otherwise; may have a changed ``task``."""
 
-    def check(self, config: TrainConfig) -> None:
+    def check(self, config: Config) -> None:
         """Raise :class:`ConfigError` for settings that make no sense for such a task."""
         if config.algorithm not in self.agents():
             raise self.wrong_agent(config.algorithm, config.task)
@@ -113,65 +142,45 @@ class Domain(ABC):
         gpu = self.learns_on_gpu(world) and device != "cpu" and torch.cuda.is_available()
         return torch.device("cuda" if gpu else "cpu")
 
-    def parameters(self, config: TrainConfig) -> dict[str, int]:
+    def parameters(self, config: Config) -> dict[str, int]:
         """Parameters at least, by the setting that asks for them, that the agent's own settings do not tell of."""
         return {}
 
     # ---- training --------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def preflight(self, config: TrainConfig) -> None:
+    def preflight(self, config: Config) -> None:
         """Check the configuration before the training starts; raises a ValueError that names the problem."""
 
     @abstractmethod
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
-        """Learner and its evaluator."""
+    def build(self, config: Config, run: Any) -> tuple[Learner, Any]:
+        """Learner and its :class:`gaitway.training.evaluator.Evaluator`, for a run's folder."""
 
-    def check_examination(self, config: TrainConfig) -> None:
+    def check_examination(self, config: Config) -> None:
         """Raise :class:`ConfigError` if no policy of this training can be examined."""
         raise ConfigError(
             f"until={config.until}: {config.task.name} is {self.kind} without an examination, which velocity tasks of "
             "robots on flat ground have; leave --until out"
         )
 
-    def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
+    def examiner(self, config: Config) -> Callable[[Learner], Examination]:
         """What examines the policy of a learner; for configurations that pass :meth:`check_examination`."""
         raise NotImplementedError
 
-    def start(self, config: TrainConfig) -> None:  # noqa: B027
+    def start(self, config: Config) -> None:  # noqa: B027
         """Start a simulator that has to be the first thing that runs."""
 
-    def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
+    def notes(self, config: Config, *, continued: bool) -> Iterable[str]:
         """Notes for the user when a training begins or continues."""
         return ()
 
-    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:  # noqa: B027
+    def check_continued(self, config: Config, options: Mapping[str, Any], path: Path) -> None:  # noqa: B027
         """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with."""
 
-    def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
+    def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
         """``config`` with what a run's record says was chosen when it began."""
         return config
 
-    def trainer(self, config: TrainConfig, num_envs: int | None = None) -> Trainer:
-        """The learner in its environments; ``num_envs`` asks for one small group instead of all."""
-        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
-
-    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
-        """``num_envs`` environments of the configuration's task, in the shape that agents know."""
-        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
-
-    def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
-        """The learner of a configuration in an environment that is there."""
-        raise ConfigError(f"{config.task.name} is {self.kind}, which has no environments")
-
-    def pictured(self, task: Any, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
-        """An environment that can be looked at, its picture for an observation, and pictures a second."""
-        raise ConfigError(f"{task.name} is {self.kind}, which draws no pictures")
-
-    def measures(self, env: Any) -> RobotMeasures | None:
-        """Measures of an evaluation besides returns; None without any."""
-        return None
-
-    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
-        """The learner in a few environments that this machine has, for the policy of the run in ``path``."""
-        raise RunError(f"{path} is a run of {config.task.name}, {self.kind}, which cannot be played")
+    def environments(self, task: Any) -> Plays:
+        """What makes environments of its tasks, which most kinds have; raises :class:`ConfigError` without any."""
+        raise ConfigError(f"{task.name} is {self.kind}, which has no environments")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaitway_agents.registry import ENVIRONMENTS, Algorithm
 
 from ..errors import ConfigError
-from .domain import Domain
+from .domain import Domain, Plays
 
 if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
@@ -26,15 +24,14 @@ PROCESS_SEEDS = 1_000
 """Every process of a training is seeded this much above the one before."""
 
 
-class Environments(Domain):
+class Environments(Plays, Domain):
     """A domain whose tasks are environments."""
 
     kind = "an environment"
     unfit = "learns from texts"
 
-    @abstractmethod
-    def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
-        """``num_envs`` environments of the configuration's task, in the shape that agents know."""
+    def environments(self, task: Any) -> Environments:
+        return self
 
     def symmetry(self, config: TrainConfig) -> Symmetry | None:
         """The mirror group that the agent uses; None if it uses none."""
@@ -101,7 +98,6 @@ class Environments(Domain):
         return self.trainer_in(self.make_env(config, num_envs or config.num_envs, seed), config, seed)
 
     def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
-        """The learner of a configuration in an environment that is there; refuses those that it cannot handle."""
         from gaitway_agents.registry import load
         from gymnasium import spaces
 
@@ -119,9 +115,6 @@ class Environments(Domain):
         learnt_from = env if row.source is None else load(row.source)(env, config.agent)
         trainer: Trainer = load(row.trainer)(learnt_from, config.agent, **arguments)
         return trainer
-
-    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
-        return self.trainer(config, num_envs)
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         import torch

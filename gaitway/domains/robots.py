@@ -15,10 +15,11 @@ from .request import Request
 if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
-    from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_agents.trainer import Learner
     from gaitway_sim2real.validate.examiner import Examination
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
+    from torch import nn
 
     from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
@@ -95,15 +96,11 @@ class Robots(Environments):
         return backend(config.world).make_env(config, num_envs, seed)
 
     def symmetry(self, config: TrainConfig) -> Symmetry | None:
-        if getattr(config.agent, "symmetry", "none") == "none":
-            return None
-        from gaitway_agents.symmetry import Symmetry
-        from gaitway_mujoco.mirrors import verify_mirrors
-        from gaitway_tasks.symmetry import mirror_group
+        if (group := _mirrors(config)) is not None:
+            from gaitway_mujoco.mirrors import verify_mirrors
 
-        verify_mirrors(config.task.robot)
-        group = mirror_group(config.task)
-        return Symmetry(group.observations, group.actions, group.selectors)
+            verify_mirrors(config.task.robot)
+        return group
 
     def columns(self, config: TrainConfig, signals: Sequence[str]) -> EstimatorColumns:
         from gaitway_agents.models.estimator import EstimatorColumns
@@ -135,7 +132,7 @@ class Robots(Environments):
         )
 
     def check_examination(self, config: TrainConfig) -> None:
-        from gaitway_agents.registry import ENVIRONMENTS, load
+        from gaitway_agents.registry import ENVIRONMENTS
         from gaitway_sim2real.bundle.contracts import ExportError, exportable
 
         if not config.task.ground.flat:
@@ -143,7 +140,7 @@ class Robots(Environments):
                 f"until={config.until}: {config.task.name} walks on {type(config.task.ground).__name__}, and the "
                 "examination is on flat ground; leave --until out"
             )
-        if not hasattr(load(ENVIRONMENTS[config.algorithm].trainer), "actor"):
+        if ENVIRONMENTS[config.algorithm].restored is None:
             raise ConfigError(
                 f"until={config.until}: policies of agent {config.algorithm!r} are not exported, so none can be "
                 "examined; use --agent ppo or leave --until out"
@@ -179,8 +176,19 @@ class Robots(Environments):
 
         return RobotMeasures(env)
 
-    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
-        return super().player(in_mujoco(config), path, num_envs)
+    def restored(self, config: TrainConfig, state: dict[str, Any]) -> tuple[nn.Module, nn.Module]:
+        from gaitway_agents.registry import ENVIRONMENTS, load
+
+        make = ENVIRONMENTS[config.algorithm].restored
+        assert make is not None
+        arguments: dict[str, Any] = {"symmetry": _mirrors(config)}
+        if (estimator := getattr(getattr(config.agent, "model", None), "estimator", None)) is not None:
+            arguments["columns"] = self.columns(config, estimator.signals)
+        groups, joints = config.task.observations, config.task.robot.num_joints
+        found: tuple[nn.Module, nn.Module] = load(make)(
+            state, config.agent, groups=groups, num_actions=joints, **arguments
+        )
+        return found
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         trainer, evaluator = super().build(config, run)
@@ -198,6 +206,17 @@ class Robots(Environments):
                 "steps at the latest"
             )
         yield from backend(config.world).notes(config, continued=continued)
+
+
+def _mirrors(config: TrainConfig) -> Symmetry | None:
+    """The mirror group that the agent uses, unverified; None if it uses none."""
+    if getattr(config.agent, "symmetry", "none") == "none":
+        return None
+    from gaitway_agents.symmetry import Symmetry
+    from gaitway_tasks.symmetry import mirror_group
+
+    group = mirror_group(config.task)
+    return Symmetry(group.observations, group.actions, group.selectors)
 
 
 def in_mujoco(config: TrainConfig) -> TrainConfig:

@@ -1,21 +1,20 @@
-"""Table of domains, one row each; a domain is imported by name when one of its tasks is used.
-
-A configuration asks this table for the domain of its task, and a domain reads configurations. So the table knows
-:class:`gaitway.domains.domain.Domain` by name only, and who asks it may say that this is what comes.
-"""
+"""Table of domains, one row each; a domain is imported by name when one of its tasks is used."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaitway_tasks.registry import UnknownNameError
 
 from ..backends.table import BACKENDS
 from ..config.tree import Kinds, named
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from .domain import Domain
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,12 @@ TASKS = Kinds(*(row.task for row in DOMAINS))
 
 
 @functools.cache
-def _domain(path: str) -> Any:
-    return named(path)()
+def _domain(path: str) -> Domain:
+    found: Domain = named(path)()
+    return found
 
 
-def domains() -> Iterable[Any]:
+def domains() -> Iterable[Domain]:
     return (_domain(row.domain) for row in DOMAINS)
 
 
@@ -67,7 +67,7 @@ def _row_of(task: Any) -> Row:
     return next(row for row in DOMAINS if row.task == path)
 
 
-def domain_of(task: Any) -> Any:
+def domain_of(task: Any) -> Domain:
     """The domain of a task."""
     return _domain(_row_of(task).domain)
 
@@ -77,7 +77,7 @@ def worlds_of(task: Any) -> tuple[str, ...]:
     return tuple(_row_of(task).worlds)
 
 
-def domain_in(world: str) -> Any:
+def domain_in(world: str) -> Domain:
     """The domain whose tasks happen in ``world``."""
     for row in DOMAINS:
         if world in row.worlds:

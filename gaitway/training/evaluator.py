@@ -107,7 +107,7 @@ class EpisodeEvaluator(Evaluator):
         from gaitway_agents.trainer import evaluate
 
         seed = self.config.seed + EVALUATION_SEED
-        domain = self.config.domain
+        domain = self.config.environments
         size = min(episodes, domain.evaluation_envs)
         if size not in self.envs:
             self.envs[size] = domain.make_env(self.config, size, seed)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_agents.registry import ENVIRONMENTS
 from torch import Tensor
 
 from ..errors import RunError
@@ -13,25 +14,27 @@ from ..runs.folder import RunFolder, fitting
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
+    from gymnasium.vector import VectorEnv
     from torch import nn
 
     from ..config.train_config import TrainConfig
 
 
-def load_trainer(run: RunFolder, num_envs: int = 1) -> tuple[TrainConfig, Trainer, Path]:
-    """A run's agent with the policy of its newest checkpoint, in ``num_envs`` fresh environments; the checkpoint.
-
-    The environments are MuJoCo's where the run learnt in Isaac Lab, which need not be there.
-    """
-    config = run.config()
-    found = run.load_checkpoint()
-    if found is None:
+def newest(run: RunFolder) -> tuple[dict[str, Any], Path]:
+    """The newest checkpoint of a run, which must have one."""
+    if (found := run.load_checkpoint()) is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
-    state, path = found
-    trainer = config.domain.player(config, run.path, num_envs)
+    return found
+
+
+def trainer_of(run: RunFolder, env: VectorEnv) -> Trainer:
+    """A run's agent with the policy of its newest checkpoint, in an environment that is there."""
+    config = run.config()
+    state, path = newest(run)
+    trainer = config.environments.trainer_in(env, config, config.seed)
     with fitting(path, run.path):
         trainer.load_policy(state["trainer"])
-    return config, trainer, path
+    return trainer
 
 
 class Acting:
@@ -53,9 +56,23 @@ class Acting:
         self.memory = self.memory * ~ended[:, None]
 
 
+def load_policy(run: RunFolder) -> tuple[TrainConfig, nn.Module, nn.Module, Path]:
+    """The policy of a robot's run from its newest checkpoint, its deterministic actor, and the checkpoint.
+
+    They are made of configuration and checkpoint alone: no environment is built.
+    """
+    config = run.config()
+    config.robot_task  # noqa: B018  refuses what is no robot's
+    if ENVIRONMENTS[config.algorithm].restored is None:
+        able = ", ".join(name for name, row in ENVIRONMENTS.items() if row.restored is not None)
+        raise RunError(f"{run.path} was trained with {config.algorithm}, which is not exported: train with {able}")
+    state, path = newest(run)
+    with fitting(path, run.path):
+        policy, actor = config.environments.restored(config, state["trainer"])
+    return config, policy, actor, path
+
+
 def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
     """The deterministic policy (N, D) -> (N, A) of a robot's run, from its newest checkpoint, and the checkpoint."""
-    config, trainer, path = load_trainer(run)
-    trainer.env.close()
-    config.robot_task  # noqa: B018  refuses what is no robot's
-    return config, trainer.actor(), path  # type: ignore[attr-defined]
+    config, _, actor, path = load_policy(run)
+    return config, actor, path

@@ -135,8 +135,7 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     """What every process but the first does in :func:`train`: the same iterations, and no records."""
     torch.set_num_threads(1)
-    domain = config.domain
-    trainer = domain.trainer(config if run is None else domain.as_begun(config, run.record))
+    trainer = config.environments.trainer(config if run is None else config.domain.as_begun(config, run.record))
     found = None if run is None else run.load_checkpoint()
     if found is not None:
         trainer.load_state_dict(found[0]["trainer"])

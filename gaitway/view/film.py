@@ -11,7 +11,7 @@ from gaitway_files.writing import whole_file
 
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
-from ..training.load import load_trainer
+from ..training.load import trainer_of
 from ..training.progress import Counter
 
 SEED = 30_000  # not one that training or evaluation has seen
@@ -19,9 +19,10 @@ SEED = 30_000  # not one that training or evaluation has seen
 
 def film_game(folder: Path, out: Path, seconds: float) -> str:
     """Film the newest policy of a run for ``seconds`` of its task's own time; says how the episodes went."""
-    config, trainer, _ = load_trainer(RunFolder.open(folder))
-    trainer.env.close()
-    env, picture, fps = config.domain.pictured(config.task, SEED)
+    run = RunFolder.open(folder)
+    config = run.config()
+    env, picture, fps = config.environments.pictured(config.task, SEED)
+    trainer = trainer_of(run, env)
     observation, _ = env.reset(seed=SEED)
     memory = trainer.initial_memory(1)
     returns: list[float] = []

@@ -217,7 +217,7 @@ def _quiet_env(config: Any) -> tuple[Any, Any]:
         observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
         timing=replace(task.timing, episode_length_s=1e6),
     )
-    env: Any = config.domain.make_env(replace(config, task=quiet, num_threads=1), 1, config.seed)
+    env: Any = config.environments.make_env(replace(config, task=quiet, num_threads=1), 1, config.seed)
     return env, env.managers.commands[name]
 
 

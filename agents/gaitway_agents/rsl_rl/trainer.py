@@ -9,7 +9,7 @@ import contextlib
 import importlib.metadata
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
 from ..core.optimizer import NonFiniteError
+from ..restored import box
 from ..trainer import Observation, episodes_from
 from ..with_env import WithEnv
 from .config import RslRlConfig
@@ -187,6 +188,28 @@ class RslRlTrainer(WithEnv):
                 torch.cuda.set_rng_state(self._random["cuda"], self._cuda[0])
             yield
             self._random = self._random_state()
+
+
+class _Shapes(VectorEnv):
+    """The spaces of one environment, which is all that networks need to be made, and no environment."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, sizes: Mapping[str, int], num_actions: int):
+        self.num_envs, self.sizes = 1, sizes
+        self.single_observation_space = spaces.Dict({name: box(size) for name, size in sizes.items()})
+        self.single_action_space = box(num_actions)
+
+    def reset(self, **_: Any) -> tuple[Observation, dict[str, Any]]:
+        return {name: torch.zeros(1, size) for name, size in self.sizes.items()}, {}
+
+
+def restored(state: dict[str, Any], config: RslRlConfig, *, num_actions: int, **_: Any) -> tuple[nn.Module, nn.Module]:
+    """Networks and actor of a trainer's ``state``, without environments; observations and actions are vectors."""
+    seen = {name: x.shape[-1] for name, x in state["environment"]["observations"].items()}
+    trainer = RslRlTrainer(_Shapes(seen, num_actions), config, seed=0)
+    trainer.load_policy(state)
+    return trainer.policy, trainer.actor()
 
 
 def _check_environment(env: VectorEnv, config: RslRlConfig) -> dict[str, list[str]]:

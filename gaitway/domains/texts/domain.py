@@ -13,7 +13,7 @@ from ..domain import Domain
 from ..request import Request
 
 if TYPE_CHECKING:
-    from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_agents.trainer import Learner
     from gaitway_tasks.language.spec import LanguageTask
 
     from ...config.train_config import TrainConfig
@@ -115,9 +115,3 @@ class Texts(Domain):
         torch.set_num_threads(config.num_threads or available_cores())
         training = build_training(config, run)
         return training.trainer, TextEvaluator(config, run, training)
-
-    def player(self, config: TrainConfig, path: Path, num_envs: int) -> Trainer:
-        raise RunError(
-            f"{path} is a run of a language model: gaitway evaluate examines it, gaitway chat talks with it and "
-            "gaitway export writes it as a Hugging Face folder"
-        )

@@ -5,6 +5,7 @@ from gaitway_tasks.registry import UnknownNameError
 
 from gaitway.catalogue import AGENTS, WORLDS
 from gaitway.config.tree import named
+from gaitway.domains.domain import Plays
 from gaitway.domains.table import DOMAINS, domain_in, domain_of, domains, find_task, worlds_of
 from gaitway.errors import ConfigError
 
@@ -45,11 +46,11 @@ def test_presets_are_of_robots():
 
 
 def test_texts_have_no_environments():
-    texts = domain_in("language")
+    with pytest.raises(ConfigError, match="arithmetic is a language task"):
+        domain_in("language").environments(find_task("arithmetic"))
 
-    class Config:
-        task = find_task("arithmetic")
 
-    for ask in (lambda: texts.trainer(Config()), lambda: texts.make_env(Config(), 1, 0)):
-        with pytest.raises(ConfigError, match="arithmetic is a language task, which has no environments"):
-            ask()
+def test_what_has_environments_says_so():
+    for row in DOMAINS:
+        domain = domain_in(next(iter(row.worlds)))
+        assert isinstance(domain, Plays) == (row.name != "language task")

@@ -16,7 +16,7 @@ from gaitway.domains.table import find_task
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
-from gaitway.training.load import load_trainer
+from gaitway.training.load import trainer_of
 
 SMALL = ["evaluation_episodes=3", "checkpoint_interval=1000"]
 ON_POLICY = ["num_envs=2", "agent.num_steps=16", "total_steps=64"]
@@ -58,7 +58,8 @@ def test_every_agent_trains_is_examined_and_loads(agent, tmp_path, capsys):
     (examination,) = read_rows(out / "evaluations.jsonl")
     assert len(examination["returns"]) == len(examination["lengths"]) == 3
     assert examination["seed"] != run.record["seed"]
-    _, trainer, _ = load_trainer(run)
+    config = run.config()
+    trainer = trainer_of(run, config.environments.make_env(config, 1, 0))
     observation, _ = trainer.env.reset(seed=0)
     action, _ = trainer.predict(observation | trainer.initial_memory(1))
     assert trainer.env.action_space.contains(action.numpy()) or action.dtype.is_floating_point

@@ -23,7 +23,7 @@ from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.lock import RunLock
 from gaitway.runs.rows import RunWarning, parse_rows, read_rows
 from gaitway.training import loop as training
-from gaitway.training.load import load_trainer
+from gaitway.training.load import newest, trainer_of
 
 pytestmark = pytest.mark.hostile("durability")
 
@@ -78,7 +78,7 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first_and_goes_on_when_it
             said = capsys.readouterr().err
             assert f"{run} is being trained by process {first.pid} on " in said and " since 20" in said
             assert (run / "metrics.jsonl").read_bytes() == before
-            assert load_trainer(RunFolder.open(run))[2].name == "step_000000000100.pt"  # looking is free
+            assert newest(RunFolder.open(run))[1].name == "step_000000000100.pt"  # looking is free
         finally:
             os.kill(first.pid, signal.SIGKILL)
             first.wait()
@@ -302,8 +302,10 @@ def test_an_unreadable_checkpoint_says_why(run, kind):
 def test_a_checkpoint_without_what_a_run_needs_is_not_loaded(run, state):
     path = RunFolder.open(run).checkpoints()[-1]
     save(path, {"gaitway_run": 3, "steps": 1, **state})
+    config = RunFolder.open(run).config()
+    env = config.environments.make_env(config, 1, 0)
     with pytest.raises(RunError, match=rf"{path} does not fit {run}/config.yaml: "):
-        load_trainer(RunFolder.open(run))
+        trainer_of(RunFolder.open(run), env)
 
 
 def test_a_checkpoint_that_may_not_be_read_says_so_and_is_not_thrown_away(run, monkeypatch, capsys):
