@@ -123,7 +123,7 @@ def test_bad_rows_are_skipped_and_counted_only_if_asked_for(tmp_path, capsys):
     ("argv", "told"),
     [
         (["play", "RUN"], "language model"),
-        (["validate", "RUN"], "language model"),
+        (["validate", "RUN"], "arithmetic"),
         (["record", "RUN", "--out", "x.npz"], "language"),
         (["export", "RUN", "--out", "x", "--format", "bundle"], "--format huggingface"),
         (["export", "RUN", "--out", "x", "--estimate", "height_scan"], "--estimate is for robots"),
