@@ -184,10 +184,9 @@ class Robots(Environments):
         arguments: dict[str, Any] = {"symmetry": _mirrors(config)}
         if (estimator := getattr(getattr(config.agent, "model", None), "estimator", None)) is not None:
             arguments["columns"] = self.columns(config, estimator.signals)
-        groups, joints = config.task.observations, config.task.robot.num_joints
-        found: tuple[nn.Module, nn.Module] = load(make)(
-            state, config.agent, groups=groups, num_actions=joints, **arguments
-        )
+        task = config.task
+        arguments |= {"groups": task.observations, "num_actions": task.actions.num(task.robot)}
+        found: tuple[nn.Module, nn.Module] = load(make)(state, config.agent, **arguments)
         return found
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
