@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.encoder import Encoder
-from gaitway_onboard.flight.log import FlightLog, NoLog
+from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_onboard.interface import Health, Remote, Signals
@@ -35,7 +36,7 @@ def main() -> None:
     late: dict[str, list[np.ndarray]] = {"recorded": [], "silent": []}
     print(f"{options.rounds} rounds of {options.seconds:g} s each way, load {os.getloadavg()[0]:.1f}")
     for number in range(options.rounds):
-        late["silent"].append(fly(NoLog(), periods)[0])
+        late["silent"].append(fly(FlightLog(), periods)[0])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "flight.mcap"
             log = open_flight(path, GO2.joint_names, {"robot": GO2.name}, realtime=True)
@@ -83,7 +84,7 @@ def fly(log: FlightLog, periods: int) -> tuple[np.ndarray, dict[str, np.ndarray]
         third = clock()
         costs["state"][k], costs["frame"][k] = second - first, third - second
         if k % EVERY == 0:
-            log.policy(deadline, (0.5, 0.0, 0.0), memory, targets, targets, False)
+            log.policy(Decision(deadline, (0.5, 0.0, 0.0), memory, targets, {}, targets, 0.0), False)
             costs["policy"][k] = clock() - third
     return late, {name: 1e6 * values[values > 0] for name, values in costs.items()}
 

@@ -23,7 +23,7 @@ from gaitway_files.hardware import Hardware
 
 from ..bundle.contract import Contract
 from ..estimation.estimator import Estimator
-from ..flight.log import FlightLog, NoLog
+from ..flight.log import FlightLog
 from ..interface import Array, Signals
 from ..safety.checks import ALWAYS_FATAL, SafetyFilter
 from ..safety.clamp import Command
@@ -139,7 +139,7 @@ class Controller:
         self.config, hardware = options.get("config") or ControllerConfig(), options.get("hardware")
         self.contract, self.joint_names, self.executor = contract, joint_names, executor
         self.source, self.seconds, self.period = command, seconds, period
-        self.estimator, self.log = options.get("estimator"), options.get("flight") or NoLog()
+        self.estimator, self.log = options.get("estimator"), options.get("flight") or FlightLog()
         self._say = options.get("say") or (lambda text: None)
         self.safety = SafetyFilter(contract, joint_names, self.config.limits, hardware)
         self.standing = standing_gains(contract, joint_names, hardware)
@@ -362,9 +362,7 @@ class Controller:
             return
         late, self._late = self._late > 0, 0
         fault = self._refuse(decision)
-        self.log.policy(
-            decision.time, decision.command, decision.state, decision.action, decision.targets, late, decision.estimates
-        )
+        self.log.policy(decision, late)
         if self.mode is Mode.POLICY:
             self.compute_us.append(decision.compute_us)
         if fault is not None:

@@ -8,12 +8,12 @@ import struct
 import threading
 import time as wall
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..interface import Array, Signals, button_bits
-from .log import NOTHING
+from .log import FlightLog
 from .messages import (
     CDR_HEADER,
     EVENT_SCHEMA,
@@ -26,6 +26,9 @@ from .messages import (
     pack_string,
     widen,
 )
+
+if TYPE_CHECKING:
+    from ..control.executor import Decision
 
 
 class Sink(Protocol):
@@ -69,8 +72,8 @@ F8, I8, U4, U2, BOOL = (np.dtype(code) for code in ("<f8", "<i8", "<u4", "<u2", 
 _CODES = {F8: "d", I8: "q", U4: "I", U2: "H", BOOL: "?"}
 
 
-class Encoder:
-    """Implements :class:`gaitway_onboard.flight.log.FlightLog` on a :class:`Sink`.
+class Encoder(FlightLog):
+    """A flight log on a :class:`Sink`.
 
     Numbers are recorded in the type that they come in. What cannot be recorded is counted and told once, since
     a controller must not fail because of its log.
@@ -142,19 +145,11 @@ class Encoder:
             suffix = self._modes.setdefault(mode, pack_string(str(mode)))
         self._put(self._frame, time, (time,), (targets, stiffness, damping, asked), suffix)
 
-    def policy(
-        self,
-        time: float,
-        command: tuple[float, float, float],
-        state: Array,
-        action: Array,
-        targets: Array,
-        late: bool,
-        estimates: Mapping[str, Array] = NOTHING,
-    ) -> None:
+    def policy(self, step: Decision, late: bool) -> None:
         if not self._policy.sequence:
-            self._policy = self._policy_stream(estimates)
-        self._put(self._policy, time, (time, *command, bool(late)), (state, action, targets, *estimates.values()))
+            self._policy = self._policy_stream(step.estimates)
+        arrays = (step.state, step.action, step.targets, *step.estimates.values())
+        self._put(self._policy, step.time, (step.time, *step.command, bool(late)), arrays)
 
     def _policy_stream(self, estimates: Iterable[str] = ()) -> _Stream:
         """Which the first step of a policy decides, since ``estimates`` are its own."""

@@ -120,8 +120,8 @@ class Audit:
         broken = sum(bool(frame.faults) for frame in self.frames)
         worst = _largest([frame for frame in self.frames if frame.stiff]) if stiff else self.worst
         return (
-            TrialCheck(title="largest torque asked for, of the limit", value=worst, limit=1.0),
-            TrialCheck(title="broken command frames", value=broken, limit=0),
+            TrialCheck("largest torque asked for, of the limit", worst, 1.0),
+            TrialCheck("broken command frames", broken, 0),
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import scripted, tour
-from gaitway_onboard.control.controller import OPERATOR_STOP, Controller, ControllerConfig, Mode
+from gaitway_onboard.control.controller import OPERATOR_STOP, ControllerConfig, Mode
 from gaitway_onboard.interface import Array, DeployError, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
 
@@ -27,6 +27,7 @@ AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5, Mode.LOWER: 0.3}
 """When a fault begins, in the time of its mode [s]."""
 CONFIG = ControllerConfig(hold=1.5)
 DRIVEN = (Mode.RAMP, Mode.HOLD, Mode.POLICY, Mode.LOWER)
+WALK = (Mode.POLICY,)
 MOVING = (Mode.RAMP, Mode.POLICY)
 """Where joints move, without which some faults do not show."""
 FIRM = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
@@ -41,7 +42,7 @@ STALL, SLOW = 0.08, 0.003
 """[s]"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Trouble:
     """One row of the matrix."""
 
@@ -84,23 +85,28 @@ def _wire(
     def provoke(stage: Stage) -> object:
         return stage.twin.inject(fault, joint=stage.bearing_joint if leg else None)
 
-    return Trouble(
-        name=fault.value, about=about, causes=causes, within=within, provoke=provoke, modes=modes, blind=blind
-    )
+    return Trouble(fault.value, about, causes, provoke, within, modes, blind)
 
 
-def _stall(stage: Stage) -> None:
+def _lose(stage: Stage, seconds: float) -> None:
     """Time passes for the robot while the controller is not called."""
-    late = stage.bus.clock() + STALL
+    late = stage.bus.clock() + seconds
     stage.twin.advance(late)
     stage.bus.time = late
 
 
-def _raise(stage: Stage) -> None:
-    def twist(targets: Array) -> Array:
-        raise RuntimeError("the policy's code is broken")
+def _slow(stage: Stage) -> None:
+    read = stage.robot.read
 
-    stage.policy.twist = twist
+    def slowly() -> Signals:
+        _lose(stage, SLOW)
+        return read()
+
+    stage.robot.read = slowly  # type: ignore[method-assign]
+
+
+def _raise(targets: Array) -> Array:
+    raise RuntimeError("the policy's code is broken")
 
 
 def _hang(stage: Stage) -> None:
@@ -118,28 +124,13 @@ def _second_deploy(stage: Stage) -> Newcomer:
     return newcomer
 
 
-def _spoil(stage: Stage) -> None:
-    stage.policy.twist = lambda targets: np.full(len(targets), np.nan)
+def _output(name: str, about: str, change: Callable[[Array], Array], *causes: str) -> Trouble:
+    """``change`` makes of the policy's targets what it puts out instead."""
 
-
-def _slow(stage: Stage) -> None:
-    """Every turn of the loop takes 3 ms more."""
-    read = stage.robot.read
-
-    def slowly() -> Signals:
-        late = stage.bus.clock() + SLOW
-        stage.twin.advance(late)
-        stage.bus.time = late
-        return read()
-
-    stage.robot.read = slowly  # type: ignore[method-assign]
-
-
-def _twist(change: Callable[[Array], Array]) -> Callable[[Stage], None]:
     def provoke(stage: Stage) -> None:
         stage.policy.twist = change
 
-    return provoke
+    return Trouble(name, about, causes or ("policy_output",), provoke, modes=WALK)
 
 
 def _broken(*args: object) -> Any:
@@ -170,6 +161,11 @@ def _now_and_then(fault: Fault, seconds: float) -> Callable[[Stage], None]:
 
 
 STUCK = ("frozen_sensor", "joint_inconsistent", "not_following")
+WEAKER = ("not_following", "tilt")
+FALLING = (*WEAKER, "joint_velocity", "joint_limit", "imu_inconsistent")
+OBEYS_ANOTHER = ("taken_back", "not_following")
+LATE = ("loop_overrun", "state_age")
+"""What the controller may call a trouble of which several look alike to it."""
 
 TROUBLES = (
     _wire(Fault.SILENCE, "No state comes any more, as when a cable is pulled.", "state_age"),
@@ -182,16 +178,7 @@ TROUBLES = (
     _wire(Fault.IMU_NAN, "The IMU says NaN.", "imu"),
     _wire(Fault.IMU_ZERO, "The IMU's quaternion is all zero.", "imu"),
     _wire(Fault.TILT, "The IMU says that the robot lies on its side.", "tilt"),
-    _wire(
-        Fault.FALL,
-        "The robot is tipped over.",
-        "tilt",
-        "joint_velocity",
-        "joint_limit",
-        "not_following",
-        "imu_inconsistent",
-        within=1.0,
-    ),
+    _wire(Fault.FALL, "The robot is tipped over.", *FALLING, within=1.0),
     _wire(Fault.JOINT_NAN, "An encoder says NaN.", "not_finite"),
     _wire(Fault.JOINT_RANGE, "An encoder reads beyond the end of its joint.", "joint_limit"),
     _wire(Fault.JOINT_JUMP, "An encoder slips, within its joint's range.", "joint_jump"),
@@ -200,67 +187,30 @@ TROUBLES = (
     _wire(Fault.BATTERY, "The battery is nearly empty.", "battery"),
     _wire(Fault.LOST, "A motor counts lost messages with every state.", "motor_lost"),
     _wire(Fault.WRITER, "A second program offers commands.", "second_writer", within=0.6),
-    _wire(
-        Fault.TAKEN, "An app switches the robot's own controller on again.", "taken_back", "not_following", within=0.2
-    ),
-    _wire(Fault.GYRO_SIGN, "The gyroscope's signs are wrong.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
+    _wire(Fault.TAKEN, "An app switches the robot's own controller on again.", *OBEYS_ANOTHER, within=0.2),
+    _wire(Fault.GYRO_SIGN, "The gyroscope's signs are wrong.", "imu_inconsistent", within=1.0, modes=WALK),
     _wire(Fault.GYRO_OFF, "The gyroscope is off by 50 rad/s.", "imu_inconsistent"),
-    _wire(Fault.IMU_SIGN, "The IMU's orientation is conjugated.", "imu_inconsistent", within=1.0, modes=(Mode.POLICY,)),
-    _wire(
-        Fault.IMU_DRIFT, "The IMU's orientation tips over, by 0.1 rad/s.", "imu_inconsistent", within=5.0, modes=FIRM
-    ),
+    _wire(Fault.IMU_SIGN, "The IMU's orientation is conjugated.", "imu_inconsistent", within=1.0, modes=WALK),
+    _wire(Fault.IMU_DRIFT, "The IMU's orientation drifts, by 0.1 rad/s.", "imu_inconsistent", within=5.0, modes=FIRM),
     _wire(Fault.IMU_FROZEN, "The IMU repeats itself, in states that do not.", "frozen_sensor", within=0.2),
     _wire(Fault.JOINT_FROZEN, "A joint repeats itself, in states that do not.", *STUCK, within=0.2),
     _wire(Fault.ENCODERS_FROZEN, "The positions of all joints repeat themselves.", *STUCK, within=0.2),
     _wire(Fault.SENSORS_FROZEN, "All sensors repeat themselves; the clock goes on.", *STUCK, within=0.2),
     _wire(Fault.SPEEDS_ZERO, "All joints say that they stand still.", *STUCK, within=0.2),
     _wire(Fault.LATER, "States take longer and longer, by 9 % of the time.", "state_age", within=0.5),
-    _wire(Fault.POWER, "All motors lose their power, as by a switch.", "not_following", "tilt", within=0.5),
-    _wire(Fault.MOTOR, "A knee's motor gives no torque.", "not_following", "tilt", within=0.5, leg=True),
-    Trouble(
-        name="second-deploy",
-        about="A second deployment, on another computer, wants to drive the robot.",
-        causes=(),
-        provoke=_second_deploy,
-    ),
+    _wire(Fault.POWER, "All motors lose their power, as by a switch.", *WEAKER, within=0.5),
+    _wire(Fault.MOTOR, "A knee's motor gives no torque.", *WEAKER, within=0.5, leg=True),
+    Trouble("second-deploy", "A second deployment, on another computer, wants to drive the robot.", (), _second_deploy),
     _wire(Fault.STOP, "The operator presses the stop buttons of the transmitter.", OPERATOR_STOP),
-    Trouble(
-        name="stall",
-        about=f"The control loop is not run for {1e3 * STALL:g} ms.",
-        causes=("loop_overrun", "state_age"),
-        provoke=_stall,
-    ),
-    Trouble(
-        name="policy-late",
-        about="The policy gives no answer any more.",
-        causes=("policy_overrun",),
-        provoke=_hang,
-        within=0.12,
-        modes=(Mode.POLICY,),
-    ),
-    Trouble(
-        name="exception",
-        about="The policy raises an exception.",
-        causes=("exception",),
-        provoke=_raise,
-        modes=(Mode.POLICY,),
-    ),
-    Trouble(
-        name="policy-nan",
-        about="The policy puts out NaN.",
-        causes=("policy_output",),
-        provoke=_spoil,
-        modes=(Mode.POLICY,),
-    ),
+    Trouble("stall", f"The control loop is not run for {1e3 * STALL:g} ms.", LATE, lambda stage: _lose(stage, STALL)),
+    Trouble("policy-late", "The policy gives no answer any more.", ("policy_overrun",), _hang, 0.12, WALK),
+    _output("exception", "The policy raises an exception.", _raise, "exception"),
+    _output("policy-nan", "The policy puts out NaN.", lambda out: np.nan * out),
     _wire(Fault.GYRO_NAN, "The gyroscope says NaN.", "imu"),
     _wire(Fault.GYRO_ZERO, "The gyroscope says that nothing turns.", "frozen_sensor", "imu_inconsistent"),
     _wire(Fault.GYRO_FROZEN, "The gyroscope alone repeats itself.", "frozen_sensor", "imu_inconsistent"),
-    _wire(
-        Fault.GYRO_AXES,
-        "The gyroscope's x and y are taken for each other.",
-        "imu_inconsistent",
-        within=2.0,  # a calm gait rolls and pitches little
-        modes=(Mode.POLICY,),
+    _wire(  # within 2 s, since a calm gait rolls and pitches little
+        Fault.GYRO_AXES, "The gyroscope's x and y are taken for each other.", "imu_inconsistent", within=2.0, modes=WALK
     ),
     _wire(Fault.IMU_ORDER, "The orientation comes as (x, y, z, w).", "imu_inconsistent", "tilt"),
     _wire(Fault.IMU_NORM, "The quaternion is twice as long as it should be.", "imu"),
@@ -271,100 +221,40 @@ TROUBLES = (
     _wire(Fault.JOINT_TORQUE_NAN, "The torque that a drive reports is NaN.", "not_finite"),
     _wire(Fault.JOINT_SIGN, "A knee's encoder counts the wrong way round.", "joint_jump", "joint_limit", leg=True),
     _wire(
-        Fault.JOINT_DRIFT,
-        "A knee's encoder drifts, by 0.5 rad/s.",
-        *STUCK,
-        "joint_limit",
-        within=1.0,
-        modes=FIRM,
+        Fault.JOINT_DRIFT, "A knee's encoder drifts, by 0.5 rad/s.", *STUCK, "joint_limit", within=1.0, modes=FIRM,
         leg=True,
     ),
     _wire(Fault.JOINT_FLICKER, "An encoder goes to and fro, by 0.4 rad.", "joint_jump", "joint_inconsistent"),
     _wire(Fault.SPEEDS_SIGN, "All speeds have the wrong sign.", *STUCK, within=1.0, modes=MOVING),
     _wire(Fault.SPEEDS_DEGREES, "All speeds are in degrees.", "joint_velocity", *STUCK, within=1.0),
-    _wire(
-        Fault.TORQUES_FROZEN,
-        "The torques that drives report repeat themselves.",
-        *STUCK,
-        within=0.5,
-        modes=(Mode.POLICY,),
-    ),
-    _wire(Fault.CLOCK_SLOW, "The robot's clock runs half as fast.", "state_age", "clock", within=0.1),
+    _wire(Fault.TORQUES_FROZEN, "The torques that drives report repeat themselves.", *STUCK, within=0.5, modes=WALK),
+    _wire(Fault.CLOCK_SLOW, "The robot's clock runs half as fast.", "state_age", "clock"),
     _wire(Fault.CLOCK_STANDS, "The robot's clock stands, in states that go on.", "frozen_tick"),
     _wire(Fault.CLOCK_JUMP, "The robot's clock jumps ahead by 10 s.", "clock"),
     _wire(Fault.RESTART, "The robot's clock begins anew.", "tick_back", "clock", blind=True),
     _wire(Fault.SPARSE, "Only one state in 40 ms comes.", "state_age"),
     _wire(Fault.CORRUPT, "Every tenth state has a wrong checksum.", "checksum", within=0.5),
     _wire(Fault.CUT, "States come cut in half.", "state_age"),
-    _wire(Fault.DEAF, "The robot hears no commands any more.", "not_following", "tilt", within=0.5, modes=MOVING),
-    _wire(
-        Fault.HEARD_LATER, "Commands take longer and longer.", "not_following", "tilt", within=2.0, modes=(Mode.POLICY,)
-    ),
-    _wire(Fault.WEAK, "All drives give a third of their torque.", "not_following", "tilt", within=0.5, modes=FIRM),
-    _wire(Fault.RUNAWAY, "A knee's motor gives all that it can.", "not_following", "joint_velocity", "tilt", leg=True),
+    _wire(Fault.DEAF, "The robot hears no commands any more.", *WEAKER, within=0.5, modes=MOVING),
+    _wire(Fault.HEARD_LATER, "Commands take longer and longer.", *WEAKER, within=2.0, modes=WALK),
+    _wire(Fault.WEAK, "All drives give a third of their torque.", *WEAKER, within=0.5, modes=FIRM),
+    _wire(Fault.RUNAWAY, "A knee's motor gives all that it can.", *WEAKER, "joint_velocity", leg=True),
     _wire(Fault.MOTOR_SIGN, "A knee's motor turns the wrong way round.", "not_following", "joint_velocity", leg=True),
     _wire(
-        Fault.MOTOR_STUCK,
-        "A knee's motor goes on with the torque that it has.",
-        "not_following",
-        within=0.5,
-        modes=MOVING,
-        leg=True,
+        Fault.MOTOR_STUCK, "A knee's motor goes on with the torque that it has.", "not_following", within=0.5,
+        modes=MOVING, leg=True,
     ),
     _wire(Fault.SELECT, "The operator presses the other stop button.", OPERATOR_STOP),
-    Trouble(
-        name="slow-loop",
-        about=f"Every turn of the control loop takes {1e3 * SLOW:g} ms more.",
-        causes=("loop_overrun", "state_age"),
-        provoke=_slow,
-    ),
-    Trouble(
-        name="no-reading", about="Reading raises an error.", causes=("exception",), provoke=_no_reading, blind=True
-    ),
-    Trouble(
-        name="no-writing", about="Writing raises an error.", causes=("exception",), provoke=_no_writing, blind=True
-    ),
-    Trouble(
-        name="policy-infinite",
-        about="The policy puts out infinity.",
-        causes=("policy_output",),
-        provoke=_twist(lambda targets: np.full(len(targets), np.inf)),
-        modes=(Mode.POLICY,),
-    ),
-    Trouble(
-        name="policy-far",
-        about="The policy wants a joint 20 rad away.",
-        causes=("policy_output",),
-        provoke=_twist(lambda targets: targets + 20.0 * (np.arange(len(targets)) == 0)),
-        modes=(Mode.POLICY,),
-    ),
-    Trouble(
-        name="policy-width",
-        about="The policy puts out one target too few.",
-        causes=("exception", "policy_output"),
-        provoke=_twist(lambda targets: targets[1:]),
-        modes=(Mode.POLICY,),
-    ),
-    Trouble(
-        name="commander",
-        about="A second program sends commands.",
-        causes=("second_writer",),
-        provoke=_commander,
-        within=0.6,
-    ),
-    Trouble(
-        name="hiccup",
-        about="Three times, no state comes for 6 ms.",
-        causes=(),
-        provoke=_now_and_then(Fault.SILENCE, 0.006),
-    ),
-    Trouble(
-        name="bad-states",
-        about="Three times, two states have a wrong checksum.",
-        causes=(),
-        provoke=_now_and_then(Fault.CHECKSUM, 0.004),
-    ),
-)
+    Trouble("slow-loop", f"Every turn of the control loop takes {1e3 * SLOW:g} ms more.", LATE, _slow),
+    Trouble("no-reading", "Reading raises an error.", ("exception",), _no_reading, blind=True),
+    Trouble("no-writing", "Writing raises an error.", ("exception",), _no_writing, blind=True),
+    _output("policy-infinite", "The policy puts out infinity.", lambda out: np.full(len(out), np.inf)),
+    _output("policy-far", "The policy wants a joint 20 rad away.", lambda out: out + 20.0 * np.eye(len(out))[0]),
+    _output("policy-width", "The policy puts out a target too few.", lambda out: out[1:], "exception", "policy_output"),
+    Trouble("commander", "A second program sends commands.", ("second_writer",), _commander, 0.6),
+    Trouble("hiccup", "Three times, no state comes for 6 ms.", (), _now_and_then(Fault.SILENCE, 0.006)),
+    Trouble("bad-states", "Three times, two states have a wrong checksum.", (), _now_and_then(Fault.CHECKSUM, 0.004)),
+)  # fmt: skip
 
 
 def possible(trouble: Trouble, hardware: Hardware, contract: Contract, mode: Mode = Mode.POLICY) -> bool:
@@ -393,12 +283,25 @@ def rehearse_fault(
     contract = stage.policy.contract
     seconds = BRIEF if mode is Mode.LOWER else LONG
     script = scripted(tour(contract.command_ranges, 2.0 * seconds))
-    performance = stage.perform(script, seconds, config=CONFIG, on_start=cue.meet)
+    performance = stage.perform(script, seconds, config=CONFIG)
+    outcome = performance.outcome
+    facts: dict[str, float] = {}
     if isinstance(cue.provoked, Newcomer):
         cue.provoked.leave()
-    if not trouble.causes:
-        return _judge_undisturbed(trouble, mode, cue.provoked, performance)
-    return _judge(trouble, mode, cue.time, performance, contract)
+        outcome += f"; the second: {cue.provoked.error or 'was not refused'}"
+    if trouble.causes:
+        facts, checks = _damped(trouble, cue.time, performance, contract.control_dt)
+    else:
+        checks = _undisturbed(cue.provoked, performance)
+    return Trial(
+        group=FAULTS,
+        name=trouble.name,
+        mode=mode.value,
+        about=trouble.about,
+        outcome=outcome,
+        checks=checks,
+        facts=facts,
+    )
 
 
 class _Cue:
@@ -409,13 +312,9 @@ class _Cue:
         self.time = math.nan
         self.provoked: object = None
         """What the trouble says of itself."""
-        self._controller: Controller | None = None
-
-    def meet(self, controller: Controller) -> None:
-        self._controller = controller
 
     def look(self, deadline: float) -> None:
-        controller, now = self._controller, self.stage.bus.clock()
+        controller, now = self.stage.controller, self.stage.bus.clock()
         if controller is None or controller.mode is not self.mode or not math.isnan(self.time):
             return
         if now - controller.since >= AFTER[self.mode]:
@@ -423,63 +322,34 @@ class _Cue:
             self.provoked = self.trouble.provoke(self.stage)
 
 
-def _judge_undisturbed(trouble: Trouble, mode: Mode, newcomer: object, performance: Performance) -> Trial:
+def _undisturbed(newcomer: object, performance: Performance) -> tuple[TrialCheck, ...]:
     """The robot is driven on to the end; a newcomer is refused before it says anything."""
-    report, audit = performance.report, performance.audit
-    outcome = performance.outcome
-    refused: tuple[TrialCheck, ...] = ()
-    if isinstance(newcomer, Newcomer):
-        told = isinstance(newcomer.error, DeployError)
-        outcome += f"; the second: {newcomer.error or 'was not refused'}"
-        refused = (TrialCheck(title="newcomer refused", value=float(told), limit=1, at_least=True),)
-    return Trial(
-        group=FAULTS,
-        name=trouble.name,
-        mode=mode.value,
-        about=trouble.about,
-        outcome=outcome,
-        checks=(
-            *refused,
-            TrialCheck(title="writers of commands", value=len(audit.commanders), limit=1),
-            TrialCheck(title="trips", value=0.0 if report is not None and report.ok else 1.0, limit=0),
-            *audit.checks(),
-        ),
+    refused = [isinstance(newcomer.error, DeployError)] if isinstance(newcomer, Newcomer) else []
+    return (
+        *(TrialCheck.holds("newcomer refused", told) for told in refused),
+        TrialCheck("writers of commands", len(performance.audit.commanders), 1),
+        TrialCheck("trips", performance.trips, 0),
+        *performance.audit.checks(),
     )
 
 
-def _judge(trouble: Trouble, mode: Mode, provoked: float, performance: Performance, contract: Contract) -> Trial:
+def _damped(
+    trouble: Trouble, provoked: float, performance: Performance, period: float
+) -> tuple[dict[str, float], tuple[TrialCheck, ...]]:
+    """The trouble is named in time, and the robot is damped from then on; ``period`` is the policy's [s]."""
     witness, audit = performance.witness, performance.audit
     event = witness.first("trip") or witness.first("stop")
     detected = event.time if event is not None and math.isfinite(event.time) else math.nan
     frames = [frame for frame in audit.frames if frame.time >= detected]
     last_stiff = max((frame.time for frame in frames if frame.stiff), default=detected)
     after = [frame for frame in frames if frame.time > last_stiff or not frame.stiff]
-    period = contract.control_dt
+    lasted = after[-1].time - after[0].time if after else 0.0
     cause = event.text.partition(":")[0] if event is not None else ""
-    checks = (
-        TrialCheck(title="reason named", value=float(cause in trouble.causes), limit=1, at_least=True),
-        TrialCheck(title="detected after", value=1e3 * (detected - provoked), limit=1e3 * trouble.within, unit="ms"),
-        TrialCheck(
-            title="from detection to the last frame with stiffness",
-            value=1e3 * (last_stiff - detected),
-            limit=1e3 * POLICY_PERIODS * period,
-            unit="ms",
-        ),
-        TrialCheck(
-            title="damping at the end",
-            value=after[-1].time - after[0].time if after else 0.0,
-            limit=CONFIG.damp - 2.0 * period,
-            unit="s",
-            at_least=True,
-        ),
+    late, stiff = 1e3 * (detected - provoked), 1e3 * (last_stiff - detected)
+    return {"detected after [ms]": late}, (
+        TrialCheck.holds("reason named", cause in trouble.causes),
+        TrialCheck("detected after", late, 1e3 * trouble.within, "ms"),
+        TrialCheck("from detection to the last frame with stiffness", stiff, 1e3 * POLICY_PERIODS * period, "ms"),
+        TrialCheck("damping at the end", lasted, CONFIG.damp - 2.0 * period, "s", at_least=True),
         *audit.checks(stiff=trouble.blind),
-    )
-    return Trial(
-        group=FAULTS,
-        name=trouble.name,
-        mode=mode.value,
-        about=trouble.about,
-        outcome=performance.outcome,
-        checks=checks,
-        facts={"detected after [ms]": 1e3 * (detected - provoked)},
     )

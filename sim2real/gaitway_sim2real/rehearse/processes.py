@@ -27,6 +27,8 @@ REACTION = 0.5
 """And must have begun by then [s]: a guardian on a busy machine has to be scheduled first."""
 START = 40.0
 """For both processes to be there and the policy to run [s]."""
+SECONDS = 3.0
+"""Of policy, where nothing ends it before [s]."""
 LISTEN = 0.01
 TELLING = re.compile(r"ENDED|TRIPPED|guardian:|policy: \d|loop:")
 """How those lines of a deployment begin that say what became of it."""
@@ -34,7 +36,7 @@ PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_polic
 """Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Ending:
     """What is done to the deployment once its policy runs."""
 
@@ -48,39 +50,20 @@ class Ending:
     """Whether a second deployment is tried before the signal; it must exit with 2, and the first not notice."""
 
 
+ASKED = (0, 143)
 ENDINGS = (
+    Ending("end of the script", "Nothing happens; the robot is lowered when the time is up.", None, (0,)),
     Ending(
-        name="end of the script",
-        about="Nothing happens; the robot is lowered when the time is up.",
-        signal=None,
-        exit_codes=(0,),
+        "second deployment", "A second deployment is refused while the first goes on, until SIGTERM.",
+        signal.SIGTERM, ASKED, newcomer=True,
     ),
+    Ending("SIGTERM", "The deployment is asked to end, as at a shutdown.", signal.SIGTERM, ASKED),
+    Ending("SIGKILL", "kill -9: only the guardian is left to damp the robot.", signal.SIGKILL, (-signal.SIGKILL,)),
     Ending(
-        name="second deployment",
-        about="A second deployment is refused while the first goes on, until SIGTERM.",
-        signal=signal.SIGTERM,
-        exit_codes=(0, 143),
-        newcomer=True,
+        "SIGSTOP", "The deployment is frozen, then continued: the guardian damps, and the robot is not taken back.",
+        signal.SIGSTOP, (1,),
     ),
-    Ending(
-        name="SIGTERM",
-        about="The deployment is asked to end, as at a shutdown.",
-        signal=signal.SIGTERM,
-        exit_codes=(0, 143),
-    ),
-    Ending(
-        name="SIGKILL",
-        about="kill -9: only the guardian is left to damp the robot.",
-        signal=signal.SIGKILL,
-        exit_codes=(-signal.SIGKILL,),
-    ),
-    Ending(
-        name="SIGSTOP",
-        about="The deployment is frozen, then continued: the guardian damps, and the robot is not taken back.",
-        signal=signal.SIGSTOP,
-        exit_codes=(1,),
-    ),
-)
+)  # fmt: skip
 
 
 def free_domain() -> int:
@@ -95,25 +78,21 @@ def rehearse_processes(
     launcher: Sequence[str],
     *,
     domain: int,
-    interface: str = "lo",
-    seconds: float = 3.0,
     seed: int = 0,
     endings: Sequence[Ending] = ENDINGS,
-    options: Sequence[str] = (),
 ) -> Iterator[Trial]:
-    """One trial for each ending, as it is done. ``bus`` is this process's ear on the same interface and domain.
+    """One trial for each ending, as it is done. ``bus`` is this process's ear on the loopback interface and ``domain``.
 
-    ``launcher`` starts the command line, such as (python, "-m", "gaitway"); ``options`` are further ones of
-    ``gaitway deploy``. No process is left behind.
+    ``launcher`` starts the command line, such as (python, "-m", "gaitway"). No process is left behind.
     """
     audit = Audit(bus, hardware)
     for ending in endings:
         with tempfile.TemporaryDirectory() as folder:
-            wire = ("--interface", interface, "--domain", str(domain))
+            wire = ("--interface", "lo", "--domain", str(domain))
             twin = [*launcher, "twin", hardware.name, *wire, "--seed", str(seed)]
             deploy = [*launcher, "deploy", str(bundle), "--robot", hardware.name, *wire, "--auto", "--yes", "--i-know"]
-            length = seconds if ending.signal is None else 10.0 * START
-            deploy += ["--seconds", str(length), *(word for limit in PATIENT for word in ("--limit", limit)), *options]
+            length = SECONDS if ending.signal is None else 10.0 * START
+            deploy += ["--seconds", str(length), *(word for limit in PATIENT for word in ("--limit", limit))]
             play = _Play(audit, bus, Path(folder))
             with play.process("twin", twin), play.process("deploy", deploy):
                 yield play.perform(ending, play.process("second", deploy) if ending.newcomer else None)
@@ -180,9 +159,9 @@ class _Play:
         self._listen(1.0)
         went_on = sum(frame.stiff for frame in self.audit.frames if frame.time >= begun)
         return (
-            TrialCheck(title="second refused with exit code 2", value=float(code == 2), limit=1, at_least=True),
-            TrialCheck(title="writers of commands", value=len(self.audit.commanders), limit=1),
-            TrialCheck(title="frames of the first in the next second", value=went_on, limit=100, at_least=True),
+            TrialCheck.holds("second refused with exit code 2", code == 2),
+            TrialCheck("writers of commands", len(self.audit.commanders), 1),
+            TrialCheck("frames of the first in the next second", went_on, 100, at_least=True),
         )
 
     def _walks(self) -> bool:
@@ -205,36 +184,21 @@ class _Play:
         stiff = [frame.time for frame in frames if frame.stiff]
         last = stiff[-1] if stiff else done
         damping = [frame.time for frame in frames if frame.time > last]
-        gap = _longest_gap(damping)
+        lasted = damping[-1] - damping[0] if damping else 0.0
         checks = [
-            TrialCheck(
-                title="frames with a wrong checksum or form", value=sum(bool(f.faults) for f in frames), limit=0
-            ),
-            TrialCheck(
-                title="damping heard at the end",
-                value=damping[-1] - damping[0] if damping else 0.0,
-                limit=DAMPING,
-                unit="s",
-                at_least=True,
-            ),
-            TrialCheck(title="longest silence within the damping", value=gap, limit=0.1, unit="s"),
-            TrialCheck(title="right exit code", value=float(code in ending.exit_codes), limit=1, at_least=True),
+            TrialCheck("frames with a wrong checksum or form", sum(bool(frame.faults) for frame in frames), 0),
+            TrialCheck("damping heard at the end", lasted, DAMPING, "s", at_least=True),
+            TrialCheck("longest silence within the damping", _longest_gap(damping), 0.1, "s"),
+            TrialCheck.holds("right exit code", code in ending.exit_codes),
         ]
         if ending.signal is not None:
             begun = (damping[0] if damping else np.inf) - done
-            checks.append(TrialCheck(title="damping after the signal", value=begun, limit=REACTION, unit="s"))
+            checks.append(TrialCheck("damping after the signal", begun, REACTION, "s"))
         return self._trial(ending, self._last_words(), (*more, *checks), _timing(frames, last))
 
     def _trial(self, ending: Ending, outcome: str, checks: tuple[TrialCheck, ...], facts: dict[str, float]) -> Trial:
-        failed = (TrialCheck(title="policy in control", value=0, limit=1, at_least=True),)
-        return Trial(
-            group=WIRE,
-            name=ending.name,
-            about=ending.about,
-            outcome=outcome,
-            checks=checks or failed,
-            facts=facts,
-        )
+        checks = checks or (TrialCheck.holds("policy in control", False),)
+        return Trial(group=WIRE, name=ending.name, about=ending.about, outcome=outcome, checks=checks, facts=facts)
 
     def _last_words(self) -> str:
         """How it ended and kept its time, in its own words and those of its guardian; or why it did not begin."""
@@ -253,9 +217,5 @@ def _timing(frames: Sequence[Frame], last: float) -> dict[str, float]:
     times = np.array([frame.time for frame in frames if last - 3.0 <= frame.time <= last])
     if len(times) < 2:
         return {}
-    p50, p99 = np.percentile(1e3 * np.diff(times), [50, 99])
-    return {
-        "frames heard": float(len(frames)),
-        "time between two frames, median [ms]": float(p50),
-        "p99 [ms]": float(p99),
-    }
+    p50, p99 = np.percentile(1e3 * np.diff(times), [50, 99]).tolist()
+    return {"frames heard": float(len(frames)), "time between two frames, median [ms]": p50, "p99 [ms]": p99}

@@ -6,7 +6,7 @@ own rate. Only the bus is memory, and time passes when the controller sleeps; so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
+from numpy.typing import NDArray
 
 from ..digital_twin.quirks import Quirks
 from ..digital_twin.twin import Twin
@@ -42,6 +43,10 @@ class Performance:
     """The exception, in words; "" without one."""
     witness: Witness
     audit: Audit
+
+    @property
+    def trips(self) -> int:
+        return int(self.report is None or not self.report.ok)
 
     @property
     def outcome(self) -> str:
@@ -64,31 +69,14 @@ def _ancestors(model: Any, body: str) -> set[int]:
     return found
 
 
-class Player:
+class Player(OnboardPolicy):
     """The bundle's policy, between whose output and the controller something can be put while it runs."""
 
-    def __init__(self, policy: OnboardPolicy):
-        self._policy, self.contract = policy, policy.contract
-        self.twist: Callable[[Array], Array] | None = None
-        """What becomes of the targets [rad], (J,), robot's order."""
+    twist: Callable[[Array], Array] | None = None
+    """What becomes of the targets [rad], (J,), robot's order."""
 
-    @property
-    def action(self) -> Array:
-        return self._policy.action
-
-    @property
-    def state(self) -> Array:
-        return self._policy.state
-
-    @property
-    def estimates(self) -> dict[str, Array]:
-        return dict(self._policy.estimates)
-
-    def reset(self) -> None:
-        self._policy.reset()
-
-    def step(self, signals: Signals, command: tuple[float, float, float]) -> Array:
-        targets: Array = self._policy.step(signals, command)
+    def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[Any]:
+        targets = super().step(signals, command)
         return targets if self.twist is None else self.twist(targets.astype(np.float64))
 
 
@@ -131,10 +119,12 @@ class Stage:
         self.audit = Audit(self.bus.join("audit"), hardware, np.array([effort[name] for name in hardware.joint_names]))
         self.bus.attach(self.audit.collect)
         self.robot = open_robot(hardware, Connection(bus=self.bus))
-        self.policy = Player(OnboardPolicy(bundle, hardware.joint_names))
+        self.policy = Player(bundle, hardware.joint_names)
         self.executor = Absent(self.policy)
         self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
         self.witness = Witness()
+        self.controller: Controller | None = None
+        """None before :meth:`perform`."""
 
     @property
     def bearing_joint(self) -> str:
@@ -151,24 +141,19 @@ class Stage:
         seconds: float,
         *,
         config: ControllerConfig | None = None,
-        on_period: Callable[[Period], None] | None = None,
-        on_start: Callable[[Controller], None] | None = None,
+        on_period: Callable[[Period], None] = lambda period: None,
     ) -> Performance:
         """Connect, take over, stand up, ``seconds`` of policy, lie down. The operator holds the transmitter."""
         report, error = None, ""
         operator = RemoteOperator(self.policy.contract)
-        controllers: list[Controller] = []
 
         def start(controller: Controller) -> None:
-            controllers.append(controller)
-            if on_start is not None:
-                on_start(controller)
+            self.controller = controller
 
         def look(period: Period) -> None:
-            if (request := operator.poll(period.signals, period.time)) is not None:
-                controllers[0].request(request)
-            if on_period is not None:
-                on_period(period)
+            if self.controller is not None and (request := operator.poll(period.signals, period.time)) is not None:
+                self.controller.request(request)
+            on_period(period)
 
         try:
             self.robot.connect()

@@ -20,7 +20,7 @@ GROUPS = {
 """Parts of a rehearsal, in order, with their titles."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TrialCheck:
     """``value <= limit``, or ``>=`` when ``at_least``. NaN, which is "not measured", never passes."""
 
@@ -29,6 +29,11 @@ class TrialCheck:
     limit: float
     unit: str = ""
     at_least: bool = False
+
+    @classmethod
+    def holds(cls, title: str, true: bool) -> TrialCheck:
+        """1 where it is true, which it must be."""
+        return cls(title, float(true), 1, at_least=True)
 
     @property
     def passed(self) -> bool:

@@ -2,69 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from gaitway_onboard.flight.log import NOTHING
-from gaitway_onboard.interface import Array, Signals
+from gaitway_onboard.control.executor import Decision
+from gaitway_onboard.flight.log import FlightLog
+from gaitway_onboard.interface import Array
 
 MOVED = 1e-3
 """[rad]"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     time: float
     kind: str
     text: str
 
 
-class Witness:
-    """Implements :class:`gaitway_onboard.flight.log.FlightLog`."""
-
+class Witness(FlightLog):
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.modes: list[tuple[float, str]] = []
-        """Every change of mode, and when [s]."""
-        self.states = self.frames = self.late = 0
+        self.late = 0
+        """Steps of the policy."""
         self.moved = 0
         """Frames with a target further than :data:`MOVED` from what was asked for, in any mode."""
 
-    def state(self, signals: Signals) -> None:
-        self.states += 1
-
     def frame(self, time: float, mode: str, targets: Array, stiffness: Array, damping: Array, asked: Array) -> None:
-        self.frames += 1
         self.moved += not np.abs(targets - asked).max() <= MOVED
 
-    def policy(
-        self,
-        time: float,
-        command: tuple[float, float, float],
-        state: Array,
-        action: Array,
-        targets: Array,
-        late: bool,
-        estimates: Mapping[str, Array] = NOTHING,
-    ) -> None:
+    def policy(self, step: Decision, late: bool) -> None:
         self.late += late
 
     def event(self, time: float, kind: str, text: str) -> None:
-        self.events.append(Event(time=time, kind=kind, text=text))
-        if kind == "mode":
-            self.modes.append((time, text))
-
-    @property
-    def incomplete(self) -> None:
-        return None
-
-    def close(self) -> None:
-        pass
+        self.events.append(Event(time, kind, text))
 
     def since(self, mode: str) -> float | None:
         """When ``mode`` was entered first [s], or None."""
-        return next((time for time, name in self.modes if name == mode), None)
+        return next((event.time for event in self.events if (event.kind, event.text) == ("mode", mode)), None)
 
     def first(self, kind: str) -> Event | None:
         return next((event for event in self.events if event.kind == kind), None)

@@ -18,7 +18,7 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Controller, ControllerConfig, Mode, Request
 from gaitway_onboard.control.realtime import Stopwatch, realtime
 from gaitway_onboard.control.runner import ThreadExecutor, run_realtime
-from gaitway_onboard.flight.log import NoLog
+from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import Signals
 from gaitway_onboard.safety.checks import TRIPS
@@ -202,7 +202,7 @@ def test_a_robot_that_the_guardian_took_is_reported_as_that_wherever_the_process
     assert not robot.report.ok and robot.report.cause == "hung"
 
 
-class LossyLog(NoLog):
+class LossyLog(FlightLog):
     """A flight whose recorder ends in the middle."""
 
     def __init__(self) -> None:

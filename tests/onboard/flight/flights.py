@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.interface import Health, Remote, Signals
 
@@ -53,4 +54,5 @@ def fly(log: FlightLog, count: int, seed: int = 0) -> None:
         log.frame(signals.stamp, mode, targets, np.full(12, 40.0), np.full(12, 1.0), targets + 0.1)
         if k % 10 == 0:
             action = rng.normal(size=12).astype(np.float32)
-            log.policy(signals.stamp, (0.5, 0.0, 0.1), np.full(46, k, np.float32), action, 0.5 * action, k == 20)
+            memory, targets = np.full(46, k, np.float32), 0.5 * action
+            log.policy(Decision(signals.stamp, (0.5, 0.0, 0.1), memory, action, {}, targets, 0.0), k == 20)

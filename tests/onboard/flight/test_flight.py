@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.flight.log import FlightLog, NoLog
+from gaitway_onboard.control.executor import Decision
+from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.messages import FlightError, MessageType
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
@@ -174,7 +175,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_silence_is_a_log(tmp_path: Path) -> None:
-    log: FlightLog = NoLog()
+    log = FlightLog()
     fly(log, 3)
     log.close()
 
@@ -185,8 +186,9 @@ def test_what_a_policy_estimates_for_itself_is_recorded(tmp_path: Path) -> None:
     action, found = np.zeros(12, np.float32), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     for k, velocity in enumerate(found):
         own = {"estimated_base_lin_vel": velocity, "estimated_grip": np.float32([k])}
-        log.policy(0.02 * k, (0.5, 0.0, 0.1), np.zeros(1), action, action, False, own)
-    log.policy(0.1, (0.5, 0.0, 0.1), np.zeros(1), action, action, False, {"estimated_grip": np.float32([0])})
+        log.policy(Decision(0.02 * k, (0.5, 0.0, 0.1), np.zeros(1), action, own, action, 0.0), False)
+    grip = {"estimated_grip": np.float32([0])}
+    log.policy(Decision(0.1, (0.5, 0.0, 0.1), np.zeros(1), action, grip, action, 0.0), False)
     log.close()
     flight = read_flight(tmp_path / "a.mcap")
     assert flight.estimates == ("estimated_base_lin_vel", "estimated_grip")

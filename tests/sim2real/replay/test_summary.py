@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
 from gaitway_onboard.interface import Health, Signals
@@ -37,7 +38,7 @@ def made_up(path: Path) -> Flight:
         if k != 200:
             log.frame(now, mode, targets, np.full(2, 40.0), np.ones(2), asked)
         if mode == "policy" and k % 2 == 0:
-            log.policy(now, (0.5, 0.0, 0.25), np.zeros(1), np.zeros(2), targets, k == 152)
+            log.policy(Decision(now, (0.5, 0.0, 0.25), np.zeros(1), np.zeros(2), {}, targets, 0.0), k == 152)
     log.close()
     return read_flight(path)
 
