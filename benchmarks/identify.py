@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from gaitway_onboard.control.loop import run_loop
 from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import Quirks
@@ -70,7 +71,7 @@ def fly(truth: RobotParameters, seed: int, seconds: float, path: Path) -> None:
         GO2, bus.join("robot"), quirks=Quirks(parameters=truth, **WIRE), seed=seed, hung=True, timestep=TIMESTEP
     )
     bus.attach(twin.advance)
-    robot = UnitreeRobot(hardware_of("unitree-go2"), bus)
+    robot = UnitreeRobot(hardware_of("unitree-go2"), Connection(bus=bus))
     robot.connect()
     robot.take_over()
     flight = open_flight(path, robot.joint_names, {"robot": GO2.name, "hardware": GO2.hardware.name}, realtime=False)

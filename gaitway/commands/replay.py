@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
     flight = read_flight(args.flight)
     summary = summarise(flight)
-    print(text(summary, flight))
+    print(text(summary))
     if args.recover is not None:
         recover(args.flight, args.recover)
         print(f"recovered: {args.recover}")
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.report)
         page = args.report / "replay.html"
         beside = os.path.relpath(args.video, args.report) if args.video is not None else ""
-        write_text_atomically(page, report(flight, summary, motion, comparison, beside).html())
+        write_text_atomically(page, report(summary, motion, comparison, beside).html())
         print(f"report: {page}")
     if args.viewer and motion is not None:
         from ..view.flight import show_flight

@@ -53,6 +53,8 @@ class Player:
         self.time = motion.time - flight.start
         self.modes, self.command = labels(flight, motion), command_of_states(flight)[motion.index]
         own = own_velocity(flight)
+        if own is not None:
+            own[:, 2] = np.nan  # in place of a yaw rate, which policies do not estimate
         self.true, self.own = not flight.hardware, None if own is None else own[motion.index]
         gui = server.gui
         self.told = gui.add_markdown("")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from ..interface import Array, Signals, button_bits
+from ..wire.idl import HEADER
 from .log import FlightLog
 from .messages import (
-    CDR_HEADER,
     EVENT_SCHEMA,
     EVENT_SCHEMA_NAME,
     Field,
@@ -240,7 +240,7 @@ class _Stream:
         self.channel, self.metadata, self.sequence = channel, metadata, 0
         self._name, self._arrays, self._optional, self._text = name, arrays, optional, text
         self._scalars = tuple(Field(name, dtype, None, about) for name, dtype, about in scalars)
-        self._head = bytearray(CDR_HEADER + bytes(MessageType(name, self._scalars).dtype.itemsize))
+        self._head = bytearray(HEADER + bytes(MessageType(name, self._scalars).dtype.itemsize))
         self._pack = struct.Struct("<" + "".join(_CODES[field.dtype] for field in self._scalars)).pack_into
         self._bits = [1 << optional.index(name) if name in optional else 0 for name, _ in arrays]
         self._known: list[Field | None] = [None] * len(arrays)
@@ -261,7 +261,7 @@ class _Stream:
         layout = MessageType(self._name, (*self._scalars, *fields), self._optional, self._text)
         offsets = layout.dtype.fields
         assert offsets is not None
-        end = len(self._head) - len(CDR_HEADER)
+        end = len(self._head) - len(HEADER)
         self._parts = []
         for field, bit in zip(self._known, self._bits, strict=True):
             if field is None:
@@ -305,7 +305,7 @@ class _Stream:
             present |= bit
         if self._present is not None:
             scalars = (*scalars[: self._present], scalars[self._present] | present, *scalars[self._present + 1 :])
-        self._pack(head, len(CDR_HEADER), *scalars)
+        self._pack(head, len(HEADER), *scalars)
         if suffix:
             pieces += (self._tail, suffix)
         return b"".join(pieces)

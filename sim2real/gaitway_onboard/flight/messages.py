@@ -14,9 +14,11 @@ import numpy as np
 from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
+from ..wire.declarations import LOG
+from ..wire.idl import HEADER, decode, encode
+
 ENCODING = "cdr"
 SCHEMA_ENCODING = "ros2msg"
-CDR_HEADER = b"\x00\x01\x00\x00"  # XCDR1, little-endian
 ROS_TYPES = {
     "bool": "|b1", "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4",
     "int64": "<i8", "uint64": "<u8", "float32": "<f4", "float64": "<f8",
@@ -136,23 +138,18 @@ def pack_string(text: str) -> bytes:
 
 def pack_event(time_ns: int, kind: str, text: str) -> bytes:
     """A message of :data:`EVENT_SCHEMA`; ``time_ns`` is since the Unix epoch."""
-    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    body = seconds.to_bytes(4, "little", signed=True) + nanoseconds.to_bytes(4, "little")
-    body += bytes([LEVELS.get(kind, 2)])
-    for part in (text, kind, ""):
-        body += bytes(-len(body) % 4) + pack_string(part)
-    return CDR_HEADER + body + bytes(-len(body) % 4) + bytes(4)
+    timestamp = {"sec": time_ns // 1_000_000_000, "nanosec": time_ns % 1_000_000_000}
+    return encode(LOG, {"timestamp": timestamp, "level": LEVELS.get(kind, 2), "message": text, "name": kind})
 
 
 def unpack_event(payload: bytes) -> tuple[str, str]:
     """Kind and text of a message of :data:`EVENT_SCHEMA`."""
-    text, end = unpack_string(payload, 12)
-    kind, _ = unpack_string(payload, end)
-    return kind, text
+    message = decode(LOG, payload)
+    return message["name"], message["message"]
 
 
 def unpack_string(payload: bytes, offset: int) -> tuple[str, int]:
     """A string that starts at the next multiple of 4 after ``offset`` of the body, and where it ends."""
-    start = len(CDR_HEADER) + offset + -offset % 4
+    start = len(HEADER) + offset + -offset % 4
     length = int.from_bytes(payload[start : start + 4], "little")
     return payload[start + 4 : start + 3 + length].decode("utf-8", "replace"), start + length

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from ..bundle.contract import CONTRACT_FILE, ESTIMATE, Contract
 from ..interface import Health, Remote, Signals, pressed
+from ..wire.idl import HEADER
 from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
-from .messages import CDR_HEADER, FlightError, MessageType, unpack_event, unpack_string
+from .messages import FlightError, MessageType, unpack_event, unpack_string
 
 FLIGHT_BYTES = 16 * GIB
 """Most of a file; the recorder keeps a flight within 2 GB."""
@@ -335,7 +336,7 @@ def _columns(channel: int, parts: list[_Part], told: int) -> Columns:
 
 
 def _block(layout: MessageType, messages: list[Message]) -> dict[str, NDArray]:
-    dtype, start = layout.dtype, len(CDR_HEADER)
+    dtype, start = layout.dtype, len(HEADER)
     end = start + dtype.itemsize
     rows = np.frombuffer(b"".join(message.data[start:end] for message in messages), dtype)
     values = {field.name: np.ascontiguousarray(rows[field.name]) for field in layout.fields}

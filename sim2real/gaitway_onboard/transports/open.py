@@ -29,7 +29,7 @@ class Transport:
 
 
 _UNITREE = Transport(
-    robot="gaitway_onboard.transports.unitree:open_robot",
+    robot="gaitway_onboard.transports.unitree:UnitreeRobot",
     twin="gaitway_sim2real.digital_twin.unitree:UnitreeSide",
     audit="gaitway_sim2real.digital_twin.unitree_ear:UnitreeEar",
 )
@@ -56,13 +56,20 @@ class Connection:
     own_controller: bool = True
     """False only for a simulator without a controller of its own to switch off."""
     silent_writers: bool = False
-    """Whether other programs may be there that could write commands, as long as they do not."""
+    """Whether other programs may be there that could write commands, as long as they do not: the robot's own controller
+    may stay on the network when it is switched off."""
     unsealed_states: bool = False
-    """Whether states without a checksum are believed, as those of some simulators."""
+    """Whether states are believed that have zero in place of a checksum, as those of some simulators; one that has a
+    checksum must still be right."""
     robot_ids: Collection[str] = ()
     """Which robot is meant where several write states: ids or addresses, as the refusal prints them."""
     say: Callable[[str], None] = lambda text: None
     """Gets a line for each step of taking over."""
+
+    @property
+    def where(self) -> str:
+        """In words."""
+        return f"interface {self.interface}, domain {self.domain}" if self.interface else "this bus"
 
     def dds(self) -> Bus:
         """:attr:`bus`, or the DDS bus of ``interface`` and ``domain``."""

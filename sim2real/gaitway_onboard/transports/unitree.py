@@ -7,13 +7,13 @@ in two preallocated payloads; see :mod:`gaitway_onboard.wire.layouts`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from gaitway_files.hardware import Hardware
 
 from ..interface import Array, DeployError, Remote, SafeStop, Signals
-from ..wire.bus import Bus, Endpoint, Subscriber, Topic
+from ..wire.bus import Endpoint, Subscriber, Topic
 from ..wire.declarations import HG_BMS_STATE, WIRELESS_CONTROLLER
 from ..wire.idl import Struct, WireError
 from ..wire.layouts import Message, layout_of
@@ -38,44 +38,15 @@ REMOTE_AGE = 0.5
 """A transmitter that was silent for so long [s] is out of reach; its buttons are not held."""
 
 
-def open_robot(hardware: Hardware, connection: Connection) -> UnitreeRobot:
-    """The robot on DDS, not yet connected."""
-    where = f"interface {connection.interface}, domain {connection.domain}" if connection.bus is None else "this bus"
-    return UnitreeRobot(
-        hardware, connection.dds(), where=where, own_controller=connection.own_controller,
-        silent_writers=connection.silent_writers, unsealed_states=connection.unsealed_states,
-        robot_ids=connection.robot_ids, say=connection.say,
-    )  # fmt: skip
-
-
 class UnitreeRobot(BusRobot):
     """Implements :class:`gaitway_onboard.interface.HardwareInterface`; joints are in the order of the wire."""
 
-    def __init__(
-        self,
-        hardware: Hardware,
-        bus: Bus,
-        *,
-        where: str = "this network",
-        own_controller: bool = True,
-        silent_writers: bool = False,
-        unsealed_states: bool = False,
-        robot_ids: Collection[str] = (),
-        say: Callable[[str], None] = lambda text: None,
-    ):
-        """``where`` names the bus in messages. ``own_controller`` is False only for a simulator without one to release.
-
-        ``silent_writers`` lets others be there who could write commands, as long as they do not: the robot's own
-        controller may stay on the network when it is switched off. ``unsealed_states`` believes states that have zero
-        in place of a checksum, as those of some simulators; one that has a checksum must still be right. ``robot_ids``
-        say which robot is meant where several write states, as for :class:`.source.Source`. ``say`` gets a line for
-        each step of :meth:`take_over` that a person should know of.
-        """
+    def __init__(self, hardware: Hardware, connection: Connection):
         if hardware.family not in COMMANDS:
             raise DeployError(f"{hardware.name} speaks {hardware.family}, not one of {', '.join(COMMANDS)}")
-        super().__init__(hardware, bus, Topic(COMMAND, COMMANDS[hardware.family].name), robot_ids)
-        self.where, self.own_controller, self.silent_writers, self.say = where, own_controller, silent_writers, say
-        self.unsealed_states = unsealed_states
+        topic = Topic(COMMAND, COMMANDS[hardware.family].name)
+        super().__init__(hardware, connection.dds(), topic, connection.robot_ids)
+        self.connection = connection
         self.state_topic = Topic(STATE, STATES[hardware.family].name, reliable=False, depth=8)
         self._damping = np.array([hardware.damping[name] for name in self.joint_names])
         self._state, self._command = StateFrame(hardware), CommandFrame(hardware)
@@ -101,7 +72,7 @@ class UnitreeRobot(BusRobot):
 
     def _silence(self, timeout: float) -> str:
         """Why there is no state, as far as it can be told."""
-        name, family = self.hardware.name, self.hardware.family
+        name, family, there = self.hardware.name, self.hardware.family, self.connection.where
         if self._foreign:
             return (
                 f"what comes on {STATE} is no {family} message, which {name} speaks: another robot, or another "
@@ -126,11 +97,11 @@ class UnitreeRobot(BusRobot):
             )
         if writers := self.bus.other_writers(self.state_topic):
             return (
-                f"no state came within {timeout:g} s on {self.where}, though {', '.join(writers)} offers {STATE}: "
+                f"no state came within {timeout:g} s on {there}, though {', '.join(writers)} offers {STATE}: "
                 "does a firewall block UDP, or is the robot still starting?"
             )
         return (
-            f"no state came within {timeout:g} s, and no program offers {STATE} on {self.where}: is the robot on, the "
+            f"no state came within {timeout:g} s, and no program offers {STATE} on {there}: is the robot on, the "
             "cable in, the interface the one that faces the robot (an address in 192.168.123.x), and the domain right?"
         )
 
@@ -159,7 +130,7 @@ class UnitreeRobot(BusRobot):
         controller, which is switched off and judged in :meth:`take_over`."""
         super().check_alone()
         others, robot = refuse_drivers(self.bus, self.command_topic), self._sources[0].about
-        if self.own_controller and robot is not None:
+        if self.connection.own_controller and robot is not None:
             own = {robot.id, *filter(None, [robot.address]), *self.robot_ids}
             others = [each for each in others if not own & {each.id, each.address}]
         if others:
@@ -167,17 +138,17 @@ class UnitreeRobot(BusRobot):
 
     def take_over(self) -> None:
         commands = self._announce()
-        if self.own_controller:
-            release(self.bus, self.hardware, say=self.say)
+        if self.connection.own_controller:
+            release(self.bus, self.hardware, say=self.connection.say)
         deadline = self.clock() + LEAVING
         while (others := refuse_drivers(self.bus, self.command_topic)) and self.clock() < deadline:
             self.sleep_until(self.clock() + self.period)
         if others:
             self._judge(others)
             who = ", ".join(sorted({each.who for each in others}))
-            self.say(f"{who} could send commands and is silent: its first command will end this")
+            self.connection.say(f"{who} could send commands and is silent: its first command will end this")
             self._silent = frozenset(each.handle for each in others)
-        if self.own_controller:
+        if self.connection.own_controller:
             self._watch = Watch(self.bus)
         self._commands = commands
         self.damp()
@@ -193,7 +164,7 @@ class UnitreeRobot(BusRobot):
                 f"{who} sends commands on {COMMAND}: with two writers the motors jump between their commands: stop "
                 "the other program"
             )
-        if not self.silent_writers:
+        if not self.connection.silent_writers:
             raise DeployError(
                 f"{who} could send commands on {COMMAND}, though it is silent: stop the other program; if it is the "
                 "robot's own controller, switched off, --silent-writers goes on and stops at its first command"
@@ -230,7 +201,7 @@ class UnitreeRobot(BusRobot):
                 self._foreign += 1
                 continue
             self._unsealed += unsealed
-            whole |= unsealed and self.unsealed_states
+            whole |= unsealed and self.connection.unsealed_states
             self._seen += whole
             self._corrupt += not whole
             if whole and self._order.accepts(self._state.arrived_tick):

@@ -167,6 +167,11 @@ IMU = struct_of(
     linear_acceleration=_VECTOR3,
     linear_acceleration_covariance=Array("float64", 9),
 )
+LOG = struct_of(
+    "foxglove_msgs::msg::dds_::Log_",
+    timestamp=_TIME, level="octet", message="string", name="string", file="string", line="uint32",
+)  # fmt: skip
+"""Recorded in flights, and never sent."""
 _DIMENSION = struct_of("std_msgs::msg::dds_::MultiArrayDimension_", label="string", size="uint32", stride="uint32")
 _ARRAY_LAYOUT = struct_of("std_msgs::msg::dds_::MultiArrayLayout_", dim=Sequence(_DIMENSION), data_offset="uint32")
 FLOAT64_MULTI_ARRAY = struct_of(

@@ -232,12 +232,10 @@ class FaultBoard:
         self._frozen = None
         for injection in self.injections:
             if injection.at(now):
-                self._spoil(reading, injection.fault, injection.joint)
-                self._lie(reading, injection, now - injection.start)
+                self._spoil(reading, injection, now - injection.start)
         return reading
 
-    def _lie(self, reading: Reading, injection: Injection, elapsed: float) -> None:
-        """Sensors that say what could be true, and is not."""
+    def _spoil(self, reading: Reading, injection: Injection, elapsed: float) -> None:
         fault, joint = injection.fault, injection.joint
         if fault in HELD:
             held = self._held.setdefault(injection, replace(reading))
@@ -277,9 +275,6 @@ class FaultBoard:
                 reading.joint_pos[joint] += CREEP * elapsed
             case Fault.JOINT_FLICKER:
                 reading.joint_pos[joint] += FLICKER * (1.0 if self._states % 2 else -1.0)
-
-    def _spoil(self, reading: Reading, fault: Fault, joint: int) -> None:
-        match fault:
             case Fault.IMU_NAN:
                 glitch(reading, "nan")
             case Fault.IMU_ZERO:

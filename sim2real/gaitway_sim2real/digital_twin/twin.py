@@ -20,7 +20,7 @@ from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..hardware import hardware_from, hardware_of
 from ..mujoco.body import Body, Truth
-from .command import Command, Counters, Received
+from .command import Counters
 from .drives import Drives, drive_limits
 from .faults import STOP_BUTTONS, TILT, Fault, FaultBoard, FaultError, Injection
 from .link import Link
@@ -76,14 +76,12 @@ class Twin:
         timestep: float | None = None,
         visual: bool = False,
         ground: Ground = LEVEL,
-        record: float = 60.0,
     ):
         """``hardware`` defaults to the robot's own. ``model`` is another MJCF of it.
 
         ``hung`` fixes the base to a stand, feet in the air; by default only robots on two feet are. Otherwise the robot
         lies on ``ground``, or stands if ``standing``, under its own controller if it has one: ``own_controller``.
-        ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states;
-        ``record`` is how long received commands are kept [s].
+        ``timestep`` [s] is that of the physics, by default 2 ms or what fits into the time between two states.
         """
         hardware = hardware or hardware_from(robot)
         if hardware is None:
@@ -101,14 +99,9 @@ class Twin:
         quirks.check(robot.name, self.joint_names)
         drive_seed, sensor_seed, state_seed, command_seed = np.random.SeedSequence(seed).spawn(4)
         self.body = Body(
-            robot,
-            self.joint_names,
-            model=model,
-            timestep=timestep,
-            parameters=quirks.parameters,
-            visual=visual,
-            ground=ground,
-        )
+            robot, self.joint_names,
+            model=model, timestep=timestep, parameters=quirks.parameters, visual=visual, ground=ground,
+        )  # fmt: skip
         self.drives = Drives(
             self.joint_names,
             drive_limits(robot, self.joint_names, hardware.effort_limit, hardware.velocity_limit, hardware.damping),
@@ -125,20 +118,14 @@ class Twin:
         self.faults = FaultBoard(
             self.body.limits, max(hardware.velocity_limit.values()), hardware.max_motor_temperature
         )
-        self.commands: deque[Received] = deque(maxlen=round(record / hardware.command_period))
-        """What the robot accepted, oldest first."""
-        delay = quirks.parameters.delay if quirks.parameters is not None else 0.0
-        self._states: Link[tuple[list[tuple[Send, bytes]], Reading]] = Link(
-            quirks.latency, quirks.jitter, quirks.loss, state_seed
-        )
+        self._states: Link[list[tuple[Send, bytes]]] = Link(quirks.latency, quirks.jitter, quirks.loss, state_seed)
         self._incoming: Link[bytes] = Link(
             quirks.command_latency, quirks.command_jitter, quirks.command_loss, command_seed
         )
-        self._delay = delay
+        self._delay = quirks.parameters.delay if quirks.parameters is not None else 0.0
         self._start, self._steps, self._timestep = bus.clock(), 0, timestep
         self._next_state = self._next_service = self._start
         self._reading = self.sensors.read(0, self.period)
-        self._told: Reading | None = None
         self._past: deque[list[bytes]] = deque(maxlen=round(PAST / self.period))
         self._doubles: dict[Fault, list[Send]] = {}
         self._tipping = False
@@ -173,7 +160,7 @@ class Twin:
         for due, payload in self._incoming.arrivals(now + dt - EPSILON):
             command = self.side.decode(payload)
             if command is not None:
-                self._obey(max(due, now), command)
+                self.drives.command(max(due, now) + self._delay, command)
         if self.sport is not None:
             self.sport.step(now)
         if self._tipping:
@@ -195,14 +182,6 @@ class Twin:
             **{joint: self.drives.limits.effort[joint] for joint in faults.joints(Fault.RUNAWAY, now)},
             **{j: self.drives.stuck.get(j, float(torque[j])) for j in faults.joints(Fault.MOTOR_STUCK, now)},
         }
-
-    def _obey(self, due: float, command: Command) -> None:
-        told = self._told
-        truth = self.body.joint_pos, self.body.joint_vel
-        self.commands.append(
-            Received(due, command, *truth, *(truth if told is None else (told.joint_pos, told.joint_vel)))
-        )
-        self.drives.command(due + self._delay, command)
 
     def _sense(self, now: float) -> None:
         period = self.period
@@ -234,7 +213,7 @@ class Twin:
             self._past.append([payload for _, payload in frames])
             if faults.active(Fault.REWIND, now):
                 frames = [(send, old) for (send, _), old in zip(frames, self._past[0], strict=True)]
-            self._states.send(now + faults.delay(Fault.LATER, now), (frames, reading))
+            self._states.send(now + faults.delay(Fault.LATER, now), frames)
             self._double(now, reading)
         self._reading = reading
 
@@ -253,11 +232,10 @@ class Twin:
                 send(payload)
 
     def _deliver(self, now: float) -> None:
-        for due, (frames, reading) in self._states.arrivals(now):
+        for due, frames in self._states.arrivals(now):
             self._set_clock(due)
             for send, payload in frames:
                 send(payload)
-            self._told = reading
         self._set_clock(now)
         if now >= self._next_service:
             self._next_service = now + SERVICE_PERIOD

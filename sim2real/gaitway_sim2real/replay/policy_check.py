@@ -53,15 +53,6 @@ class PolicyCheck:
         )
 
 
-def check_robot(flight: Flight, bundle: str | Path, policy: OnboardPolicy) -> None:
-    contract = policy.contract
-    if flight.robot and contract.robot != flight.robot:
-        raise ReplayError(
-            f"{flight.path} is a flight of {flight.robot}, and {bundle} is for {contract.robot}: give a bundle for "
-            f"{flight.robot}"
-        )
-
-
 def load_policy(flight: Flight, bundle: str | Path) -> OnboardPolicy:
     """The bundle's policy for the flight's joints; refuses a bundle for another robot."""
     try:
@@ -70,7 +61,11 @@ def load_policy(flight: Flight, bundle: str | Path) -> OnboardPolicy:
         if "joints are not the contract's" not in str(error):
             raise
         raise ReplayError(f"{bundle} is for another robot than {flight.path}: {error}") from None
-    check_robot(flight, bundle, policy)
+    if flight.robot and policy.contract.robot != flight.robot:
+        raise ReplayError(
+            f"{flight.path} is a flight of {flight.robot}, and {bundle} is for {policy.contract.robot}: give a bundle "
+            f"for {flight.robot}"
+        )
     return policy
 
 

@@ -21,15 +21,16 @@ DETAIL = 4.0
 EVENTS = 200
 
 
-def report(flight: Flight, summary: Summary, motion: Motion | None, against: Comparison | None, film: str) -> Report:
+def report(summary: Summary, motion: Motion | None, against: Comparison | None, film: str) -> Report:
     """The whole page; ``film`` is the name of a film beside it, or ""."""
+    flight = summary.flight
     return Report(
-        f"{summary.robot or 'robot'}: flight of {summary.started}",
-        _head(flight, summary),
+        f"{flight.robot or 'robot'}: flight of {summary.started}",
+        _head(summary),
         Section("", Figure(media.film(film))) if film else None,
         _against(flight, against) if against else None,
-        _velocity(flight, summary, motion),
-        _estimates(flight, summary, motion),
+        _velocity(summary, motion),
+        _estimates(summary, motion),
         _joints(flight, summary),
         _health(flight, summary),
         _events(flight),
@@ -60,33 +61,35 @@ def legs(names: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _head(flight: Flight, summary: Summary) -> Head:
+def _head(summary: Summary) -> Head:
+    flight = summary.flight
     tripped = summary.end is not None and summary.end.kind != "stop"
-    missing = incomplete(summary)
+    missing = incomplete(flight)
     return Head(
         f"Flight of {summary.started} UTC, {flight.metadata.get('host', '')}",
-        summary.hardware or summary.robot,
-        summary.task,
-        f"{summary.seconds:.1f} s. Ended by {ending(summary, flight)}.",
+        flight.hardware or flight.robot,
+        flight.metadata.get("task", ""),
+        f"{flight.seconds:.1f} s. Ended by {ending(summary)}.",
         bold(f"Incomplete: {missing}.") if missing else None,
         facts(summary),
         css="fail" if tripped else "plain",
     )
 
 
-def _velocity(flight: Flight, summary: Summary, motion: Motion | None) -> Section | None:
+def _velocity(summary: Summary, motion: Motion | None) -> Section | None:
+    flight = summary.flight
     if motion is None or not len(flight.policy):
         return None
     text = "The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses."
     return Section("Command and velocity", plots.velocity(flight, summary.modes, motion), note(text))
 
 
-def _estimates(flight: Flight, summary: Summary, motion: Motion | None) -> Section | None:
+def _estimates(summary: Summary, motion: Motion | None) -> Section | None:
     """What the policy estimates for itself, of signals that no sensor gives."""
-    if not flight.estimates:
+    if not summary.flight.estimates:
         return None
     told = note(f"{own_words(summary).capitalize()}.") if summary.own_error is not None else None
-    return Section("What the policy estimates", plots.estimates(flight, motion, summary.modes), told)
+    return Section("What the policy estimates", plots.estimates(summary.flight, motion, summary.modes), told)
 
 
 def _joints(flight: Flight, summary: Summary) -> Section | None:

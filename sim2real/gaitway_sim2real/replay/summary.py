@@ -42,20 +42,14 @@ class Peak:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Times are since the start of the flight [s]."""
+    """What a flight does not say by itself; times are since its start [s]."""
 
-    robot: str
-    hardware: str
-    task: str
+    flight: Flight
     started: str
     """UTC."""
-    seconds: float
     modes: tuple[Span, ...]
     end: Event | None
     """The last trip or stop; its time is the robot's clock."""
-    states: int
-    frames: int
-    policy_steps: int
     state_rate: float
     """[Hz], median"""
     frame_gap: tuple[float, float, float]
@@ -66,18 +60,10 @@ class Summary:
     """Frames in which a target was clamped while the policy was in charge."""
     clamped_most: str
     """Joint whose target was clamped most often; empty without a clamp."""
-    dropped: dict[str, int]
     corrupt: int
     """States that the transport refused because of their checksum."""
-    truncated: bool
-    trouble: str
-    """Why recording ended before the flight did."""
-    recorded: float
-    """Until when there is more than events."""
     tracking: tuple[float, float] | None
     """Mean error of linear velocity [m/s] and of yaw rate [rad/s] while the policy was in charge, by ``by``."""
-    by: str
-    """Where the recorded velocity comes from: "the simulation" or "the estimate"."""
     own_error: tuple[float, float, float] | None
     """Root mean square of the velocity that the policy estimated for itself less the recorded one [m/s]: x, y, z."""
     torque: Peak | None
@@ -86,6 +72,11 @@ class Summary:
     """[degrees C]"""
     battery: tuple[float, float] | None
     """State of charge at start and end, of 1."""
+
+    @property
+    def by(self) -> str:
+        """Where the recorded velocity comes from."""
+        return "the estimate" if self.flight.hardware else "the simulation"
 
 
 def spans(flight: Flight) -> tuple[Span, ...]:
@@ -111,28 +102,17 @@ def summarise(flight: Flight) -> Summary:
     begun = datetime.fromtimestamp(int(flight.metadata["start_ns"]) / 1e9, tz=UTC)
     battery = state.battery[flight.has("battery")] if len(state) else np.zeros(0)
     return Summary(
-        robot=flight.robot,
-        hardware=flight.hardware,
-        task=flight.metadata.get("task", ""),
+        flight=flight,
         started=begun.strftime("%Y-%m-%d %H:%M:%S"),
-        seconds=flight.seconds,
         modes=spans(flight),
         end=next((event for event in reversed(flight.events) if event.kind in ("trip", "stop", "killed")), None),
-        states=len(state),
-        frames=len(frame),
-        policy_steps=len(flight.policy),
         state_rate=1.0 / float(np.median(np.diff(state.time))) if len(state) > 1 else 0.0,
         frame_gap=(float(np.median(gaps)), float(np.percentile(gaps, 99)), float(gaps.max())),
         late=int(flight.policy.late.sum()) if len(flight.policy) else 0,
         clamped=int(clamped.any(1).sum()) if clamped.size else 0,
         clamped_most=flight.joint_names[int(most.argmax())] if most.any() else "",
-        dropped=flight.dropped,
         corrupt=int(state.corrupt[-1]) if len(state) else 0,
-        truncated=flight.truncated,
-        trouble=flight.trouble,
-        recorded=flight.recorded,
         tracking=tracking(flight),
-        by="the estimate" if flight.hardware else "the simulation",
         own_error=own_error(flight),
         torque=_peak(flight, "joint_torque"),
         hottest=_peak(flight, "motor_temperature"),
@@ -164,16 +144,14 @@ def tracking(flight: Flight) -> tuple[float, float] | None:
 
 
 def own_velocity(flight: Flight) -> np.ndarray | None:
-    """Velocity as the policy estimated it at the newest step before each state: vx, vy [m/s], and NaN, (N, 3).
+    """Of the base, as the policy estimated it at the newest step before each state [m/s], (N, 3).
 
-    NaN too before the first step; None for a policy that does not estimate it.
+    NaN before the first step; None for a policy that does not estimate it.
     """
     if OWN_VELOCITY not in flight.policy:
         return None
     step = np.searchsorted(flight.policy.time, flight.state.time, side="right") - 1
-    found = np.where((step >= 0)[:, None], flight.policy.values[OWN_VELOCITY][np.maximum(step, 0)], np.nan)
-    found[:, 2] = np.nan
-    return found
+    return np.where((step >= 0)[:, None], flight.policy.values[OWN_VELOCITY][np.maximum(step, 0)], np.nan)
 
 
 def own_error(flight: Flight) -> tuple[float, float, float] | None:
@@ -197,37 +175,37 @@ def _peak(flight: Flight, name: str) -> Peak | None:
     return Peak(value=float(values[row, joint]), joint=flight.joint_names[joint], time=time)
 
 
-def text(summary: Summary, flight: Flight) -> str:
+def text(summary: Summary) -> str:
     """For a terminal."""
-    hardware = f" on {summary.hardware}" if summary.hardware else ""
+    flight = summary.flight
+    hardware = f" on {flight.hardware}" if flight.hardware else ""
     try:
         software = dict(parse_json(flight.metadata.get("software", "{}"), "software"))
     except (FileError, TypeError, ValueError):  # of another program
         software = {}
     lines = [
-        f"{flight.path}: {summary.task or 'no task'}, {summary.robot or 'unknown robot'}{hardware}, "
+        f"{flight.path}: {flight.metadata.get('task') or 'no task'}, {flight.robot or 'unknown robot'}{hardware}, "
         f"{summary.started} UTC, {flight.metadata.get('host', 'unknown host')}, gaitway {software.get('gaitway', '?')}",
-        f"{summary.seconds:.2f} s, ended: {ending(summary, flight)}",
+        f"{flight.seconds:.2f} s, ended: {ending(summary)}",
         *(f"{name}: {said}" for name, said in facts(summary).items()),
     ]
     if summary.own_error is not None:
         lines.append(own_words(summary))
-    if missing := incomplete(summary):
+    if missing := incomplete(flight):
         lines.append(f"INCOMPLETE: {missing}")
     return "\n  ".join(lines)
 
 
 def facts(summary: Summary) -> dict[str, str]:
     """What was recorded, for a terminal and a page."""
-    gap = [f"{1e3 * seconds:.2f} ms" for seconds in summary.frame_gap]
+    flight, gap = summary.flight, [f"{1e3 * seconds:.2f} ms" for seconds in summary.frame_gap]
     found = {
         "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes) or "none",
-        "frames": f"{summary.frames}, every {gap[0]}, p99 {gap[1]}, longest {gap[2]}",
-        "states": f"{summary.states} at {summary.state_rate:.0f} Hz, {summary.corrupt} refused for their checksum",
-        "policy": f"{summary.policy_steps} steps, {summary.late} late, {summary.clamped} frames clamped"
+        "frames": f"{len(flight.frame)}, every {gap[0]}, p99 {gap[1]}, longest {gap[2]}",
+        "states": f"{len(flight.state)} at {summary.state_rate:.0f} Hz, {summary.corrupt} refused for their checksum",
+        "policy": f"{len(flight.policy)} steps, {summary.late} late, {summary.clamped} frames clamped"
         + (f", {summary.clamped_most} most often" if summary.clamped else ""),
-        "not recorded": ", ".join(f"{count} of {kind}" for kind, count in summary.dropped.items() if count)
-        or "nothing",
+        "not recorded": ", ".join(f"{count} of {kind}" for kind, count in flight.dropped.items() if count) or "nothing",
     }
     if summary.tracking is not None:
         linear, yaw = summary.tracking
@@ -247,19 +225,19 @@ def own_words(summary: Summary) -> str:
     return f"velocity as the policy estimates it, against {summary.by}: {x:.3f}, {y:.3f}, {z:.3f} m/s rms (x, y, z)"
 
 
-def incomplete(summary: Summary) -> str:
+def incomplete(flight: Flight) -> str:
     """What a reader must know of a file that does not have all of its flight; empty if it has."""
-    if summary.trouble:
-        return f"{summary.trouble}; it has {summary.recorded:.2f} s of {summary.seconds:.2f} s"
-    if summary.truncated:
+    if flight.trouble:
+        return f"{flight.trouble}; it has {flight.recorded:.2f} s of {flight.seconds:.2f} s"
+    if flight.truncated:
         return (
             "the file was not finished, or is damaged: this is what can be read of it, "
-            f"{summary.recorded:.2f} s; how much is missing is not known"
+            f"{flight.recorded:.2f} s; how much is missing is not known"
         )
     return ""
 
 
-def ending(summary: Summary, flight: Flight) -> str:
+def ending(summary: Summary) -> str:
     if summary.end is None:
         return "no reason was recorded; the flight just stops"
-    return f"{summary.end.kind} after {summary.end.time - flight.start:.2f} s, {summary.end.text}"
+    return f"{summary.end.kind} after {summary.end.time - summary.flight.start:.2f} s, {summary.end.text}"

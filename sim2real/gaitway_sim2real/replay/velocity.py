@@ -6,10 +6,11 @@ That is the leg-inertial filter's, made now; for a robot without an acceleromete
 from __future__ import annotations
 
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
 from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots import Robot
+
+from .summary import own_velocity
 
 RECORDED = 0.9
 """Share of the states that must have an estimate for the flight's own to be taken."""
@@ -27,11 +28,9 @@ def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarr
         source = "the robot's own estimate" if flight.hardware else "the simulation's own"
         return _filled(state.base_lin_vel.astype(float), recorded), source
     if not flight.has("accelerometer").all():
-        if OWN_VELOCITY not in flight.policy:
+        if (own := own_velocity(flight)) is None:
             return np.zeros((len(state), 3)), "unknown, taken to be zero: neither an estimate nor an accelerometer"
-        step = np.searchsorted(flight.policy.time, state.time, side="right") - 1
-        found = np.where((step >= 0)[:, None], flight.policy.values[OWN_VELOCITY][np.maximum(step, 0)], 0.0)
-        return found, "the policy's own estimate"
+        return np.nan_to_num(own), "the policy's own estimate"
     stride = -(-len(state) // STATES)
     period = stride * float(np.median(np.diff(state.time))) if len(state) > 1 else 0.002
     estimator = LegInertialEstimator.of_model(robot.mjcf, robot.base_name, robot.foot_names, flight.joint_names, period)

@@ -9,6 +9,7 @@ import pytest
 from gaitway_onboard.control.loop import run_loop
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import Signals
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import Quirks
@@ -41,7 +42,7 @@ def flight(tmp_path_factory) -> Path:
     quirks = Quirks(parameters=TRUTH, encoder_noise=1e-4, velocity_noise=0.02, torque_noise=0.05, loss=0.005)
     twin = Twin(GO2, bus.join("robot"), quirks=quirks, seed=1, hung=True, timestep=0.001)
     bus.attach(twin.advance)
-    robot = UnitreeRobot(GO2.hardware, bus)
+    robot = UnitreeRobot(GO2.hardware, Connection(bus=bus))
     robot.connect()
     robot.take_over()
     log = open_flight(path, robot.joint_names, {"robot": "go2", "hardware": "unitree-go2"}, realtime=False)

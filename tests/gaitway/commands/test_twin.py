@@ -42,6 +42,7 @@ def test_what_is_wrong_is_said_in_one_line(words, named, capsys, dds_domain):
 
 
 def test_a_go2_is_served_until_it_is_stopped(dds_domain):
+    from gaitway_onboard.transports.open import Connection
     from gaitway_onboard.transports.unitree import UnitreeRobot
     from gaitway_onboard.wire.dds import DdsBus
     from gaitway_tasks.robots import GO2
@@ -55,7 +56,7 @@ def test_a_go2_is_served_until_it_is_stopped(dds_domain):
             assert "hung on a stand, on interface lo" in greeting[0] and "rt/lowstate at 500 Hz" in greeting[1]
             assert f"gaitway deploy BUNDLE --robot unitree-go2 --interface lo --domain {dds_domain}" in greeting[3]
             bus = DdsBus("lo", dds_domain)
-            robot = UnitreeRobot(GO2.hardware, bus, own_controller=False)
+            robot = UnitreeRobot(GO2.hardware, Connection(bus=bus, own_controller=False))
             robot.connect(timeout=20.0)
             robot.take_over()
             joint = robot.joint_names.index("FL_calf_joint")

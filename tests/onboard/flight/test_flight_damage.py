@@ -143,7 +143,7 @@ def test_a_flight_whose_recorder_was_killed_says_what_is_missing(tmp_path: Path)
     assert len(flight.state) == 300 and flight.dropped == {"state": 500, "frame": 500, "policy": 50}
     assert flight.events[-1].text == "tilt: it fell" and len(flight.events) == 5, "events are all there"
     assert "ended with code -9" in flight.trouble and not flight.truncated
-    said = text(summarise(flight), flight)
+    said = text(summarise(flight))
     assert "not recorded: 500 of state, 500 of frame, 50 of policy" in said
     assert "INCOMPLETE: the recorder of flight" in said and "it has 0.60 s of 65.50 s" in said
     with open(tmp_path / "a.mcap", "rb") as stream:
@@ -189,7 +189,7 @@ def test_a_disk_that_stays_full_leaves_a_file_that_is_not_finished(
         log.close()
     assert log.incomplete is not None and "its end cannot be written: No space left" in log.incomplete
     flight = read_flight(tmp_path / "a.mcap")
-    assert flight.truncated and "how much is missing is not known" in text(summarise(flight), flight)
+    assert flight.truncated and "how much is missing is not known" in text(summarise(flight))
 
 
 def _removed(path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from gaitway_onboard.interface import DeployError
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire import dds
 from gaitway_onboard.wire.bus import Topic
@@ -62,7 +63,7 @@ def open_(dds_domain):
 
 
 def driver(bus: DdsBus, **options) -> UnitreeRobot:
-    return UnitreeRobot(HARDWARE["unitree-go2"], bus, own_controller=False, **options)
+    return UnitreeRobot(HARDWARE["unitree-go2"], Connection(bus=bus, own_controller=False, **options))
 
 
 def reads(robot: UnitreeRobot, until, wrong: float):

@@ -7,6 +7,7 @@ import json
 import pytest
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.motion_switcher import SERVICE, Service
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.declarations import RESPONSE
@@ -19,7 +20,7 @@ from .robots_by_hand import HandRobot
 
 def meet(name: str = "unitree-go2") -> tuple[UnitreeRobot, HandRobot, list[str]]:
     bus, said = MemoryBus(), []
-    robot = UnitreeRobot(HARDWARE[name], bus, say=said.append)
+    robot = UnitreeRobot(HARDWARE[name], Connection(bus=bus, say=said.append))
     hand = HandRobot(HARDWARE[name], bus)
     robot.connect()
     return robot, hand, said
@@ -69,7 +70,7 @@ def test_nothing_is_active():
 
 def test_a_simulator_without_a_controller_is_not_asked():
     bus = MemoryBus()
-    robot = UnitreeRobot(HARDWARE["unitree-go2"], bus, own_controller=False)
+    robot = UnitreeRobot(HARDWARE["unitree-go2"], Connection(bus=bus, own_controller=False))
     hand = HandRobot(HARDWARE["unitree-go2"], bus)
     robot.connect()
     robot.take_over()

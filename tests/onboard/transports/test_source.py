@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gaitway_onboard.interface import DeployError
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.order import Order
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.bus import Topic
@@ -32,7 +33,7 @@ class Wire:
     def driver(self, bus: MemoryBus, **options):
         if self.name == "ros2":
             return ros2_by_hand.Ros2Robot(ros2_by_hand.anymal(), bus, **options)
-        return UnitreeRobot(HARDWARE[self.name], bus, own_controller=False, **options)
+        return UnitreeRobot(HARDWARE[self.name], Connection(bus=bus, own_controller=False, **options))
 
     def robot_side(self, who: str, position: float = 0.01):
         """Another robot of the same kind, which sends and obeys."""
@@ -231,10 +232,10 @@ def test_its_own_controller_on_another_computer_of_the_robot_has_to_be_named():
     own = bus.join("sport", address="192.168.123.18")
     own.publisher(Topic("rt/lowcmd", "unitree_go::msg::dds_::LowCmd_"))
     with pytest.raises(DeployError, match="sport could send commands on rt/lowcmd"):
-        UnitreeRobot(HARDWARE["unitree-go2"], bus).connect()
+        UnitreeRobot(HARDWARE["unitree-go2"], Connection(bus=bus)).connect()
     bus.close()
     named = ["192.168.123.161", "192.168.123.18"]
-    UnitreeRobot(HARDWARE["unitree-go2"], bus, robot_ids=named).connect()
+    UnitreeRobot(HARDWARE["unitree-go2"], Connection(bus=bus, robot_ids=named)).connect()
 
 
 def test_the_robot_is_claimed_until_the_bus_is_closed():

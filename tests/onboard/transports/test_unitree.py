@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from gaitway_onboard.interface import DeployError
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.transports.unitree_frames import COMMANDS, CommandFrame
 from gaitway_onboard.wire.bus import Topic
@@ -25,7 +26,9 @@ every_robot = pytest.mark.parametrize("name", HARDWARE)
 
 def pair(name: str, **options) -> tuple[UnitreeRobot, HandRobot]:
     bus = MemoryBus()
-    robot = UnitreeRobot(HARDWARE[name], bus, where="interface eth7, domain 3", **{"own_controller": False, **options})
+    robot = UnitreeRobot(
+        HARDWARE[name], Connection(bus=bus, interface="eth7", domain=3, **{"own_controller": False, **options})
+    )
     return robot, HandRobot(HARDWARE[name], bus)
 
 
@@ -273,7 +276,7 @@ def refusal(robot: UnitreeRobot, hand: HandRobot) -> str:
 
 def test_silence_says_where_nobody_was_heard():
     bus = MemoryBus()
-    robot = UnitreeRobot(HARDWARE["unitree-go2"], bus, where="interface eth7, domain 3")
+    robot = UnitreeRobot(HARDWARE["unitree-go2"], Connection(bus=bus, interface="eth7", domain=3))
     with pytest.raises(DeployError, match=r"no program offers rt/lowstate on interface eth7, domain 3: is the"):
         robot.connect()
     assert bus.clock() == pytest.approx(3.0)
@@ -308,11 +311,11 @@ def test_states_without_a_checksum_are_believed_on_request_only():
 @pytest.mark.parametrize(("asked", "there"), [("unitree-go2", "unitree_hg"), ("unitree-g1", "unitree_go")])
 def test_messages_of_the_other_family(asked, there):
     bus = MemoryBus()
-    robot = UnitreeRobot(HARDWARE[asked], bus)
+    robot = UnitreeRobot(HARDWARE[asked], Connection(bus=bus))
     other = HandRobot(HARDWARE["unitree-go2" if there == "unitree_go" else "unitree-g1"], bus)
     assert "is no unitree_" in refusal(robot, other)
     bus = MemoryBus()  # DDS does not deliver what has another type
-    robot = UnitreeRobot(HARDWARE[asked], bus)
+    robot = UnitreeRobot(HARDWARE[asked], Connection(bus=bus))
     bus.join("robot").publisher(Topic("rt/lowstate", f"{there}::msg::dds_::LowState_"))
     with pytest.raises(DeployError, match=rf"rt/lowstate carries {there}::msg::dds_::LowState_, and {asked} speaks"):
         robot.connect()
@@ -407,4 +410,4 @@ def test_a_writer_that_leaves_in_time_is_no_second_one():
 def test_robots_of_another_family_are_not_unitree_s():
     ros = dataclasses.replace(HARDWARE["unitree-go2"], family="ros2")
     with pytest.raises(DeployError, match="speaks ros2"):
-        UnitreeRobot(ros, MemoryBus())
+        UnitreeRobot(ros, Connection(bus=MemoryBus()))

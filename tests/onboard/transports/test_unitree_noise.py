@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.hardware import HARDWARE
@@ -15,7 +16,10 @@ from .robots_by_hand import HandRobot
 
 def listening(name: str) -> tuple[UnitreeRobot, HandRobot]:
     bus = MemoryBus()
-    robot, hand = UnitreeRobot(HARDWARE[name], bus, own_controller=False), HandRobot(HARDWARE[name], bus)
+    robot, hand = (
+        UnitreeRobot(HARDWARE[name], Connection(bus=bus, own_controller=False)),
+        HandRobot(HARDWARE[name], bus),
+    )
     robot.connect()
     hand.speaking = False
     return robot, hand

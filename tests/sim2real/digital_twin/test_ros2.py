@@ -100,12 +100,13 @@ def test_trajectories_name_their_joints():
     out = bus.publisher(ros_topic(settings.command, JOINT_TRAJECTORY))
     names = list(ANYMAL_C.joint_names)
     wanted = np.linspace(-0.3, 0.3, 12)
-    out.send(encode(JOINT_TRAJECTORY, {"joint_names": names, "points": [{"positions": wanted}]}))
+    good = encode(JOINT_TRAJECTORY, {"joint_names": names, "points": [{"positions": wanted}]})
+    out.send(good)
     out.send(encode(JOINT_TRAJECTORY, {"joint_names": ["a", *names[1:]], "points": [{"positions": wanted}]}))
     out.send(encode(JOINT_TRAJECTORY, {"joint_names": names, "points": []}))
     bus.sleep_until(0.01)
     assert twin.counters.accepted == 1 and twin.counters.foreign == 2
-    np.testing.assert_allclose(twin.commands[0].command.q, wanted[::-1])
+    np.testing.assert_allclose(twin.side.decode(good).q, wanted[::-1])
 
 
 def test_faults_that_the_wire_can_carry():

@@ -13,6 +13,7 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.controller import ControllerConfig
 from gaitway_onboard.control.loop import Period, run_loop
 from gaitway_onboard.flight.opening import open_flight
+from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.bundle.golden import plausible_signals, record_golden
@@ -67,7 +68,7 @@ def record(
     quirks = Quirks(parameters=parameters)
     twin = Twin(GO2, bus.join("twin"), hung=hung, standing=True, own_controller=False, quirks=quirks, record=1.0)
     bus.attach(twin.advance)
-    robot = UnitreeRobot(GO2.hardware, bus, own_controller=False)
+    robot = UnitreeRobot(GO2.hardware, Connection(bus=bus, own_controller=False))
     policy = OnboardPolicy(bundle, GO2.hardware.joint_names)
     log = open_flight(out, GO2.hardware.joint_names, {"hardware": GO2.hardware.name}, realtime=False, bundle=bundle)
     truth: list[np.ndarray] = []

@@ -51,7 +51,7 @@ def test_every_number_of_a_flight(tmp_path: Path) -> None:
         ("policy", 1.0, 2.5),
         ("damp", 2.5, 2.99),
     ]
-    assert (found.states, found.frames, found.policy_steps) == (300, 299, 75)
+    assert (len(flight.state), len(flight.frame), len(flight.policy)) == (300, 299, 75)
     assert found.state_rate == pytest.approx(100.0)
     assert found.frame_gap[0] == pytest.approx(0.01) and found.frame_gap[2] == pytest.approx(0.02)
     assert (found.late, found.clamped, found.clamped_most, found.corrupt) == (1, 10, "LF_HFE", 2)
@@ -60,7 +60,7 @@ def test_every_number_of_a_flight(tmp_path: Path) -> None:
     assert (found.torque.value, found.torque.time) == pytest.approx((30.0, 1.2))
     assert found.hottest is not None and found.hottest.value == 71.0
     assert found.battery == pytest.approx((0.8, 0.501))
-    said = text(found, flight)
+    said = text(found)
     for part in (
         "trip after 2.50 s, tilt: the base",
         "10 frames clamped, LF_HFE",
@@ -77,8 +77,8 @@ def test_a_recorded_flight_tells_its_modes_and_end(flight: Flight) -> None:
     policy = next(span for span in found.modes if span.mode == "policy")
     assert policy.end - policy.start == pytest.approx(2.0, abs=0.01)
     assert found.end is not None and found.end.kind == "stop" and "finished" in found.end.text
-    assert found.state_rate == pytest.approx(500.0, rel=0.01) and found.policy_steps == 110
-    assert found.robot == "go2" and found.hardware == "unitree-go2"
+    assert found.state_rate == pytest.approx(500.0, rel=0.01) and len(flight.policy) == 110
+    assert flight.robot == "go2" and flight.hardware == "unitree-go2"
 
 
 def test_thinning_keeps_every_peak() -> None:
