@@ -10,10 +10,9 @@ import contextlib
 import math
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -27,19 +26,15 @@ from .realtime import Timing
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Period:
-    """One period of commands, as logged. Joint arrays are in the robot's own order."""
+class Period(NamedTuple):
+    """One period of commands. Joint arrays are in the robot's own order."""
 
     time: float
     mode: Mode
     signals: Signals
     command: tuple[float, float, float]
-    targets: np.ndarray
-    """As sent [rad]; NaN while damping."""
-    stiffness: np.ndarray
-    damping: np.ndarray
-    compute_us: float
+    sent: Command | None
+    """None while the robot damps by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,25 +111,12 @@ class Loop:
 
     def turn(self) -> None:
         """One period."""
-        started, controller = time.perf_counter(), self.controller
+        controller = self.controller
         signals, now = self.robot.read(), self.robot.clock()
         command = controller.step(signals, now)
         self.send(command)
-        if self.on_period is None:
-            return
-        compute = 1e6 * (time.perf_counter() - started)
-        nothing = np.full(len(controller.joint_names), np.nan)
-        found = Period(
-            time=now,
-            mode=controller.mode,
-            signals=signals,
-            command=controller.command,
-            targets=nothing if command is None else command.targets,
-            stiffness=controller.loose[0] if command is None else command.stiffness,
-            damping=controller.loose[1] if command is None else command.damping,
-            compute_us=compute,
-        )
-        self.on_period(found)
+        if self.on_period is not None:
+            self.on_period(Period(now, controller.mode, signals, controller.command, command))
 
     def send(self, command: Command | None) -> None:
         """None is the robot's own damping."""

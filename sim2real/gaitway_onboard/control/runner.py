@@ -68,11 +68,7 @@ class _WatchedLoop(Loop):
     """Beside a guardian, with operators, and timed."""
 
     def __init__(
-        self,
-        robot: HardwareInterface,
-        controller: Controller,
-        guardian: Guardian | None,
-        operators: Sequence[Operator],
+        self, robot: HardwareInterface, controller: Controller, guardian: Guardian | None, operators: Sequence[Operator]
     ):
         super().__init__(robot, controller)
         self.guardian, self.operators = guardian, operators

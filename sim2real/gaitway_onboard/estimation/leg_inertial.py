@@ -72,14 +72,9 @@ class LegInertialEstimator:
 
     provides: tuple[str, ...] = ("base_lin_vel",)
 
-    def __init__(
-        self,
-        bundle: str | Path,
-        joint_names: Sequence[str],
-        period: float = 0.002,
-        feet: Sequence[str] = (),
-        noise: FilterNoise | None = None,
-    ):
+    noise = FilterNoise()
+
+    def __init__(self, bundle: str | Path, joint_names: Sequence[str], period: float = 0.002, feet: Sequence[str] = ()):
         """``joint_names`` is the robot's own order; ``period`` the usual time between two states [s].
 
         ``feet`` are the foot bodies under the sensors of ``Signals.foot_force``, in its order, as
@@ -88,7 +83,7 @@ class LegInertialEstimator:
         """
         contract = Contract.load(bundle)
         body = read_legs(Path(bundle) / "robot.xml", contract.base_body, contract.foot_bodies)
-        self._set_up(body, joint_names, period, feet, noise or FilterNoise())
+        self._set_up(body, joint_names, period, feet)
 
     @classmethod
     def of_model(
@@ -96,16 +91,14 @@ class LegInertialEstimator:
     ) -> LegInertialEstimator:
         """The estimator of a model file with these base and foot bodies, where there is no bundle; no foot sensors."""
         estimator = cls.__new__(cls)
-        estimator._set_up(read_legs(mjcf, base, feet), joint_names, period, (), FilterNoise())
+        estimator._set_up(read_legs(mjcf, base, feet), joint_names, period, ())
         return estimator
 
-    def _set_up(
-        self, body: LeggedBody, joint_names: Sequence[str], period: float, feet: Sequence[str], noise: FilterNoise
-    ) -> None:
+    def _set_up(self, body: LeggedBody, joint_names: Sequence[str], period: float, feet: Sequence[str]) -> None:
         known = [leg.foot for leg in body.legs]
         if feet and sorted(feet) != sorted(known):
             raise LegError(f"the sensors are under {', '.join(feet)}, and the feet are {', '.join(known)}")
-        self.noise, self.period, self._imu = noise, period, body.imu
+        self.period, self._imu = period, body.imu
         self._kinematics = FootKinematics(body.legs, joint_names)
         self._contacts = ContactDetector(self._kinematics, body.mass, [known.index(foot) for foot in feet])
         self.reset()

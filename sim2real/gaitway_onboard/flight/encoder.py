@@ -44,13 +44,13 @@ class Sink(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Why records are not stored any more, or None."""
-        ...
+        """Why records are not stored any more; None too where :meth:`write` raises that."""
+        return None
 
     @property
     def pid(self) -> int | None:
         """Process that writes the file; None if it is this one."""
-        ...
+        return None
 
     def close(self, summary: Mapping[str, str], told: Sequence[LoggedEvent] = ()) -> None:
         """Finish the record. ``summary`` says how much was told; ``told`` are the events, should any be missing."""

@@ -17,7 +17,7 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, DataEnd, Footer, Message, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
-from .encoder import EVENT, TOPICS, LoggedEvent
+from .encoder import EVENT, TOPICS, LoggedEvent, Sink
 from .messages import ENCODING, EVENT_SCHEMA, EVENT_SCHEMA_NAME, SCHEMA_ENCODING, FlightError
 
 VERSION = "1"
@@ -32,8 +32,8 @@ OTHER_CHANNEL = 0xFFFF
 """Of the events that :func:`finish_cut` adds: no number that the recorder gave."""
 
 
-class FlightFile:
-    """Implements :class:`gaitway_onboard.flight.encoder.Sink` on a file, ``flight.mcap``.
+class FlightFile(Sink):
+    """A file, ``flight.mcap``.
 
     When the file has ``max_bytes / 8`` bytes it becomes ``flight.0001.mcap`` and a new one is begun; the oldest is
     removed when together they have more than ``max_bytes``. Every file has all definitions and all events so far, so
@@ -72,14 +72,6 @@ class FlightFile:
         self._writer.flush()
         self._length = self._stream.tell()
         self._full = self._length + self._max // PARTS
-
-    @property
-    def trouble(self) -> str | None:
-        return None  # a write that fails raises
-
-    @property
-    def pid(self) -> int | None:
-        return None
 
     def define(self, channel: int, topic: str, name: str, schema: str, metadata: Mapping[str, str]) -> None:
         self._definitions[channel] = (topic, name, schema, metadata)

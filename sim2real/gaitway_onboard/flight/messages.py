@@ -148,8 +148,8 @@ def unpack_event(payload: bytes) -> tuple[str, str]:
     return message["name"], message["message"]
 
 
-def unpack_string(payload: bytes, offset: int) -> tuple[str, int]:
-    """A string that starts at the next multiple of 4 after ``offset`` of the body, and where it ends."""
+def unpack_string(payload: bytes, offset: int) -> str:
+    """The string that starts at the next multiple of 4 after ``offset`` of the body."""
     start = len(HEADER) + offset + -offset % 4
     length = int.from_bytes(payload[start : start + 4], "little")
-    return payload[start + 4 : start + 3 + length].decode("utf-8", "replace"), start + length
+    return payload[start + 4 : start + 3 + length].decode("utf-8", "replace")

@@ -345,7 +345,7 @@ def _block(layout: MessageType, messages: list[Message]) -> dict[str, NDArray]:
         for bit, name in enumerate(layout.optional):
             values[f"has_{name}"] = (present >> bit & 1).astype(bool)
     if layout.text:
-        texts = [unpack_string(message.data, dtype.itemsize)[0] for message in messages]
+        texts = [unpack_string(message.data, dtype.itemsize) for message in messages]
         if max(map(len, texts)) > MODE_CHARACTERS:
             raise FlightError(f"{layout.name}: {layout.text} has more than {MODE_CHARACTERS} characters")
         values[layout.text] = np.array(texts)

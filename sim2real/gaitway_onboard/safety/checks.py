@@ -47,11 +47,7 @@ class SafetyFilter:
     """
 
     def __init__(
-        self,
-        contract: Contract,
-        joint_names: tuple[str, ...],
-        limits: SafetyLimits,
-        hardware: Hardware | None = None,
+        self, contract: Contract, joint_names: tuple[str, ...], limits: SafetyLimits, hardware: Hardware | None = None
     ):
         """The stricter of the contract's, the hardware's and the given limits hold."""
         order = [contract.joint_names.index(name) for name in joint_names]

@@ -61,11 +61,6 @@ class Struct:
     """As in the IDL, such as "unitree_go::msg::dds_::LowCmd_"."""
     fields: tuple[tuple[str, Kind], ...]
 
-    @property
-    def fixed(self) -> bool:
-        """Whether every message of this type has the same length."""
-        return all(_fixed(kind) for _, kind in self.fields)
-
 
 Kind = str | Array | Sequence | Struct
 """A name in :data:`PRIMITIVES`, "string", or something made of these."""
@@ -117,17 +112,6 @@ def zero(kind: Kind) -> Any:
             return False
         case _:
             return 0
-
-
-def _fixed(kind: Kind) -> bool:
-    match kind:
-        case Struct():
-            return kind.fixed
-        case Array(item, _):
-            return _fixed(item)
-        case Sequence() | "string":
-            return False
-    return True
 
 
 class _Writer:

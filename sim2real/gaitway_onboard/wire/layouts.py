@@ -32,8 +32,6 @@ class Layout:
     """Offsets of a fixed-size message in CDR and as the C struct that a compiler would make of it."""
 
     def __init__(self, kind: Struct):
-        if not kind.fixed:
-            raise WireError(f"{kind.name} has no fixed size: use gaitway_onboard.wire.idl")
         self.name = kind.name
         cdr, end = _place(kind, "", 0, as_c=False)
         image, self.image_size = _place(kind, "", 0, as_c=True)
@@ -149,12 +147,12 @@ def _place(kind: Kind, path: str, at: int, as_c: bool) -> tuple[_Offsets, int]:
                 inner, at = _place(item, path, at, as_c)
                 items.append(inner)
             return {key: (code, [each[key][1] for each in items]) for key, (code, _) in items[0].items()}, at
+        case Sequence() | "string":
+            raise WireError(f"{path} has no fixed size: use gaitway_onboard.wire.idl")
         case str():
             size = np.dtype(PRIMITIVES[kind]).itemsize
             start = at + -at % size
             return {path: (kind, start)}, start + size
-        case Sequence():
-            raise TypeError(f"{path} has no fixed size")
 
 
 def _alignment(kind: Kind) -> int:

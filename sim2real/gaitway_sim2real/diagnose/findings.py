@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 CAUSES = {
@@ -80,13 +80,6 @@ def merge(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             merged[key] = finding
             continue
         first = merged[key]
-        merged[key] = Finding(
-            cause=first.cause,
-            where=first.where + finding.where,
-            what=first.what,
-            evidence=f"{first.evidence}; {finding.evidence}",
-            fix=first.fix,
-            numbers=first.numbers,
-            key=first.key,
-        )
+        both = f"{first.evidence}; {finding.evidence}"
+        merged[key] = replace(first, where=first.where + finding.where, evidence=both)
     return tuple(merged.values())

@@ -14,14 +14,21 @@ BETTER = 0.9  # a permutation must leave less than this share of the residual va
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnFit:
-    """``found[:, c] = slope[c] * known[:, source[c]] + offset[c]``; residuals of this and of ``found = known``."""
+class Affine:
+    """``found[:, c] = slope[c] * known[:, c] + offset[c]``, (C,) each."""
+
+    slope: np.ndarray
+    offset: np.ndarray
+    slope_differs: np.ndarray  # bool, beyond chance
+    offset_differs: np.ndarray  # bool
+    residual: np.ndarray  # standard deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnFit(Affine):
+    """The same with ``known[:, source[c]]``; what is left of this and of ``found = known``."""
 
     source: np.ndarray  # (C,) column of ``known``
-    slope: np.ndarray  # (C,)
-    offset: np.ndarray  # (C,)
-    slope_differs: np.ndarray  # (C,) bool, beyond chance
-    offset_differs: np.ndarray  # (C,) bool
     rms: float
     rms_as_is: float
 
@@ -94,24 +101,7 @@ def fit_columns(found: np.ndarray, known: np.ndarray, *, reorder: bool = True) -
             if left.mean() < BETTER * before.mean():
                 best, same = moved, order
     fitted = found - (best.slope * known[:, same] + best.offset)
-    return ColumnFit(
-        source=same,
-        slope=best.slope,
-        offset=best.offset,
-        slope_differs=best.slope_differs,
-        offset_differs=best.offset_differs,
-        rms=rms(fitted),
-        rms_as_is=rms(found - known),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Affine:
-    slope: np.ndarray
-    offset: np.ndarray
-    slope_differs: np.ndarray
-    offset_differs: np.ndarray
-    residual: np.ndarray  # standard deviation, per column
+    return ColumnFit(**vars(best), source=same, rms=rms(fitted), rms_as_is=rms(found - known))
 
 
 def affine(found: np.ndarray, known: np.ndarray) -> Affine:

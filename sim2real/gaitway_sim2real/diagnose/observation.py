@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -163,78 +164,43 @@ def _name(case: Compared, fit: ColumnFit) -> list[Finding]:
     evidence += f"builds it, {fit.rms:.3g} so"
     usual = float(np.median(np.abs(fit.slope)))
     flipped = (np.abs(fit.slope + usual) < SIGN_BAND * usual) & fit.slope_differs
-    findings = []
+    findings: list[Finding] = []
+
+    def add(cause: str, what: str, fix: str, key: str = "", **more: Any) -> None:
+        findings.append(Finding(cause=cause, where=where, what=what, evidence=evidence, fix=fix, key=key,
+                                numbers=numbers | more))  # fmt: skip
+
     if fit.reordered:
         source = np.argsort(fit.source) if case.policy_is_expected else fit.source
         order = [case.columns[i] for i in source]
         name = case.by_name(source) if case.by_name else ""
-        what = f"the policy's columns are in {name} order" if name else "the policy's columns are in another order"
+        what = f"the policy's columns are in {name or 'another'} order: {', '.join(order)}"
+        cause, remedy = "frame", "reorder the components"
         if case.by_name:
-            cause, fix = "joint_order", f"joint_names of the policy should be [{', '.join(order)}]"
-        else:
-            cause, fix = "frame", "reorder the components"
-        findings.append(
-            Finding(
-                cause=cause,
-                where=where,
-                what=f"{what}: {', '.join(order)}",
-                evidence=evidence,
-                fix=fix,
-                numbers=numbers | {"order": order},
-                key=str(source.tolist()),
-            )
-        )
+            cause, remedy = "joint_order", f"joint_names of the policy should be [{', '.join(order)}]"
+        add(cause, what, remedy, str(source.tolist()), order=order)
     if flipped.any():
         names = [case.columns[i] for i in fit.source[flipped]]
-        findings.append(
-            Finding(
-                cause="sign",
-                where=where,
-                what=f"the sign of {', '.join(names)} is flipped",
-                evidence=evidence,
-                fix=f"negate {', '.join(names)} where the policy reads or commands it, or turn the joint's axis",
-                numbers=numbers | {"columns": names},
-                key=str(names),
-            )
-        )
+        listed = ", ".join(names)
+        remedy = f"negate {listed} where the policy reads or commands it, or turn the joint's axis"
+        add("sign", f"the sign of {listed} is flipped", remedy, str(names), columns=names)
     size = np.abs(fit.slope)
     if scaled := [i for i in range(len(size)) if fit.slope_differs[i] and abs(size[i] - 1.0) > 0.05]:
         factor = float(np.median(size[scaled]))
         same = np.ptp(size[scaled]) < 0.1 * factor and len(scaled) > 1
         listed = "all columns" if same and len(scaled) == len(size) else ", ".join(case.columns[i] for i in scaled)
-        findings.append(
-            Finding(
-                cause="scale",
-                where=where,
-                what=f"{listed}: recorded values are {factor:.4g} times the bundle's"
-                if same or len(scaled) == 1
-                else f"{listed}: recorded values are {', '.join(f'{size[i]:.3g}' for i in scaled)} times the bundle's",
-                evidence=evidence,
-                fix=f"multiply the bundle's scale by {factor:.4g}",
-                numbers=numbers | {"factors": size.tolist()},
-            )
-        )
+        factors = f"{factor:.4g}" if same or len(scaled) == 1 else ", ".join(f"{size[i]:.3g}" for i in scaled)
+        what = f"{listed}: recorded values are {factors} times the bundle's"
+        add("scale", what, f"multiply the bundle's scale by {factor:.4g}", factors=size.tolist())
     if fit.offset_differs.any():
-        findings.append(_offset(case, fit, where, evidence, numbers))
+        moved = np.flatnonzero(fit.offset_differs)
+        listed = ", ".join(f"{case.columns[fit.source[i]]} {fit.offset[i]:+.3g}" for i in moved)
+        words = f"recorded values are shifted: {listed}", "correct the default pose or offset that the bundle uses"
+        pose = None if case.pose is None else case.pose[fit.source]
+        if pose is not None and np.abs(fit.offset - pose).max() < CLOSE_TO * np.abs(pose).max():
+            words = case.pose_words
+        add("offset", *words, offsets=fit.offset.tolist())
     return findings
-
-
-def _offset(case: Compared, fit: ColumnFit, where: tuple[str, ...], evidence: str, numbers: dict) -> Finding:
-    moved = np.flatnonzero(fit.offset_differs)
-    listed = ", ".join(f"{case.columns[fit.source[i]]} {fit.offset[i]:+.3g}" for i in moved)
-    what, fix = f"recorded values are shifted: {listed}", "correct the default pose or offset that the bundle uses"
-    if case.pose is not None:
-        pose = case.pose[fit.source]
-        if np.abs(fit.offset - pose).max() < CLOSE_TO * np.abs(pose).max():
-            what, fix = case.pose_words
-    return Finding(
-        cause="offset",
-        where=where,
-        what=what,
-        evidence=evidence,
-        fix=fix,
-        numbers=numbers | {"offsets": fit.offset.tolist()},
-    )
 
 
 def _unexplained(case: Compared, fit: ColumnFit) -> Finding:

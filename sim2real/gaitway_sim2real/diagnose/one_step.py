@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import mujoco
@@ -52,8 +52,6 @@ class OneStep:
     view: View
     bundle: Path
     targets: np.ndarray  # (T, N, J)
-    seed: int = 0
-    evaluations: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         view, contract = self.view, self.view.contract
@@ -62,10 +60,10 @@ class OneStep:
         self._take_armature()
         t, n = np.nonzero(view.continues & (view.age[:-1] >= MAX_DELAY + 1))
         if len(t) > SAMPLES:
-            chosen = np.sort(np.random.default_rng(self.seed).choice(len(t), SAMPLES, replace=False))
+            chosen = np.sort(np.random.default_rng(0).choice(len(t), SAMPLES, replace=False))
             t, n = t[chosen], n[chosen]
         self.rows = t, n
-        self.held_out = np.random.default_rng(self.seed + 1).random(len(t)) < 0.4
+        self.held_out = np.random.default_rng(1).random(len(t)) < 0.4
         self._qpos, self._qvel = self._states(t, n)
         self.inertia = float(np.median(self.plant.model.dof_M0[self.plant.joint_dof]))
         self.next_pos, self.next_vel = view.joint_pos[t + 1, n], view.joint_vel[t + 1, n]
@@ -136,7 +134,6 @@ class OneStep:
 
         ``shift`` [rad] is added to every target.
         """
-        self.evaluations += 1
         plant, (t, n) = self.plant, (index[rows] for index in self.rows)
         batch = self._batch(self._model(drives), self._qpos[rows], self._qvel[rows])
         ctrl = batch.bind("ctrl")

@@ -21,7 +21,6 @@ class View:
     joint_pos: np.ndarray
     joint_vel: np.ndarray
     target: np.ndarray | None
-    torque: np.ndarray | None
     quat: np.ndarray  # (T, N, 4) w, x, y, z
     root_pos: np.ndarray
     lin_vel_b: np.ndarray
@@ -90,7 +89,6 @@ def view_of(recording: Recording, contract: Contract) -> View:
         joint_pos=joint_pos,
         joint_vel=joint_vel,
         target=joints(recording.joint_pos_target),
-        torque=joints(recording.applied_torque),
         quat=quat,
         root_pos=recording.root_pos_w.astype(float),
         lin_vel_b=lin if in_base else to_b(lin),

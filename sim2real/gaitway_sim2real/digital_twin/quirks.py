@@ -101,11 +101,7 @@ class Quirks:
         for name in ("loss", "command_loss", "battery", "battery_sag"):
             if getattr(self, name) > 1.0:
                 raise QuirkError(f"quirk {name}={getattr(self, name)}: is a share, at most 1")
-        for name, known in (
-            ("imu_glitch", GLITCHES),
-            ("motion_switcher", SWITCHERS),
-            ("own_writer", WRITERS),
-        ):
+        for name, known in (("imu_glitch", GLITCHES), ("motion_switcher", SWITCHERS), ("own_writer", WRITERS)):
             if getattr(self, name) not in known:
                 raise QuirkError(f"quirk {name}={getattr(self, name)}: choose one of {', '.join(known)}")
         if self.parameters is not None and self.parameters.actuator_network is not None:

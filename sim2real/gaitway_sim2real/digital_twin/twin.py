@@ -249,12 +249,7 @@ class Twin:
     # ---- what can be done to it ------------------------------------------------------------------------------------
 
     def inject(
-        self,
-        fault: Fault | str,
-        *,
-        after: float = 0.0,
-        duration: float = math.inf,
-        joint: str | None = None,
+        self, fault: Fault | str, *, after: float = 0.0, duration: float = math.inf, joint: str | None = None
     ) -> Injection:
         """Provoke a fault ``after`` seconds from now, for ``duration`` [s]; ``joint`` is the one that has it.
 

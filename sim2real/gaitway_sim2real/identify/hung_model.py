@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mujoco
@@ -44,7 +44,6 @@ class Prediction:
     """What the drives would report."""
 
 
-@dataclass(eq=False)
 class HungModel:
     """The robot with its base fixed, nothing in reach, and drives whose every number can differ.
 
@@ -54,40 +53,29 @@ class HungModel:
     damping at midpoint, of second order.
     """
 
-    robot: Robot
-    path: Path
-    dt: float
-    """Physics step [s]."""
-    threads: int = 0
-    nominal: Values = field(init=False)
-    """What the model itself says."""
-    trees: tuple[tuple[int, ...], ...] = field(init=False)
-    """Joints of each limb: with the base fixed, no limb feels another."""
-    inertia: Array = field(init=False)
-    """That each joint moves in the default pose, armature included [kg m^2], (J,)."""
-    effort_limit: Array = field(init=False)
-    """[N m], (J,)"""
-
-    def __post_init__(self) -> None:
-        model = self.model = _build(self.robot, self.path, self.dt)
-        joints = [model.joint(name) for name in self.robot.joint_names]
+    def __init__(self, robot: Robot, path: Path, dt: float, threads: int = 0):
+        """``dt`` is the physics step [s]."""
+        self.robot, self.dt, self.threads = robot, dt, threads
+        model = self.model = _build(robot, path, dt)
+        joints = [model.joint(name) for name in robot.joint_names]
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dof = np.array([joint.dofadr[0] for joint in joints])
-        self.effort_limit = _effort_limits(self.robot)
-        ones = np.ones(len(joints))
+        self.effort_limit = _effort_limits(robot)
+        """[N m], (J,)"""
         self.nominal = Values(
             joints={
-                "stiffness_scale": ones,
-                "damping_scale": ones,
-                "strength": ones,
-                "armature": _armature(self.robot, model.dof_armature[self._dof]),
+                **dict.fromkeys(("stiffness_scale", "damping_scale", "strength"), np.ones(len(joints))),
+                "armature": _armature(robot, model.dof_armature[self._dof]),
                 "friction": model.dof_frictionloss[self._dof].copy(),
                 "viscous": model.dof_damping[self._dof].copy(),
             }
         )
+        """What the model itself says."""
         tree = model.dof_treeid[self._dof]
         self.trees = tuple(tuple(int(j) for j in np.flatnonzero(tree == number)) for number in np.unique(tree))
+        """Joints of each limb: with the base fixed, no limb feels another."""
         self.inertia = self._inertia()
+        """That each joint moves in the default pose, armature included [kg m^2], (J,)."""
         self._batches: dict[int, Batch] = {}
 
     def _inertia(self) -> Array:
@@ -121,9 +109,7 @@ class HungModel:
         half = np.concatenate([half, 2.0 * half[:, -1:] - half[:, -2:-1]], 1)
         vel = ((half[:, :-1] + half[:, 1:]) / 2)[:, ::every]
         return Prediction(
-            pos=pos,
-            vel=_late(vel, values.velocity_lag / windows.period),
-            torque=self._torque(values, windows),
+            pos=pos, vel=_late(vel, values.velocity_lag / windows.period), torque=self._torque(values, windows)
         )
 
     def _torque(self, values: Values, windows: Windows) -> Array:

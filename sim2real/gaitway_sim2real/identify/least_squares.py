@@ -32,7 +32,6 @@ NOISE_FLOOR = (1e-5, 1e-4, 1e-3)  # [rad], [rad/s], [N m]
 class Normal:
     """What the data say about all numbers near one point: normal equations and the scatter of their gradient."""
 
-    cost: float
     gradient: Array
     """(U,), of half the sum of squares."""
     hessian: Array
@@ -49,10 +48,6 @@ class Solution:
     """(U,)"""
     covariance: Array
     """(U, U): of the numbers found, prior and correlated errors included (sandwich estimator)."""
-    hessian: Array
-    """(U, U), of the data alone."""
-    noise: Array
-    iterations: int
 
 
 def channels(windows: Windows, predicted: Prediction) -> Array:
@@ -101,7 +96,7 @@ def normal_equations(
         noise = noise_of(model, windows, unknowns, theta)
     count = len(unknowns)
     gradient, hessian, scatter = np.zeros(count), np.zeros((count, count)), np.zeros((count, count))
-    cost, colours = 0.0, unknowns.colours(model.trees)
+    colours = unknowns.colours(model.trees)
     nudges = _nudges(unknowns, theta)
     block = max(1, round(BLOCK / windows.period))
     for first in range(0, len(windows), CHUNK):
@@ -114,7 +109,6 @@ def normal_equations(
             moved[colour] += nudges[colour]
             slopes.append(channels(some, model.predict(unknowns.values(moved), some)) / scale - errors)
         weight = some.scored[:, :, None, None] * np.minimum(1.0, HUBER / np.maximum(np.abs(errors), 1e-12))
-        cost += 0.5 * float((weight * errors**2).sum())
         for tree in model.trees:
             members = [
                 (
@@ -138,7 +132,7 @@ def normal_equations(
             ).reshape(-1, len(index))
             gradient[index] += parts.sum(0)
             scatter[np.ix_(index, index)] += parts.T @ parts
-    return Normal(cost=cost, gradient=gradient, hessian=hessian, scatter=scatter, noise=noise)
+    return Normal(gradient=gradient, hessian=hessian, scatter=scatter, noise=noise)
 
 
 def _nudges(unknowns: Unknowns, theta: Array) -> Array:
@@ -160,7 +154,7 @@ def solve(
     """Gauss-Newton with Levenberg's damping, within bounds, from ``theta`` (U,)."""
     low, high = unknowns.bounds
     precision = 1.0 / unknowns.prior_std**2
-    damping, done = 1e-3, 0
+    damping = 1e-3
     normal = normal_equations(model, windows, unknowns, theta, None)
     for done in range(1, iterations + 1):
         gradient = normal.gradient + precision * (theta - unknowns.prior)
@@ -186,13 +180,7 @@ def solve(
         normal = normal_equations(model, windows, unknowns, theta, None)
         if small.all():
             break
-    return Solution(
-        theta=theta,
-        covariance=_covariance(normal, precision),
-        hessian=normal.hessian,
-        noise=normal.noise,
-        iterations=done,
-    )
+    return Solution(theta=theta, covariance=_covariance(normal, precision))
 
 
 def _total(model: HungModel, windows: Windows, unknowns: Unknowns, theta: Array, scale: Array) -> float:

@@ -77,10 +77,7 @@ def rough_fit(model: HungModel, windows: Windows, delay: float, *, seed: int = 0
         keep = few.scored[:, : found.pos.shape[1], None]
         error = sum(
             float(np.mean(np.minimum(np.abs((predicted - seen[:, : keep.shape[1]]) / scale), 3.0) ** 2 * keep))
-            for predicted, seen, scale in (
-                (found.pos, few.pos, spread[0]),
-                (found.vel, few.vel, spread[1]),
-            )
+            for predicted, seen, scale in ((found.pos, few.pos, spread[0]), (found.vel, few.vel, spread[1]))
         )
         return error + 1e-4 * float(np.asarray(x) @ np.asarray(x))
 

@@ -37,13 +37,7 @@ def laps(contract: Contract, seconds: float) -> Script:
 
 
 def rehearse_nominal(
-    bundle: Path,
-    hardware: Hardware,
-    *,
-    seconds: float,
-    quirks: Quirks,
-    seed: int = 0,
-    model: Path | None = None,
+    bundle: Path, hardware: Hardware, *, seconds: float, quirks: Quirks, seed: int = 0, model: Path | None = None
 ) -> tuple[Trial, Trace]:
     """``seconds`` of policy."""
     stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)

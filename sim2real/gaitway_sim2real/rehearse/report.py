@@ -47,18 +47,15 @@ def report(rehearsal: Rehearsal, trace: Trace | None, command: str) -> Report:
 
 def _head(rehearsal: Rehearsal) -> Head:
     counts = "; ".join(
-        f"{title.lower()} {sum(trial.passed for trial in trials)} of {len(trials)}"
-        for group, title in GROUPS.items()
-        if (trials := rehearsal.of(group))
+        f"{title.lower()} {rehearsal.counts(group)}" for group, title in GROUPS.items() if rehearsal.of(group)
     )
     lines = [f"{line} ({trial.outcome})" for trial in rehearsal.trials for line in trial.failures()]
     settings = ", ".join(f"{key} {value}" for key, value in rehearsal.settings.items())
-    passed = bold(f"{sum(trial.passed for trial in rehearsal.trials)} of {len(rehearsal.trials)}")
     return Head(
         f"Rehearsal against a digital twin: {settings}",
         rehearsal.robot,
         rehearsal.task,
-        Badge(rehearsal.word, f"{passed} trials passed: {counts}."),
+        Badge(rehearsal.word, f"{bold(rehearsal.counts())} trials passed: {counts}."),
         lines,
         css=rehearsal.word.lower(),
     )

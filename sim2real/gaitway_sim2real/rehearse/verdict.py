@@ -12,11 +12,7 @@ from gaitway_onboard.bundle.verdict import REHEARSAL, SCHEMA
 from ..pages.verdict import plain, rounded
 
 NOMINAL, FAULTS, WIRE = "nominal", "faults", "wire"
-GROUPS = {
-    NOMINAL: "Walking as intended",
-    FAULTS: "Faults",
-    WIRE: "Processes on the wire",
-}
+GROUPS = {NOMINAL: "Walking as intended", FAULTS: "Faults", WIRE: "Processes on the wire"}
 """Parts of a rehearsal, in order, with their titles."""
 
 
@@ -101,12 +97,17 @@ class Rehearsal:
     def of(self, group: str) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.group == group)
 
+    def counts(self, group: str = "") -> str:
+        """How many passed: of a group, or in all."""
+        trials = self.of(group) if group else self.trials
+        return f"{sum(trial.passed for trial in trials)} of {len(trials)}"
+
     def summary(self) -> str:
         """A few lines for a terminal."""
-        lines = [f"{self.word}: {sum(trial.passed for trial in self.trials)} of {len(self.trials)} trials passed"]
+        lines = [f"{self.word}: {self.counts()} trials passed"]
         for group, title in GROUPS.items():
             if trials := self.of(group):
-                lines.append(f"  {title}: {sum(trial.passed for trial in trials)} of {len(trials)}")
+                lines.append(f"  {title}: {self.counts(group)}")
                 lines += [f"    {failure}; {trial.outcome}" for trial in trials for failure in trial.failures()]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 

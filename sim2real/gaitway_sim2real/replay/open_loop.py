@@ -40,10 +40,8 @@ class OpenLoop:
     """[rad], (2, J)"""
     vel_rmse: np.ndarray
     """[rad/s], (2, J)"""
-    pos_moved: np.ndarray
-    """RMS of how far the joints really moved meanwhile [rad], (2, J): errors are to be seen against this."""
     vel_moved: np.ndarray
-    """Likewise their velocities [rad/s], (2, J)."""
+    """RMS of how much velocities really changed meanwhile [rad/s], (2, J): errors are to be seen against this."""
     parameters: bool
     """Whether identified parameters were used."""
 
@@ -142,7 +140,6 @@ def play(flight: Flight, body: Body, motion: Motion, *, hung: bool, parameters: 
         start=motion.time[chosen],
         pos_rmse=_rms(pos - true_pos),
         vel_rmse=_rms(vel - true_vel),
-        pos_moved=_rms(true_pos - state.joint_pos[begin]),
         vel_moved=_rms(true_vel - state.joint_vel[begin]),
         parameters=parameters is not None,
     )

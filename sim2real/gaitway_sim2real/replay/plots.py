@@ -93,10 +93,7 @@ def joints(flight: Flight, names: Sequence[str], modes: Sequence[Span], span: tu
     """Positions against targets, one panel per joint."""
     state, frame = flight.state, flight.frame
     targets = np.where(frame.stiffness > 0.0, frame.targets, np.nan)
-    series = {
-        "command": (frame.time - flight.start, targets),
-        "measured": (state.time - flight.start, state.joint_pos),
-    }
+    series = {"command": (frame.time - flight.start, targets), "measured": (state.time - flight.start, state.joint_pos)}
     rows = joint_rows(flight, names, "rad", span, series)
     return _panels(flight, rows, modes, [("command", "target"), ("measured", "position")], span)
 

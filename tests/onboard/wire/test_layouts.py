@@ -16,7 +16,7 @@ from gaitway_onboard.wire.declarations import (  # fmt: skip
     SPORT_MODE_STATE,
     WIRELESS_CONTROLLER,
 )
-from gaitway_onboard.wire.idl import WireError
+from gaitway_onboard.wire.idl import Struct, WireError
 from gaitway_onboard.wire.layouts import Layout, layout_of
 
 from .random_messages import dds_bytes, random_value
@@ -82,8 +82,15 @@ def test_the_image_is_the_c_struct(kind):
     assert image == struct.pack(C_STRUCTS[kind], *flat(values))
 
 
+def has_layout(kind: Struct) -> bool:
+    try:
+        return bool(layout_of(kind))
+    except WireError:
+        return False
+
+
 def test_what_has_a_fixed_size():
-    assert [kind for kind in MESSAGES.values() if kind.fixed and "unitree" in kind.name] == list(FIXED)
+    assert [kind for kind in MESSAGES.values() if has_layout(kind) and "unitree" in kind.name] == list(FIXED)
     with pytest.raises(WireError, match="no fixed size"):
         Layout(REQUEST)
 

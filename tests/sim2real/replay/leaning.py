@@ -66,7 +66,7 @@ def record(
     assert GO2.hardware is not None
     bus = MemoryBus()
     quirks = Quirks(parameters=parameters)
-    twin = Twin(GO2, bus.join("twin"), hung=hung, standing=True, own_controller=False, quirks=quirks, record=1.0)
+    twin = Twin(GO2, bus.join("twin"), hung=hung, standing=True, own_controller=False, quirks=quirks)
     bus.attach(twin.advance)
     robot = UnitreeRobot(GO2.hardware, Connection(bus=bus, own_controller=False))
     policy = OnboardPolicy(bundle, GO2.hardware.joint_names)
