@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from gaitway_files.versions import versions as installed
 
 from .. import __version__
 
@@ -32,13 +33,7 @@ def git_state() -> dict[str, Any] | None:
 
 
 def versions() -> dict[str, str]:
-    found = {"gaitway": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {"gaitway": __version__} | installed(*PACKAGES)
 
 
 def machine() -> dict[str, Any]:

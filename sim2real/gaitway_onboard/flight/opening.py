@@ -7,8 +7,9 @@ import platform
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from gaitway_files.versions import versions
 
 from ..bundle.contract import CONTRACT_FILE, Contract, sha256
 from .encoder import Encoder, Sink
@@ -52,7 +53,7 @@ def open_flight(
         "robot": "",
         "hardware": "",
         "joint_names": list(joint_names),
-        "software": _software(),
+        "software": versions(*SOFTWARE),
         "host": socket.gethostname(),
         "machine": f"{platform.machine()}, {platform.platform()}, {os.cpu_count()} cores",
         "realtime": realtime,
@@ -74,13 +75,3 @@ def open_flight(
     else:
         sink = FlightFile(path, texts, attachments, max_bytes, time.time_ns())
     return Encoder(sink, joint_names)
-
-
-def _software() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in SOFTWARE:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

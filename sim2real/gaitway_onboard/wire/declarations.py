@@ -21,16 +21,9 @@ _GO_MOTOR_CMD = struct_of("unitree_go::msg::dds_::MotorCmd_", **_DRIVE, reserve=
 _GO_BMS_CMD = struct_of("unitree_go::msg::dds_::BmsCmd_", off="octet", reserve=Array("octet", 3))
 GO_LOW_CMD = struct_of(
     "unitree_go::msg::dds_::LowCmd_",
-    **_START,
-    motor_cmd=Array(_GO_MOTOR_CMD, 20),
-    bms_cmd=_GO_BMS_CMD,
-    wireless_remote=Array("octet", 40),
-    led=Array("octet", 12),
-    fan=Array("octet", 2),
-    gpio="octet",
-    reserve="uint32",
-    crc="uint32",
-)
+    **_START, motor_cmd=Array(_GO_MOTOR_CMD, 20), bms_cmd=_GO_BMS_CMD, wireless_remote=Array("octet", 40),
+    led=Array("octet", 12), fan=Array("octet", 2), gpio="octet", reserve="uint32", crc="uint32",
+)  # fmt: skip
 _GO_IMU_STATE = struct_of("unitree_go::msg::dds_::IMUState_", **_IMU, temperature="octet")
 _GO_MOTOR_STATE = struct_of(
     "unitree_go::msg::dds_::MotorState_",
@@ -44,24 +37,11 @@ _GO_BMS_STATE = struct_of(
 )  # fmt: skip
 GO_LOW_STATE = struct_of(
     "unitree_go::msg::dds_::LowState_",
-    **_START,
-    imu_state=_GO_IMU_STATE,
-    motor_state=Array(_GO_MOTOR_STATE, 20),
-    bms_state=_GO_BMS_STATE,
-    foot_force=Array("int16", 4),
-    foot_force_est=Array("int16", 4),
-    tick="uint32",
-    wireless_remote=Array("octet", 40),
-    bit_flag="octet",
-    adc_reel="float32",
-    temperature_ntc1="octet",
-    temperature_ntc2="octet",
-    power_v="float32",
-    power_a="float32",
-    fan_frequency=Array("uint16", 4),
-    reserve="uint32",
-    crc="uint32",
-)
+    **_START, imu_state=_GO_IMU_STATE, motor_state=Array(_GO_MOTOR_STATE, 20), bms_state=_GO_BMS_STATE,
+    foot_force=Array("int16", 4), foot_force_est=Array("int16", 4), tick="uint32", wireless_remote=Array("octet", 40),
+    bit_flag="octet", adc_reel="float32", temperature_ntc1="octet", temperature_ntc2="octet", power_v="float32",
+    power_a="float32", fan_frequency=Array("uint16", 4), reserve="uint32", crc="uint32",
+)  # fmt: skip
 _TIME_SPEC = struct_of("unitree_go::msg::dds_::TimeSpec_", sec="int32", nanosec="uint32")
 _PATH_POINT = struct_of(
     "unitree_go::msg::dds_::PathPoint_",
@@ -69,23 +49,12 @@ _PATH_POINT = struct_of(
 )  # fmt: skip
 SPORT_MODE_STATE = struct_of(
     "unitree_go::msg::dds_::SportModeState_",
-    stamp=_TIME_SPEC,
-    error_code="uint32",
-    imu_state=_GO_IMU_STATE,
-    mode="octet",
-    progress="float32",
-    gait_type="octet",
-    foot_raise_height="float32",
-    position=Array("float32", 3),
-    body_height="float32",
-    velocity=Array("float32", 3),
-    yaw_speed="float32",
-    range_obstacle=Array("float32", 4),
-    foot_force=Array("int16", 4),
-    foot_position_body=Array("float32", 12),
-    foot_speed_body=Array("float32", 12),
+    stamp=_TIME_SPEC, error_code="uint32", imu_state=_GO_IMU_STATE, mode="octet", progress="float32",
+    gait_type="octet", foot_raise_height="float32", position=Array("float32", 3), body_height="float32",
+    velocity=Array("float32", 3), yaw_speed="float32", range_obstacle=Array("float32", 4),
+    foot_force=Array("int16", 4), foot_position_body=Array("float32", 12), foot_speed_body=Array("float32", 12),
     path_point=Array(_PATH_POINT, 10),
-)
+)  # fmt: skip
 WIRELESS_CONTROLLER = struct_of(
     "unitree_go::msg::dds_::WirelessController_",
     lx="float32", ly="float32", rx="float32", ry="float32", keys="uint16",
@@ -96,12 +65,9 @@ WIRELESS_CONTROLLER = struct_of(
 _HG_MOTOR_CMD = struct_of("unitree_hg::msg::dds_::MotorCmd_", **_DRIVE, reserve="uint32")
 HG_LOW_CMD = struct_of(
     "unitree_hg::msg::dds_::LowCmd_",
-    mode_pr="octet",
-    mode_machine="octet",
-    motor_cmd=Array(_HG_MOTOR_CMD, 35),
-    reserve=Array("uint32", 4),
+    mode_pr="octet", mode_machine="octet", motor_cmd=Array(_HG_MOTOR_CMD, 35), reserve=Array("uint32", 4),
     crc="uint32",
-)
+)  # fmt: skip
 HG_IMU_STATE = struct_of("unitree_hg::msg::dds_::IMUState_", **_IMU, temperature="int16")
 _HG_MOTOR_STATE = struct_of(
     "unitree_hg::msg::dds_::MotorState_",
@@ -110,16 +76,10 @@ _HG_MOTOR_STATE = struct_of(
 )  # fmt: skip
 HG_LOW_STATE = struct_of(
     "unitree_hg::msg::dds_::LowState_",
-    version=Array("uint32", 2),
-    mode_pr="octet",
-    mode_machine="octet",
-    tick="uint32",
-    imu_state=HG_IMU_STATE,
-    motor_state=Array(_HG_MOTOR_STATE, 35),
-    wireless_remote=Array("octet", 40),
-    reserve=Array("uint32", 4),
+    version=Array("uint32", 2), mode_pr="octet", mode_machine="octet", tick="uint32", imu_state=HG_IMU_STATE,
+    motor_state=Array(_HG_MOTOR_STATE, 35), wireless_remote=Array("octet", 40), reserve=Array("uint32", 4),
     crc="uint32",
-)
+)  # fmt: skip
 HG_BMS_STATE = struct_of(
     "unitree_hg::msg::dds_::BmsState_",
     version_high="octet", version_low="octet", fn="octet", cell_vol=Array("uint16", 40),
@@ -151,22 +111,15 @@ _VECTOR3 = struct_of("geometry_msgs::msg::dds_::Vector3_", x="float64", y="float
 _QUATERNION = struct_of("geometry_msgs::msg::dds_::Quaternion_", x="float64", y="float64", z="float64", w="float64")
 JOINT_STATE = struct_of(
     "sensor_msgs::msg::dds_::JointState_",
-    header=_ROS_HEADER,
-    name=Sequence("string"),
-    position=Sequence("float64"),
-    velocity=Sequence("float64"),
+    header=_ROS_HEADER, name=Sequence("string"), position=Sequence("float64"), velocity=Sequence("float64"),
     effort=Sequence("float64"),
-)
+)  # fmt: skip
 IMU = struct_of(
     "sensor_msgs::msg::dds_::Imu_",
-    header=_ROS_HEADER,
-    orientation=_QUATERNION,
-    orientation_covariance=Array("float64", 9),
-    angular_velocity=_VECTOR3,
-    angular_velocity_covariance=Array("float64", 9),
-    linear_acceleration=_VECTOR3,
+    header=_ROS_HEADER, orientation=_QUATERNION, orientation_covariance=Array("float64", 9),
+    angular_velocity=_VECTOR3, angular_velocity_covariance=Array("float64", 9), linear_acceleration=_VECTOR3,
     linear_acceleration_covariance=Array("float64", 9),
-)
+)  # fmt: skip
 LOG = struct_of(
     "foxglove_msgs::msg::dds_::Log_",
     timestamp=_TIME, level="octet", message="string", name="string", file="string", line="uint32",
@@ -179,18 +132,13 @@ FLOAT64_MULTI_ARRAY = struct_of(
 )
 _TRAJECTORY_POINT = struct_of(
     "trajectory_msgs::msg::dds_::JointTrajectoryPoint_",
-    positions=Sequence("float64"),
-    velocities=Sequence("float64"),
-    accelerations=Sequence("float64"),
-    effort=Sequence("float64"),
-    time_from_start=_DURATION,
-)
+    positions=Sequence("float64"), velocities=Sequence("float64"), accelerations=Sequence("float64"),
+    effort=Sequence("float64"), time_from_start=_DURATION,
+)  # fmt: skip
 JOINT_TRAJECTORY = struct_of(
     "trajectory_msgs::msg::dds_::JointTrajectory_",
-    header=_ROS_HEADER,
-    joint_names=Sequence("string"),
-    points=Sequence(_TRAJECTORY_POINT),
-)
+    header=_ROS_HEADER, joint_names=Sequence("string"), points=Sequence(_TRAJECTORY_POINT),
+)  # fmt: skip
 TWIST = struct_of("geometry_msgs::msg::dds_::Twist_", linear=_VECTOR3, angular=_VECTOR3)
 TWIST_STAMPED = struct_of("geometry_msgs::msg::dds_::TwistStamped_", header=_ROS_HEADER, twist=TWIST)
 

@@ -21,16 +21,9 @@ HEADER = b"\x00\x01\x00\x00"
 """Encapsulation: plain CDR, little endian, no options."""
 
 PRIMITIVES = {
-    "octet": "u1",
-    "boolean": "u1",
-    "int16": "<i2",
-    "uint16": "<u2",
-    "int32": "<i4",
-    "uint32": "<u4",
-    "int64": "<i8",
-    "float32": "<f4",
-    "float64": "<f8",
-}
+    "octet": "u1", "boolean": "u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4", "int64": "<i8",
+    "float32": "<f4", "float64": "<f8",
+}  # fmt: skip
 """IDL's names and what numpy calls them."""
 
 

@@ -14,19 +14,13 @@ from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from cyclonedds.idl.annotations import autoid, final
 
 from .declarations import MESSAGES
-from .idl import Array, Kind, Sequence, Struct
+from .idl import PRIMITIVES, Array, Kind, Sequence, Struct
 
 _PRIMITIVES: dict[str, Any] = {
+    **{name: getattr(types, name) for name in PRIMITIVES if hasattr(types, name)},
     "octet": types.byte,
     "boolean": bool,
     "string": str,
-    "int16": types.int16,
-    "uint16": types.uint16,
-    "int32": types.int32,
-    "uint32": types.uint32,
-    "int64": types.int64,
-    "float32": types.float32,
-    "float64": types.float64,
 }
 
 

@@ -17,14 +17,14 @@ from gaitway_tasks.robots.orders import newton_order, physx_order
 
 from .actions import check_policy, check_targets, targets_of
 from .dynamics import check_dynamics
-from .findings import CAUSES, Diagnosis, Finding, merge
+from .findings import Diagnosis, Finding, merge
 from .history import contract_layout, find_layout
 from .observation import check_term
 from .one_step import OneStep
 from .terms import expected_terms
 from .view import View, view_of
 
-__all__ = ["CAUSES", "Diagnosis", "Finding", "diagnose_bundle"]
+__all__ = ["Diagnosis", "Finding", "diagnose_bundle"]
 
 
 def diagnose_bundle(bundle: str | Path, recording: str | Path) -> Diagnosis:

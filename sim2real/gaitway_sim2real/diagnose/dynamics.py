@@ -226,15 +226,7 @@ def _finding(
         f"one-step error {null.error:.1%} of the recorded change with the bundle's drives, {hypothesis.error:.1%} so, "
         f"on {int(steps.held_out.sum())} steps that were not fitted"
     )
-    words = {
-        "gains": _gains_words,
-        "armature": _armature_words,
-        "torque_limit": _limit_words,
-        "delay": _delay_words,
-        "joint_order": _wiring_words,
-        "sign": _wiring_words,
-    }
-    what, fix = words[hypothesis.cause](drives, steps)
+    what, fix = _words(hypothesis.cause, drives, steps)
     if hypothesis.cause == "joint_order" and (name := name_order(np.array(drives.source))):
         what += f" ({name} order)"
     return Finding(
@@ -256,48 +248,39 @@ def _span(values: tuple[float, ...], factor: float = 1.0) -> str:
     return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} to {found[-1]:g}"
 
 
-def _gains_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    contract = steps.view.contract
-    kp, kd = contract.per_joint("stiffness"), contract.per_joint("damping")
-    return (
-        f"the recorded drives have stiffness {drives.stiffness:.2f} times and damping {drives.damping:.2f} times the "
-        "bundle's",
-        f"stiffness should be about {_span(kp, drives.stiffness)} N m/rad (bundle: {_span(kp)}), damping about "
-        f"{_span(kd, drives.damping)} N m s/rad (bundle: {_span(kd)})",
-    )
-
-
-def _armature_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    own = float(steps.armature().mean())
-    return (
-        f"the recorded joints carry {drives.armature:+.4f} kg m^2 of inertia beside the bundle's",
-        f"armature should be about {own + drives.armature:.4f} kg m^2 (bundle: {own:.4f})",
-    )
-
-
-def _limit_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    limit = steps.view.contract.per_joint("effort_limit")
-    return (
-        f"the recorded drives give at most {drives.effort_limit:.2f} times the bundle's torque",
-        f"effort_limit should be about {_span(limit, drives.effort_limit)} N m (bundle: {_span(limit)})",
-    )
-
-
-def _delay_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    late = drives.delay * steps.physics_dt * 1e3
-    return (
-        f"joint targets took effect {late:g} ms after the action",
-        f"add {late:g} ms of action delay to the simulation that the bundle is compared with, or train without it",
-    )
-
-
-def _wiring_words(drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    names = steps.view.contract.joint_names
+def _words(cause: str, drives: DriveChange, steps: OneStep) -> tuple[str, str]:
+    """What it is, and the fix."""
+    contract, names = steps.view.contract, steps.view.contract.joint_names
+    match cause:
+        case "gains":
+            kp, kd = contract.per_joint("stiffness"), contract.per_joint("damping")
+            return (
+                f"the recorded drives have stiffness {drives.stiffness:.2f} times and damping {drives.damping:.2f} "
+                "times the bundle's",
+                f"stiffness should be about {_span(kp, drives.stiffness)} N m/rad (bundle: {_span(kp)}), damping about "
+                f"{_span(kd, drives.damping)} N m s/rad (bundle: {_span(kd)})",
+            )
+        case "armature":
+            own = float(steps.armature().mean())
+            return (
+                f"the recorded joints carry {drives.armature:+.4f} kg m^2 of inertia beside the bundle's",
+                f"armature should be about {own + drives.armature:.4f} kg m^2 (bundle: {own:.4f})",
+            )
+        case "torque_limit":
+            limit = contract.per_joint("effort_limit")
+            return (
+                f"the recorded drives give at most {drives.effort_limit:.2f} times the bundle's torque",
+                f"effort_limit should be about {_span(limit, drives.effort_limit)} N m (bundle: {_span(limit)})",
+            )
+        case "delay":
+            late = f"{drives.delay * steps.physics_dt * 1e3:g} ms"
+            return (
+                f"joint targets took effect {late} after the action",
+                f"add {late} of action delay to the simulation that the bundle is compared with, or train without it",
+            )
     if drives.source:
         order = ", ".join(names[i] for i in drives.source)
-        return (
-            f"joints follow each other's targets: {', '.join(names)} got those of {order}",
-            f"map targets by name: {order}",
-        )
+        what = f"joints follow each other's targets: {', '.join(names)} got those of {order}"
+        return what, f"map targets by name: {order}"
     flipped = ", ".join(names[i] for i in drives.flipped)
     return f"{flipped} moved against the target", f"turn the axis of {flipped}, or negate its target"

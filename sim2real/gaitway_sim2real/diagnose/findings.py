@@ -8,23 +8,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 CAUSES = {
-    "joint_order": "joint order",
-    "sign": "sign",
-    "scale": "scale",
-    "offset": "offset",
-    "frame": "frame",
-    "quaternion_order": "quaternion order",
-    "history_layout": "history layout",
-    "observation_size": "observation size",
-    "observation_clip": "observation clip",
-    "action_clip": "action clip",
-    "delay": "delay",
+    **{
+        name: name.replace("_", " ")
+        for name in (
+            "joint_order", "sign", "scale", "offset", "frame", "quaternion_order", "history_layout",
+            "observation_size", "observation_clip", "action_clip", "delay", "gains", "armature", "torque_limit",
+        )
+    },
     "policy": "another policy",
-    "gains": "gains",
-    "armature": "armature",
-    "torque_limit": "torque limit",
     "unexplained": "unexplained difference",
-}
+}  # fmt: skip
+"""In words."""
 
 
 @dataclass(frozen=True, kw_only=True)

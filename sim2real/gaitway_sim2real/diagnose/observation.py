@@ -148,12 +148,9 @@ def _clipped(case: Compared, bounds: tuple[float, float]) -> NoteOrFindings:
     inside = (case.found > low) & (case.found < high)
     rest = (case.found - clipped.expected)[inside]
     calm = case.noisy or float(np.abs(rest).mean() if rest.size else 0.0) < 10 * EXACT
-    return "is clipped", [finding] if calm else [finding, *compare_unclipped(clipped)]
-
-
-def compare_unclipped(case: Compared) -> list[Finding]:
-    """The other causes beside a clip, as far as they show."""
-    return _name(case, fit_columns(case.found[case.usable], case.expected[case.usable]))
+    if calm:
+        return "is clipped", [finding]
+    return "is clipped", [finding, *_name(clipped, fit_columns(case.found[case.usable], clipped.expected[case.usable]))]
 
 
 def _name(case: Compared, fit: ColumnFit) -> list[Finding]:

@@ -107,9 +107,8 @@ class OneStep:
         self.in_the_air = False
         if not len(t):  # every episode ended before its delays could be known
             return np.ones((0, len(plant.joint_dof)), bool)
-        below = np.array(
-            [[_is_above(model, joint, foot) for foot in plant.foot_names] for joint in self._joint_bodies()]
-        )
+        bodies = model.dof_bodyid[plant.joint_dof].tolist()
+        below = np.array([[_is_above(model, body, foot) for foot in plant.foot_names] for body in bodies])
         touching = np.zeros((len(t), len(plant.foot_names)), bool)
         for qpos, qvel in ((self._qpos, self._qvel), self._states(t + 1, n)):
             batch = self._batch(model, qpos, qvel)
@@ -119,9 +118,6 @@ class OneStep:
         swing = ~(touching @ below.T)
         self.in_the_air = bool(swing.mean() >= MIN_SWING)
         return swing if self.in_the_air else np.ones_like(swing)
-
-    def _joint_bodies(self) -> list[int]:
-        return [int(self.plant.model.dof_bodyid[dof]) for dof in self.plant.joint_dof]
 
     def _batch(self, model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray) -> Batch:
         batch = Batch(model, len(qpos), 1)

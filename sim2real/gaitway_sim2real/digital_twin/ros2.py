@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
@@ -14,16 +12,15 @@ from gaitway_onboard.wire.declarations import FLOAT64_MULTI_ARRAY, IMU, JOINT_ST
 from gaitway_onboard.wire.idl import WireError, decode
 from gaitway_onboard.wire.ros import encode_imu, encode_joint_state, ros_topic
 
-from ..mujoco.body import Truth
 from .command import Command, Counters
 from .faults import Fault
 from .sensors import Reading
-from .side import Send
+from .side import Send, Side
 
 QUEUE = 64  # commands that may come between two looks
 
 
-class Ros2Side:
+class Ros2Side(Side):
     """Speaks for a robot whose joints are in the order of the configuration; joint states name them alphabetically.
 
     With "effort" a command is the torque; with "position" the drives hold it with the gains of the configuration. A
@@ -38,7 +35,7 @@ class Ros2Side:
         self.counters, self.remote = Counters(), Remote()
         self._kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
         self.command_topic = ros_topic(config.command, self._kind, depth=QUEUE)
-        self._commands = bus.subscriber(self.command_topic)
+        self.commands = bus.subscriber(self.command_topic)
         self._out = [ros_topic(config.joint_states, JOINT_STATE), ros_topic(config.imu, IMU)]
         self._sends = self.double(obeys=False)
         self._order = np.argsort(config.joints)
@@ -80,15 +77,6 @@ class Ros2Side:
         imu = encode_imu(stamp, quat, gyro, accelerometer)
         return list(zip(self._sends, (joints, imu), strict=True))
 
-    def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
-        pass
-
-    def serve(self, now: float) -> None:
-        pass
-
-    def receive(self) -> list[tuple[float, bytes]]:
-        return self._commands.take_all()
-
     def decode(self, payload: bytes) -> Command | None:
         values = self._values(payload)
         if values is None:
@@ -118,9 +106,6 @@ class Ros2Side:
         if len(values) != len(joints) or sorted(names) != sorted(joints):
             return None
         return values[[names.index(name) for name in joints]]
-
-    def intrude(self) -> None:
-        self.bus.publisher(self.command_topic)
 
     def double(self, obeys: bool) -> list[Send]:
         if obeys:

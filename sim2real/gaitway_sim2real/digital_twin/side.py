@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gaitway_files.hardware import Hardware
 from gaitway_onboard.interface import Array, Remote
-from gaitway_onboard.wire.bus import Bus, Topic
+from gaitway_onboard.wire.bus import Bus, Subscriber, Topic
 
 from ..mujoco.body import Body, Truth
 from .command import Command, Counters
@@ -21,8 +21,11 @@ Send = Callable[[bytes], None]
 
 
 class Side(Protocol):
-    """Speaks for a robot whose joints are in the order of the wire."""
+    """Speaks for a robot whose joints are in the order of the wire. It listens to one topic of commands."""
 
+    bus: Bus
+    command_topic: Topic
+    commands: Subscriber
     sport: SportMode | None
     """The robot's own controller, where it has one."""
     counters: Counters
@@ -68,16 +71,14 @@ class Side(Protocol):
         ...
 
     def beside(self, now: float, reading: Reading, truth: Callable[[], Truth]) -> None:
-        """Send what comes less often."""
-        ...
+        """Send what comes less often, if anything does."""
 
     def serve(self, now: float) -> None:
-        """Answer what came to the robot's services."""
-        ...
+        """Answer what came to the robot's services, if it has any."""
 
     def receive(self) -> list[tuple[float, bytes]]:
         """Payloads on the command topic, and when they came [s]."""
-        ...
+        return self.commands.take_all()
 
     def decode(self, payload: bytes) -> Command | None:
         """The command in a payload; None if the robot would ignore it, which is counted."""
@@ -85,7 +86,7 @@ class Side(Protocol):
 
     def intrude(self) -> None:
         """Become a second writer of commands, one that sends nothing."""
-        ...
+        self.bus.publisher(self.command_topic)
 
     def double(self, obeys: bool) -> list[Send]:
         """Become a second writer of states, that of each message of :meth:`state`; and a reader of commands."""

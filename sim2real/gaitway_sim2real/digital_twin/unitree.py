@@ -24,7 +24,7 @@ from .faults import Fault
 from .quirks import QuirkError, Quirks
 from .sensors import Reading
 from .services import MotionSwitcher, SportService
-from .side import Send
+from .side import Send, Side
 from .sport import SportMode
 
 SPORT_STATE = "rt/sportmodestate"
@@ -37,7 +37,7 @@ _REMOTE_BYTES = struct.Struct("<2sH5f")
 _CELLS, _CELL_FULL, _CELL_EMPTY = 8, 4.1, 3.3  # [V]
 
 
-class UnitreeSide:
+class UnitreeSide(Side):
     """Speaks for a robot whose joints are in the order of the wire."""
 
     def __init__(
@@ -57,7 +57,7 @@ class UnitreeSide:
         self.counters, self.remote = Counters(), Remote()
         command, state = COMMANDS[hardware.family], STATES[hardware.family]
         self.command_topic = Topic(COMMAND, command.name, depth=QUEUE)
-        self._commands = bus.subscriber(self.command_topic)
+        self.commands = bus.subscriber(self.command_topic)
         self._state_topic = Topic(STATE, state.name)
         self._states = bus.publisher(self._state_topic)
         self._command, self._state = layout_of(command).new(), layout_of(state).new()
@@ -156,9 +156,6 @@ class UnitreeSide:
             message["bmsvoltage"][0] = round(1000.0 * _voltage(reading.battery))
             self._battery_out.send(message.payload)
 
-    def intrude(self) -> None:
-        self.bus.publisher(self.command_topic)
-
     def double(self, obeys: bool) -> list[Send]:
         if obeys:
             self.bus.subscriber(self.command_topic)
@@ -191,9 +188,6 @@ class UnitreeSide:
         return bytes(message.payload)
 
     # ---- in --------------------------------------------------------------------------------------------------------
-
-    def receive(self) -> list[tuple[float, bytes]]:
-        return self._commands.take_all()
 
     def decode(self, payload: bytes) -> Command | None:
         message, counters, slots = self._command, self.counters, self._slots

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.versions import versions
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.verdict import seal
@@ -39,10 +38,5 @@ def rounded(value: float) -> str:
 
 def software(contract: Contract) -> dict[str, str]:
     """Versions that produced the numbers; the policy's own are the contract's."""
-    versions = {"python": platform.python_version()}
-    for package in ("gaitway", "mujoco", "numpy", "onnxruntime"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions | {f"export/{name}": value for name, value in contract.software.items()}
+    found = versions("gaitway", "mujoco", "numpy", "onnxruntime")
+    return found | {f"export/{name}": value for name, value in contract.software.items()}
