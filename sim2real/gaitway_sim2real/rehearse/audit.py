@@ -54,11 +54,11 @@ class Audit:
         self.limit = limit if effort_limit is None else np.minimum(limit, effort_limit)
         self._pending: deque[tuple[float, bytes]] = deque()
         self._answered: tuple[Array, Array] | None = None
+        """Of the newest state that the robot's driver can have used: what a command answers."""
         self._robot: int | None = None
         self.commanders: set[int] = set()
         """Writers of the commands that were heard, by their handles."""
         self.frames: list[Frame] = []
-        self.states = 0
 
     def collect(self, deadline: float = np.inf) -> None:
         """Take in what is new on the wire; may be attached to a :class:`MemoryBus`."""
@@ -70,7 +70,7 @@ class Audit:
         for time, payload, writer in self._commands.take_from():
             self.commanders.add(writer)
             while self._pending and self._pending[0][0] <= time:
-                self._take_state(self._pending.popleft()[1])
+                self._answered = self.ear.state(self._pending.popleft()[1]) or self._answered
             self.frames.append(self._judge(time, payload))
 
     def clear(self) -> None:
@@ -79,12 +79,6 @@ class Audit:
         self.commanders.clear()
         self._pending.clear()
         self._robot = self._answered = None
-
-    def _take_state(self, payload: bytes) -> None:
-        """A state that the robot's driver can have used answers commands."""
-        self.states += 1
-        if (found := self.ear.state(payload)) is not None:
-            self._answered = found
 
     def _judge(self, time: float, payload: bytes) -> Frame:
         asked, faults = self.ear.command(payload)
@@ -110,20 +104,11 @@ class Audit:
         """Frames from ``time`` [s] on."""
         return [frame for frame in self.frames if frame.time >= time]
 
-    @property
-    def worst(self) -> float:
-        """Largest share of a torque limit that any frame asked for."""
-        return _largest(self.frames)
-
     def checks(self, stiff: bool = False) -> tuple[TrialCheck, TrialCheck]:
         """What every frame must keep to; with ``stiff``, the torque limit is only for frames with stiffness."""
-        broken = sum(bool(frame.faults) for frame in self.frames)
-        worst = _largest([frame for frame in self.frames if frame.stiff]) if stiff else self.worst
+        shares = [frame.share for frame in self.frames if frame.stiff or not stiff]
+        worst = max((share for share in shares if not np.isnan(share)), default=np.nan)
         return (
             TrialCheck("largest torque asked for, of the limit", worst, 1.0),
-            TrialCheck("broken command frames", broken, 0),
+            TrialCheck("broken command frames", sum(bool(frame.faults) for frame in self.frames), 0),
         )
-
-
-def _largest(frames: list[Frame]) -> float:
-    return max((frame.share for frame in frames if not np.isnan(frame.share)), default=np.nan)

@@ -60,11 +60,9 @@ def robot_of(flight: Flight) -> Robot:
     return robot
 
 
-def make_body(
-    flight: Flight, *, timestep: float = 0.002, parameters: RobotParameters | None = None, visual: bool = False
-) -> Body:
+def make_body(flight: Flight, *, parameters: RobotParameters | None = None, visual: bool = False) -> Body:
     """The flight's robot in MuJoCo, joints in the flight's order."""
-    return Body(robot_of(flight), flight.joint_names, timestep=timestep, parameters=parameters, visual=visual)
+    return Body(robot_of(flight), flight.joint_names, parameters=parameters, visual=visual)
 
 
 def reconstruct(flight: Flight, body: Body, every: float, *, hung: bool = False) -> Motion:

@@ -54,7 +54,7 @@ def test_share_is_the_torque_law_of_the_state_before(wire):
     wire.bus.time = 0.002
     wire.say(pos=0.0, vel=0.0)
     assert wire.order().share == pytest.approx(kp * q / 23.7, abs=1e-12)
-    assert wire.audit.worst == wire.audit.frames[-1].share
+    assert wire.audit.checks()[0].value == wire.audit.frames[-1].share
 
 
 def test_calves_have_their_own_limit(wire):
@@ -116,7 +116,7 @@ def test_broken_frames_are_named(wire):
 
 
 def test_before_the_first_state_nothing_can_be_judged(wire):
-    assert np.isnan(wire.order(q=1.0, kp=1.0).share) and np.isnan(wire.audit.worst)
+    assert np.isnan(wire.order(q=1.0, kp=1.0).share) and np.isnan(wire.audit.checks()[0].value)
 
 
 def test_time_orders_what_came_between_two_collections(wire):
@@ -129,4 +129,3 @@ def test_time_orders_what_came_between_two_collections(wire):
     wire.audit.collect()
     assert [frame.share for frame in wire.audit.frames] == [0.0] * 5
     assert [frame.time for frame in wire.audit.since(0.004)] == [0.004, 0.006, 0.008]
-    assert wire.audit.states == 5
