@@ -41,7 +41,9 @@ class Beside:
     def __init__(self, stage: Stage, bundle: Path):
         self.stage = stage
         names, period = stage.robot.joint_names, stage.robot.period
-        self.estimators = {name: LegInertialEstimator(bundle, names, period, stage.hardware.feet) for name in SOURCES}
+        self.estimators = {
+            name: LegInertialEstimator.of_bundle(bundle, names, period, stage.hardware.feet) for name in SOURCES
+        }
         self.rows: list[np.ndarray] = []
         self.estimates = np.zeros((len(SOURCES), 3))
         self.cpu, self.count = 0.0, 0

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gaitway_files.errors import UserError
@@ -71,30 +72,14 @@ class LegInertialEstimator:
     """
 
     provides: tuple[str, ...] = ("base_lin_vel",)
-
     noise = FilterNoise()
 
-    def __init__(self, bundle: str | Path, joint_names: Sequence[str], period: float = 0.002, feet: Sequence[str] = ()):
+    def __init__(self, body: LeggedBody, joint_names: Sequence[str], period: float = 0.002, feet: Sequence[str] = ()):
         """``joint_names`` is the robot's own order; ``period`` the usual time between two states [s].
 
         ``feet`` are the foot bodies under the sensors of ``Signals.foot_force``, in its order, as
-        :attr:`gaitway_files.hardware.Hardware.feet`; without, those sensors are not used. Raises
-        :class:`gaitway_onboard.estimation.legs.LegError` if the bundle's robot.xml cannot be read.
+        :attr:`gaitway_files.hardware.Hardware.feet`; without, those sensors are not used.
         """
-        contract = Contract.load(bundle)
-        body = read_legs(Path(bundle) / "robot.xml", contract.base_body, contract.foot_bodies)
-        self._set_up(body, joint_names, period, feet)
-
-    @classmethod
-    def of_model(
-        cls, mjcf: Path, base: str, feet: Sequence[str], joint_names: Sequence[str], period: float = 0.002
-    ) -> LegInertialEstimator:
-        """The estimator of a model file with these base and foot bodies, where there is no bundle; no foot sensors."""
-        estimator = cls.__new__(cls)
-        estimator._set_up(read_legs(mjcf, base, feet), joint_names, period, ())
-        return estimator
-
-    def _set_up(self, body: LeggedBody, joint_names: Sequence[str], period: float, feet: Sequence[str]) -> None:
         known = [leg.foot for leg in body.legs]
         if feet and sorted(feet) != sorted(known):
             raise LegError(f"the sensors are under {', '.join(feet)}, and the feet are {', '.join(known)}")
@@ -102,6 +87,12 @@ class LegInertialEstimator:
         self._kinematics = FootKinematics(body.legs, joint_names)
         self._contacts = ContactDetector(self._kinematics, body.mass, [known.index(foot) for foot in feet])
         self.reset()
+
+    @classmethod
+    def of_bundle(cls, bundle: str | Path, *settings: Any) -> LegInertialEstimator:
+        """With the robot.xml of ``bundle``; raises :class:`.legs.LegError` if that cannot be read."""
+        contract = Contract.load(bundle)
+        return cls(read_legs(Path(bundle) / "robot.xml", contract.base_body, contract.foot_bodies), *settings)
 
     def reset(self) -> None:
         noise = self.noise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from gaitway_onboard.estimation.leg_inertial import LegInertialEstimator
+from gaitway_onboard.estimation.legs import read_legs
 from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots import Robot
 
@@ -33,7 +34,8 @@ def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarr
         return np.nan_to_num(own), "the policy's own estimate"
     stride = -(-len(state) // STATES)
     period = stride * float(np.median(np.diff(state.time))) if len(state) > 1 else 0.002
-    estimator = LegInertialEstimator.of_model(robot.mjcf, robot.base_name, robot.foot_names, flight.joint_names, period)
+    legs = read_legs(robot.mjcf, robot.base_name, robot.foot_names)
+    estimator = LegInertialEstimator(legs, flight.joint_names, period)
     found, seen = np.zeros((len(state), 3)), np.zeros(len(state), bool)
     for k in range(0, len(state), stride):
         signals = flight.signals(k)

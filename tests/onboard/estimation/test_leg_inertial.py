@@ -89,7 +89,7 @@ def rms(errors: np.ndarray) -> float:
 @pytest.mark.parametrize("contact", ["torque", "sensors", "height"])
 def test_velocity_on_moving_legs(bundle: Path, sway: Sway, contact: str) -> None:
     changes = {"torque": {}, "sensors": {"foot_force": np.full(4, 30.0)}, "height": {}}[contact]
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     states = sway.step(1.6, sway=0.08, **changes)
     if contact != "torque":
         for signals, _ in states:
@@ -103,7 +103,7 @@ def test_velocity_on_moving_legs(bundle: Path, sway: Sway, contact: str) -> None
 
 def test_a_foot_that_slips_is_outvoted(bundle: Path, sway: Sway) -> None:
     """One leg's joints report what is not so: a foot that slides at half a metre per second."""
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     follow(estimator, sway.step(0.5))
     slipping = sway.step(0.5)
     legs = [name.startswith("LF") and name.endswith("HFE") for name in sway.robot.joint_names]
@@ -114,7 +114,7 @@ def test_a_foot_that_slips_is_outvoted(bundle: Path, sway: Sway) -> None:
 
 def test_in_the_air_it_falls_and_then_fades(bundle: Path, sway: Sway) -> None:
     """Weightless, with slack legs: the accelerometer alone says that the robot goes on as it was."""
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     (standing, _) = sway.step(0.5)[-1]
     for number in range(50):
         shoved = dataclasses.replace(
@@ -137,13 +137,13 @@ def test_in_the_air_it_falls_and_then_fades(bundle: Path, sway: Sway) -> None:
 
 
 def test_reset_forgets_and_a_repeated_state_changes_nothing(bundle: Path, sway: Sway) -> None:
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     states = sway.step(0.2, sway=0.08)
     follow(estimator, states)
     last = dataclasses.replace(states[-1][0], base_lin_vel=None)
     estimator.update(last)
     np.testing.assert_array_equal(last.base_lin_vel, states[-1][0].base_lin_vel)
-    again = LegInertialEstimator(bundle, sway.robot.joint_names)
+    again = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     estimator.reset()
     more = sway.step(0.1, sway=0.08)
     np.testing.assert_array_equal(follow(estimator, more), follow(again, more))
@@ -156,8 +156,7 @@ def test_the_unit_may_sit_anywhere(bundle: Path, tmp_path: Path, sway: Sway) -> 
     moved = tmp_path / "moved.xml"
     moved.write_text(text.replace('<site name="imu"', '<site name="imu" pos="0.3 0 0.1"'))
     body = read_legs(moved, "base", ANYMAL_C.foot_names)
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
-    estimator._set_up(body, sway.robot.joint_names, DT, (), estimator.noise)
+    estimator = LegInertialEstimator(body, sway.robot.joint_names, DT)
     states = sway.step(1.6, sway=0.08)
     gyros = np.array([signals.gyro for signals, _ in states])
     true = np.array([np.zeros(3), *np.diff(gyros, axis=0) / DT])
@@ -169,13 +168,13 @@ def test_the_unit_may_sit_anywhere(bundle: Path, tmp_path: Path, sway: Sway) -> 
 
 
 def test_without_an_accelerometer_it_says_so(bundle: Path, sway: Sway) -> None:
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     with pytest.raises(ValueError, match="base_lin_vel needs an accelerometer"):
         estimator.update(dataclasses.replace(sway.signals(), accelerometer=None))
 
 
 def test_a_reading_that_is_not_finite_reaches_no_policy(bundle: Path, sway: Sway) -> None:
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     follow(estimator, sway.step(0.2))
     broken = dataclasses.replace(sway.step(DT)[0][0], accelerometer=np.array([np.nan, 0.0, 9.81]))
     estimator.update(broken)
@@ -212,7 +211,7 @@ def test_a_robot_that_does_not_move_at_all_has_no_velocity(bundle: Path, sway: S
         imu_quat_wxyz=np.array([1.0, 0.0, 0.0, 0.0]),
         accelerometer=np.array([0.0, 0.0, 9.81]),
     )
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names)
     for number in range(5):
         now = dataclasses.replace(still, stamp=number * DT)
         estimator.update(now)
@@ -222,15 +221,15 @@ def test_a_robot_that_does_not_move_at_all_has_no_velocity(bundle: Path, sway: S
 def test_sensors_are_taken_in_the_order_of_their_feet(bundle: Path, sway: Sway) -> None:
     """One foot carries nothing: it is that foot which does not stand."""
     feet = ("RH_FOOT", "LF_FOOT", "RF_FOOT", "LH_FOOT")
-    estimator = LegInertialEstimator(bundle, sway.robot.joint_names, DT, feet)
+    estimator = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names, DT, feet)
     loaded = dataclasses.replace(sway.signals(), foot_force=np.array([90.0, 80.0, 0.0, 70.0]))
     estimator.update(loaded)
     assert dict(zip(ANYMAL_C.foot_names, estimator.contact, strict=True)) == {
         "LF_FOOT": 1.0, "LH_FOOT": 1.0, "RF_FOOT": 0.0, "RH_FOOT": 1.0,
     }  # fmt: skip
     dead = dataclasses.replace(loaded, stamp=loaded.stamp + DT, foot_force=np.zeros(4))
-    other = LegInertialEstimator(bundle, sway.robot.joint_names, DT, feet)
+    other = LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names, DT, feet)
     other.update(dead)
     assert other.contact.sum() > 2.0, "sensors that show nothing leave it to the torques"
     with pytest.raises(ValueError, match="the sensors are under toe"):
-        LegInertialEstimator(bundle, sway.robot.joint_names, DT, ("toe",))
+        LegInertialEstimator.of_bundle(bundle, sway.robot.joint_names, DT, ("toe",))
