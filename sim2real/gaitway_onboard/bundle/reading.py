@@ -27,7 +27,7 @@ def one_reading(bundle: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gaitway-") as private:
         copy = Path(private) / (bundle.resolve().name or "bundle")
         copy.mkdir()
-        for entry in _entries(bundle):
+        for entry in entries(bundle):
             place = copy / entry.name
             if entry.is_file(follow_symlinks=False):
                 place.write_bytes(read_bytes(entry.path))
@@ -42,7 +42,8 @@ def one_reading(bundle: Path) -> Iterator[Path]:
             raise
 
 
-def _entries(bundle: Path) -> list[os.DirEntry[str]]:
+def entries(bundle: Path) -> list[os.DirEntry[str]]:
+    """What is in the folder of a bundle, by name."""
     try:
         entries = sorted(os.scandir(bundle), key=lambda entry: entry.name)
     except OSError as error:

@@ -23,6 +23,7 @@ from gaitway_files.reading import KIB, read_bytes
 from gaitway_files.writing import write_text
 
 from .contract import sha256
+from .reading import entries
 from .verdict import REHEARSAL_FILE
 
 SIGNATURE_FILE = "signature.json"
@@ -108,11 +109,7 @@ def _compare(bundle: Path, signed: dict[str, str]) -> None:
 def _files(bundle: Path) -> dict[str, str]:
     """SHA-256 of each file that a signature covers, by name. There are no folders, and no links to what may change."""
     found = {}
-    try:
-        entries = sorted(os.scandir(bundle), key=lambda entry: entry.name)
-    except OSError as error:
-        raise SignatureError(f"cannot read the bundle {bundle}: {error.strerror}") from None
-    for entry in entries:
+    for entry in entries(bundle):
         if entry.name in UNCOVERED:
             continue
         if not entry.is_file(follow_symlinks=False):

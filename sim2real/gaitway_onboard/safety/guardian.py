@@ -80,14 +80,8 @@ class Guardian:
         if word != "ready":
             self._process.kill()
             self._process.wait()
-            raise GuardianError(
-                "the guardian process, which damps the robot should this one die, did not start"
-                + (
-                    f" within {READY_WITHIN:g} s: is the machine overloaded?"
-                    if not ready
-                    else ": see its message above"
-                )
-            )
+            why = ": see its message above" if ready else f" within {READY_WITHIN:g} s: is the machine overloaded?"
+            raise GuardianError(f"the guardian process, which damps the robot should this one die, did not start{why}")
         return identity
 
     @property
