@@ -222,7 +222,7 @@ class Ros2Robot(BusRobot):
         else:
             stiff, damped = self._drive
             wanted = pos + (torque + damped * vel) / stiff
-            known = np.isfinite(wanted)  # where there is no position no command surely does nothing: the last stays
+            known = np.isfinite(wanted)  # without a position no command is surely harmless: the last stays
             self._frame.values[known] = wanted[known]
         self._commands.send(self._frame.payload)
 
