@@ -9,6 +9,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_onboard.interface import Signals
@@ -85,8 +86,8 @@ def test_a_changed_record_is_exit_code_one(flown, lean, tmp_path, capsys):
         log.frame(frame.time[k], str(frame.mode[k]), *(frame.values[n][k] for n in ("targets", "stiffness", "damping")),
                   frame.asked[k])  # fmt: skip
     for k in range(len(policy)):
-        action = policy.action[k] + np.float32(0.01 * (k == 30))
-        log.policy(policy.time[k], tuple(policy.command[k]), policy.memory[k], action, policy.targets[k], False)
+        action, command = policy.action[k] + np.float32(0.01 * (k == 30)), tuple(policy.command[k])
+        log.policy(Decision(policy.time[k], command, policy.memory[k], action, {}, policy.targets[k], 0.0), False)
     log.close()
     code, out, _ = ours(["replay", tmp_path / "a.mcap", "--against", lean], capsys)
     assert code == 1 and "actions differ from step 30 on" in out
