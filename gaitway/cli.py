@@ -1,8 +1,29 @@
-"""The ``gaitway`` command.
+"""Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
 
-Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
-is wrong; 70 a bug, with its traceback; 130 and 143 stopped by Ctrl-C and SIGTERM.
+See a robot walk, without training anything:
+  gaitway demo
+
+The usual path:
+  gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
+  gaitway play runs/walk
+  gaitway export runs/walk --out runs/walk/bundle
+  gaitway validate runs/walk/bundle
+  gaitway run runs/walk/bundle --sim --seconds 20
+
+Language models, on the same optimiser:
+  gaitway train arithmetic --agent sft --out runs/sft
+  gaitway train arithmetic --agent grpo --model runs/sft --out runs/grpo
+  gaitway evaluate runs/grpo --samples 8
+  gaitway chat runs/grpo
+
+Games and classic control, and how agents compare on them:
+  gaitway train cartpole
+  gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
+  gaitway compare runs/bench --group agent --html compare.html
 """
+
+# Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
+# is wrong; 70 a bug, with its traceback; 130 and 143 stopped by Ctrl-C and SIGTERM.
 
 from __future__ import annotations
 
@@ -44,44 +65,18 @@ COMMANDS = (
 SAFE_PATH = "PYTHONSAFEPATH"
 """With it no Python that we start looks for modules in the current folder."""
 
-DESCRIPTION = """\
-Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
-
-See a robot walk, without training anything:
-  gaitway demo
-
-The usual path:
-  gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
-  gaitway play runs/walk
-  gaitway export runs/walk --out runs/walk/bundle
-  gaitway validate runs/walk/bundle
-  gaitway run runs/walk/bundle --sim --seconds 20
-
-Language models, on the same optimiser:
-  gaitway train arithmetic --agent sft --out runs/sft
-  gaitway train arithmetic --agent grpo --model runs/sft --out runs/grpo
-  gaitway evaluate runs/grpo --samples 8
-  gaitway chat runs/grpo
-
-Games and classic control, and how agents compare on them:
-  gaitway train cartpole
-  gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
-  gaitway compare runs/bench --group agent --html compare.html
-"""
-
 
 def build_parser() -> argparse.ArgumentParser:
     from importlib import import_module
 
     from . import __version__
-    from .commands.common import Parser
+    from .commands.common import Parser, add_command
 
-    parser = Parser(prog="gaitway", description=DESCRIPTION)
+    parser = Parser(prog="gaitway", description=__doc__)
     parser.add_argument("--version", action="version", version=f"gaitway {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = import_module(f".commands.{name}", __package__)
-        module.add_parser(commands).set_defaults(run=module.run)
+        add_command(commands, import_module(f".commands.{name}", __package__))
     return parser
 
 

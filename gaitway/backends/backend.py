@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Config = Any
 """A :class:`gaitway.config.train_config.TrainConfig`, which knows this module."""
+Parser = Any
+"""A :class:`gaitway.commands.common.Parser`, whose module knows this one."""
 
 
 class Backend(ABC):
@@ -33,7 +35,7 @@ class Backend(ABC):
 
     # ---- command line ----------------------------------------------------------------------------------------------
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027
+    def add_options(self, parser: Parser) -> None:  # noqa: B027
         """Add :attr:`own_options` to those of ``gaitway play``."""
 
     def chosen(self, args: argparse.Namespace) -> list[str]:
@@ -44,7 +46,7 @@ class Backend(ABC):
         """``gaitway play --world`` of it: show a run here; returns the exit code."""
         raise NotImplementedError
 
-    def add_engine_options(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027
+    def add_engine_options(self, parser: Parser) -> None:  # noqa: B027
         """Add options of ``gaitway validate`` that its engines have."""
 
     def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:

@@ -34,17 +34,20 @@ class IsaacLab(Backend):
 
     # ---- command line ----------------------------------------------------------------------------------------------
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_options(self, parser: common.Parser) -> None:
         lab = parser.add_argument_group("in Isaac Lab")
-        lab.add_argument("--physics", choices=("physx", "newton"), help="engine (default: what the run learnt with)")
-        lab.add_argument("--envs", type=common.count, metavar="N", help="robots side by side (default 4)")
-        lab.add_argument(
-            "--viz", metavar="NAME", help="visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser"
+        parser.option(
+            "--physics", "engine (default: what the run learnt with)", choices=("physx", "newton"), within=lab
         )
-        lab.add_argument(
+        parser.option("--envs N", "robots side by side (default 4)", common.count, within=lab)
+        parser.option(
+            "--viz NAME", "visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser", within=lab
+        )
+        parser.option(
             "--livestream",
+            "stream from Isaac Sim: local for this machine, public for others",
             choices=("local", "public"),
-            help="stream from Isaac Sim: local for this machine, public for others",
+            within=lab,
         )
 
     def chosen(self, args: argparse.Namespace) -> list[str]:
@@ -68,10 +71,8 @@ class IsaacLab(Backend):
         play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
         return 0
 
-    def add_engine_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--isaaclab-python", type=Path, metavar="PYTHON", help="Python that has Isaac Lab (default: this one)"
-        )
+    def add_engine_options(self, parser: common.Parser) -> None:
+        parser.option("--isaaclab-python PYTHON", "Python that has Isaac Lab (default: this one)", Path)
 
     def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:
         from .isaaclab_engines import engines

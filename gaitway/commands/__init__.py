@@ -1,4 +1,5 @@
-"""One module for each command: ``add_parser(commands)`` describes it, ``run(args)`` does it and returns the exit code.
+"""One module for each command. Its docstring is the help, ``add_options(parser)`` says what it takes, ``run`` does it.
 
-Modules import the standard library only; what a command needs is imported when it runs.
+``run(args)`` returns the exit code. Modules import the standard library only; what a command needs is imported when
+it runs.
 """

@@ -1,18 +1,5 @@
-"""``gaitway bench``: many trainings, to be compared."""
+"""``gaitway bench``: train a matrix of tasks, agents and seeds.
 
-from __future__ import annotations
-
-import argparse
-import shlex
-from pathlib import Path
-from typing import Any
-
-from gaitway_files.errors import UserError
-
-from ..errors import ConfigError
-from . import common
-
-DESCRIPTION = """\
 Train every task with every agent and seed, several at a time, each run in its own process.
 
 Runs go to OUT/<task>-<agent>/seed<k>. Finished runs are left alone and interrupted ones continue, so the same
@@ -25,19 +12,26 @@ examples:
   gaitway bench cartpole --seeds 3 total_steps=50000 agent.gamma=0.99
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "bench", "train a matrix of tasks, agents and seeds", DESCRIPTION)
-    parser.add_argument("tasks", help="tasks to train, separated by commas")
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings for every run")
-    parser.add_argument("--agent", default="ppo", help="agents to train, separated by commas (default ppo)")
-    parser.add_argument("--seeds", type=common.count, default=3, metavar="N", help="seeds 0 to N-1 (default 3)")
-    parser.add_argument("--jobs", type=common.count, default=1, metavar="N", help="runs at the same time (default 1)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="folder for the runs (default runs/bench)"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
-    return parser
+import argparse
+import shlex
+from pathlib import Path
+
+from gaitway_files.errors import UserError
+
+from ..errors import ConfigError
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("tasks", "tasks to train, separated by commas")
+    parser.option("settings key=value", "settings for every run", nargs="*")
+    parser.option("--agent", "agents to train, separated by commas (default ppo)", default="ppo")
+    parser.option("--seeds N", "seeds 0 to N-1 (default 3)", common.count, default=3)
+    parser.option("--jobs N", "runs at the same time (default 1)", common.count, default=1)
+    parser.option("--out DIR", "folder for the runs (default runs/bench)", Path, default=Path("runs/bench"))
+    parser.switch("--dry-run", "print the commands and do nothing")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,16 +1,5 @@
-"""``gaitway chat``: talk with a language model."""
+"""``gaitway chat``: talk with a language model.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from collections.abc import Iterator
-from typing import Any
-
-from ..catalogue import WORLDS
-from . import common
-
-DESCRIPTION = """\
 Talk with a language model in the terminal: a run (its newest checkpoint), a Hugging Face folder or a
 hub id. It answers with the system prompt of its task. An empty line or Ctrl-D ends the chat; /new starts a new
 conversation. With --alone, and always for tiny models, every message is answered without the ones before it.
@@ -23,27 +12,29 @@ examples:
   gaitway chat runs/reason/grpo < problems.txt > answers.txt
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "chat", "talk with a language model", DESCRIPTION)
-    parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
-    parser.add_argument("--system", metavar="TEXT", help="system prompt (default: the one in the run's task)")
-    parser.add_argument(
+import argparse
+import sys
+from collections.abc import Iterator
+
+from ..catalogue import WORLDS
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
+    parser.option("--system TEXT", "system prompt (default: the one in the run's task)")
+    parser.option(
         "--temperature",
-        type=common.number(0.0, 1e6),
+        "sampling temperature; 0 takes the likeliest token (default 0)",
+        common.number(0.0, 1e6),
         default=0.0,
-        help="sampling temperature; 0 takes the likeliest token (default 0)",
     )
-    parser.add_argument(
-        "--max-tokens",
-        type=common.count,
-        metavar="N",
-        help="longest answer in tokens (default: the limit in the run's task)",
-    )
-    parser.add_argument("--alone", action="store_true", help="answer every message without the ones before it")
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed (default 0)")
+    parser.option("--max-tokens N", "longest answer in tokens (default: the limit in the run's task)", common.count)
+    parser.switch("--alone", "answer every message without the ones before it")
+    parser.option("--seed", "random seed (default 0)", common.seed, default=0)
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

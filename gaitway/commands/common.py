@@ -6,7 +6,7 @@ import argparse
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
 from gaitway_files.errors import UserError
@@ -25,16 +25,37 @@ class Parser(argparse.ArgumentParser):
         for kind, convert in ((int, whole()), (float, number()), (Path, path)):
             self.register("type", kind, convert)
 
+    def option(
+        self, name: str, about: str, type: Any = str, *, many: bool = False, within: Any = None, **more: Any
+    ) -> None:
+        """Add an argument: its name, a space and what it takes, as in ``"--log FILE"``; ``many`` is a list of them.
+
+        ``within`` is a group of the parser; ``more`` are other settings of ``add_argument``.
+        """
+        name, _, metavar = name.partition(" ")
+        repeated: dict[str, Any] = {"action": "append", "default": []} if many else {}
+        (within or self).add_argument(name, metavar=metavar or None, type=type, help=about, **repeated, **more)
+
+    def switch(self, name: str, about: str, **more: Any) -> None:
+        """Add an option that is on or off."""
+        (more.pop("within", None) or self).add_argument(name, action="store_true", help=about, **more)
+
     def error(self, message: str) -> NoReturn:
         option, _, rest = message.removeprefix("argument ").partition(": ")
         join = " " if rest.startswith(GIVEN) else ": " if rest else ""
         raise UserError(f"{option}{join}{rest.removeprefix(GIVEN)}; see {self.prog} --help")
 
 
-def parser(commands: Any, name: str, summary: str, description: str) -> argparse.ArgumentParser:
-    """A sub-command whose ``--help`` keeps the line breaks of ``description``."""
-    sub: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
-    return sub
+def add_command(commands: Any, module: ModuleType) -> None:
+    """Add a command to those of the command line; the docstring of its module is its help.
+
+    The first line is ``gaitway NAME``, as code, and a summary; the rest keeps its line breaks.
+    """
+    title, _, description = (module.__doc__ or "").partition("\n\n")
+    name, _, summary = title.removeprefix("``gaitway ").partition("``: ")
+    parser = commands.add_parser(name, help=summary.removesuffix("."), description=description)
+    module.add_options(parser)
+    parser.set_defaults(run=module.run)
 
 
 def whole(low: int = -(2**63), high: int = 2**63 - 1) -> Callable[[str], int]:
@@ -90,23 +111,20 @@ seconds = number(0.0, 1e6, above=True)
 """Types of options."""
 
 
-def add_page(sub: argparse.ArgumentParser) -> None:
+def add_page(parser: Parser, page: str = "page") -> None:
     """Add ``--port`` and ``--host``, for every command whose only page is that of a robot."""
-    sub.add_argument("--port", type=port, default=8080, help="port of the page (default 8080)")
-    sub.add_argument(
-        "--host", default="127.0.0.1", help="address to serve on (default: this machine only); 0.0.0.0 for all"
-    )
+    parser.option("--port", f"port of the {page} (default 8080)", port, default=8080)
+    where = f"address of the {page} (default: this machine only); 0.0.0.0 for all"
+    parser.option("--host", where, default="127.0.0.1")
 
 
-def add_trust(sub: argparse.ArgumentParser) -> None:
+def add_trust(parser: Parser) -> None:
     """Add ``--trust``, for every command that reads a run's configuration."""
-    sub.add_argument(
-        "--trust",
+    parser.option(
+        "--trust MODULE",
+        "let the run's configuration use functions of this module, which runs with your rights; repeatable",
+        many=True,
         dest="trusted_modules",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="let the run's configuration use functions of this module, which runs with your rights; repeatable",
     )
 
 

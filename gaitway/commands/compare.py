@@ -1,27 +1,5 @@
-"""``gaitway compare``: which of several runs is better, and how sure is that?"""
+"""``gaitway compare``: compare runs, with intervals, curves and a gate.
 
-from __future__ import annotations
-
-import argparse
-import shlex
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
-
-from ..catalogue import COMPARE
-from . import common
-
-if TYPE_CHECKING:
-    from ..compare.comparison import Comparison
-    from ..compare.gate import Gate
-
-
-WIDTH = 200  # of tables in a file or pipe, which have no width of their own
-DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
-
-DESCRIPTION = """\
 Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM, median, mean, optimality gap),
 performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
 wall time, and the settings, versions and machines in which the runs differ. The protocol is printed with each number.
@@ -41,46 +19,55 @@ examples:
   gaitway compare runs/new --baseline runs/old --min-prob-improvement 0.05
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "compare", "compare runs, with intervals, curves and a gate", DESCRIPTION)
-    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN|FOLDER", help="runs, or folders of runs")
-    parser.add_argument(
-        "--group",
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import COMPARE
+from . import common
+
+if TYPE_CHECKING:
+    from ..compare.comparison import Comparison
+    from ..compare.gate import Gate
+
+
+WIDTH = 200  # of tables in a file or pipe, which have no width of their own
+DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("folders RUN|FOLDER", "runs, or folders of runs", Path, nargs="+")
+    parser.option(
+        "--group KEY[,KEY]",
+        "group runs by agent, preset, seed, world or a key of config.yaml (default agent)",
         default=DEFAULTS["group"],
-        metavar="KEY[,KEY]",
-        help="group runs by agent, preset, seed, world or a key of config.yaml (default agent)",
     )
-    parser.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE", help="keep only runs with this value; repeatable"
-    )
-    parser.add_argument("--label", action="append", default=[], metavar="OLD=NEW", help="rename a group; repeatable")
-    parser.add_argument(
+    parser.option("--where KEY=VALUE", "keep only runs with this value; repeatable", many=True)
+    parser.option("--label OLD=NEW", "rename a group; repeatable", many=True)
+    parser.option(
         "--metric",
+        "return (training, default), length, evaluation, evaluation-max, or a key of metrics.jsonl",
         default=DEFAULTS["metric"],
-        help="return (training, default), length, evaluation, evaluation-max, or a key of metrics.jsonl",
     )
-    parser.add_argument(
-        "--normalize",
-        metavar="HOW",
-        help="none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
+    parser.option(
+        "--normalize HOW",
+        "none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
     )
-    parser.add_argument("--reps", type=common.count, default=DEFAULTS["reps"], help="resamples (default 2000)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="write compare.md, compare.csv, compare.html, and figures as PNG and SVG",
+    parser.option("--reps", "resamples (default 2000)", common.count, default=DEFAULTS["reps"])
+    parser.option("--html FILE", "write one self-contained page", Path)
+    parser.option("--out DIR", "write compare.md, compare.csv, compare.html, and figures as PNG and SVG", Path)
+    parser.option("--baseline DIR", "runs to compare the others with", Path)
+    parser.option(
+        "--min-prob-improvement P",
+        "fail if the probability of improvement is lower, from 0 to 1, for example 0.05",
+        common.number(0.0, 1.0),
     )
-    parser.add_argument("--baseline", type=Path, metavar="DIR", help="runs to compare the others with")
-    parser.add_argument(
-        "--min-prob-improvement",
-        type=common.number(0.0, 1.0),
-        metavar="P",
-        help="fail if the probability of improvement is lower, from 0 to 1, for example 0.05",
-    )
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,15 +1,5 @@
-"""``gaitway demo``: watch and steer a robot that walks already."""
+"""``gaitway demo``: watch and steer a robot that walks already.
 
-from __future__ import annotations
-
-import argparse
-import os
-from typing import Any
-
-from ..catalogue import PLAY
-from . import common
-
-DESCRIPTION = """\
 Watch a robot walk in a web browser, without training anything: steer it, push it, change the floor and the payload,
 and watch the forces on its feet. Its policy comes with Gaitway. Use 'gaitway play' for a policy of your own.
 
@@ -19,15 +9,21 @@ examples:
   gaitway demo --about
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "demo", "watch and steer a robot that walks already", DESCRIPTION)
-    parser.add_argument("robot", nargs="?", default="anymal-c", metavar="ROBOT", help="robot (default anymal-c)")
-    parser.add_argument("--about", action="store_true", help="say how the policy was made and validated, and end")
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+import argparse
+import os
+
+from ..catalogue import PLAY
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("robot ROBOT", "robot (default anymal-c)", default="anymal-c", nargs="?")
+    parser.switch("--about", "say how the policy was made and validated, and end")
+    parser.switch("--no-browser", "do not open a browser")
     common.add_page(parser)
-    parser.add_argument("--seconds", type=common.seconds, help="length (default: until Ctrl-C)")
-    return parser
+    parser.option("--seconds", "length (default: until Ctrl-C)", common.seconds)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,27 @@
-"""``gaitway deploy``: drive a real robot, or a twin on its wire. Imports no torch and no simulator."""
+"""``gaitway deploy``: drive a real robot, or a twin on its wire.
+
+Drive a robot with a bundle: check the bundle against the robot, connect, show the robot's state, ask, take over, then
+damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. Every ending damps the robot; a guardian
+process does so if this one is killed or hangs. Read docs/deploy.md before the first deployment.
+
+The operator continues with 'start' (remote) or Enter (keyboard), stops with 'L2+B', 'select', space or Ctrl-C, and
+lowers the robot with 'L2+A' or x. --auto continues without waiting.
+
+--command is a constant, a script, "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
+the robot's remote), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). The default is to stand.
+
+--excite instead of a bundle moves a hung robot for 'gaitway identify'.
+
+The exit code is 0 if the deployment ended as asked, 1 after a trip or with an incomplete --log, 2 for bad input (the
+robot has not moved).
+
+examples:
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0 --command remote --log flight.mcap
+  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface lo --domain 1 --auto --command tour --seconds 30
+  gaitway deploy --excite 60 --robot unitree-go2 --interface eth0 --log excitation.mcap
+  gaitway deploy runs/walk/bundle --robot ros2 --config anymal.yaml --interface eth0 --command cmd_vel
+"""
 
 from __future__ import annotations
 
@@ -22,103 +45,40 @@ if TYPE_CHECKING:
     from gaitway_onboard.flight.encoder import Encoder
     from gaitway_onboard.interface import HardwareInterface
 
-DESCRIPTION = """\
-Drive a robot with a bundle: check the bundle against the robot, connect, show the robot's state, ask, take over, then
-damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. Every ending damps the robot; a guardian
-process does so if this one is killed or hangs. Read docs/deploy.md before the first deployment.
 
-The operator continues with 'start' (remote) or Enter (keyboard), stops with 'L2+B', 'select', space or Ctrl-C, and
-lowers the robot with 'L2+A' or x. --auto continues without waiting.
-
---command is a constant, a script, "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
-the robot's remote), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). The default is to stand.
-
---excite instead of a bundle moves a hung robot for 'gaitway identify'.
-
-The exit code is 0 if the deployment ended as asked, 1 after a trip or with an incomplete --log, 2 for bad input (the
-robot has not moved).
-
-examples:
-  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0
-  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface eth0 --command remote --log flight.mcap
-  gaitway deploy runs/walk/bundle --robot unitree-go2 --interface lo --domain 1 --auto --command tour --seconds 30
-  gaitway deploy --excite 60 --robot unitree-go2 --interface eth0 --log excitation.mcap
-  gaitway deploy runs/walk/bundle --robot ros2 --config anymal.yaml --interface eth0 --command cmd_vel
-"""
 SOURCES = ("remote", "gamepad", "keyboard", "cmd_vel")
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "deploy", "drive a real robot, or a twin on its wire", DESCRIPTION)
-    parser.add_argument("bundle", type=Path, nargs="?", metavar="BUNDLE")
-    parser.add_argument(
-        "--robot",
-        required=True,
-        metavar="NAME",
-        help="robot to drive: unitree-go2, unitree-h1, unitree-g1, ... or ros2",
+def add_options(parser: common.Parser) -> None:
+    parser.option("bundle BUNDLE", "policy to drive it with", Path, nargs="?")
+    parser.option("--robot NAME", "robot to drive: unitree-go2, unitree-h1, unitree-g1, ... or ros2", required=True)
+    parser.option("--interface NAME", "network interface that the robot is on; lo for 'gaitway twin'", required=True)
+    parser.option("--domain", "DDS domain (default 0; 'gaitway twin' is on 1)", common.domain, default=0)
+    parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
+    parser.option("--command SOURCE|VX,VY,YAW", "source of velocity commands, or one command", dest="velocity")
+    parser.option("--gamepad DEVICE", "gamepad to read with --command gamepad (default: the first one)", Path)
+    parser.option("--seconds S", "how long the policy runs (default: until the operator ends it)", common.seconds)
+    parser.option("--excite S", "move a hung robot for identification, without a bundle", common.seconds)
+    parser.option("--seed", "random seed of --excite (default 0)", common.seed, default=0)
+    parser.option("--log FILE.mcap", "record the flight", Path)
+    parser.option(
+        "--limit NAME=VALUE", "change a safety limit; looser ones need --i-know; docs/deploy.md lists them", many=True
     )
-    parser.add_argument(
-        "--interface",
-        required=True,
-        metavar="NAME",
-        help="network interface that the robot is on; lo for 'gaitway twin'",
+    parser.switch("--auto", "stand up and start the policy without waiting for the operator")
+    parser.switch("--yes", "do not ask before taking over")
+    parser.switch("--i-know", "accept a bundle without a verdict PASS, or looser limits")
+    parser.option(
+        "--trust KEY.pub",
+        "run only bundles signed with this key, or with one in this folder; repeatable",
+        Path,
+        many=True,
     )
-    parser.add_argument(
-        "--domain", type=common.domain, default=0, help="DDS domain (default 0; 'gaitway twin' is on 1)"
+    parser.switch("--silent-writers", "start although other programs could send commands, and stop at their first one")
+    parser.option(
+        "--robot-id ID", "choose one of several robots: its id as an error message shows it, or its address", many=True
     )
-    parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
-    parser.add_argument(
-        "--command", dest="velocity", metavar="SOURCE|VX,VY,YAW", help="source of velocity commands, or one command"
-    )
-    parser.add_argument(
-        "--gamepad", type=Path, metavar="DEVICE", help="gamepad to read with --command gamepad (default: the first one)"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=common.seconds,
-        metavar="S",
-        help="how long the policy runs (default: until the operator ends it)",
-    )
-    parser.add_argument(
-        "--excite", type=common.seconds, metavar="S", help="move a hung robot for identification, without a bundle"
-    )
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of --excite (default 0)")
-    parser.add_argument("--log", type=Path, metavar="FILE.mcap", help="record the flight")
-    parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a safety limit; looser ones need --i-know; docs/deploy.md lists them",
-    )
-    parser.add_argument(
-        "--auto", action="store_true", help="stand up and start the policy without waiting for the operator"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask before taking over")
-    parser.add_argument(
-        "--i-know", action="store_true", help="accept a bundle without a verdict PASS, or looser limits"
-    )
-    parser.add_argument(
-        "--trust", action="append", default=[], type=Path, metavar="KEY.pub",
-        help="run only bundles signed with this key, or with one in this folder; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "--silent-writers", action="store_true",
-        help="start although other programs could send commands, and stop at their first one",
-    )  # fmt: skip
-    parser.add_argument(
-        "--robot-id", action="append", default=[], metavar="ID",
-        help="choose one of several robots: its id as an error message shows it, or its address",
-    )  # fmt: skip
-    parser.add_argument(
-        "--unsealed-states", action="store_true", help="accept states without a checksum, which some simulators send"
-    )
-    parser.add_argument(
-        "--no-own-controller",
-        action="store_true",
-        help="do not switch off the robot's own controller, which simulators do not have",
-    )
-    return parser
+    parser.switch("--unsealed-states", "accept states without a checksum, which some simulators send")
+    parser.switch("--no-own-controller", "do not switch off the robot's own controller, which simulators do not have")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,15 +1,5 @@
-"""``gaitway diagnose``: why does this policy behave differently in another simulator?"""
+"""``gaitway diagnose``: name the cause of a mismatch between simulators.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import Any
-
-from ..catalogue import TWIN
-from . import common
-
-DESCRIPTION = """\
 Compare a bundle with a recording of its policy in the simulator it comes from, and name the cause of a mismatch.
 
 Three checks: the bundle builds the recorded observation from the recorded states; its graph computes the recorded
@@ -24,19 +14,19 @@ examples:
   gaitway diagnose runs/walk/bundle --recording rollout.npz --json diagnosis.json
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "diagnose", "name the cause of a mismatch between simulators", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run (exported first) or bundle")
-    parser.add_argument(
-        "--recording",
-        type=Path,
-        required=True,
-        metavar="FILE.npz",
-        help="recording by 'gaitway record' or Isaac Lab's recorder",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
-    return parser
+import argparse
+from pathlib import Path
+
+from ..catalogue import TWIN
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
+    parser.option("--recording FILE.npz", "recording by 'gaitway record' or Isaac Lab's recorder", Path, required=True)
+    parser.option("--json FILE", "also write the findings as JSON", Path)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,10 @@
-"""``gaitway doctor``: what works here."""
+"""``gaitway doctor``: say what is installed and what works here.
+
+Check this machine: what is installed, which worlds, agents and commands work, what to install for the others, whether
+the processor computes in bfloat16, and whether videos can be rendered.
+
+The exit code is 0 if at least one world can train a robot, else 1.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
@@ -43,16 +49,9 @@ renderer.update_scene(data)
 renderer.render()
 """
 
-DESCRIPTION = """\
-Check this machine: what is installed, which worlds, agents and commands work, what to install for the others, whether
-the processor computes in bfloat16, and whether videos can be rendered.
 
-The exit code is 0 if at least one world can train a robot, else 1.
-"""
-
-
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    return common.parser(commands, "doctor", "say what is installed and what works here", DESCRIPTION)
+def add_options(parser: common.Parser) -> None:
+    """None."""
 
 
 def run(args: argparse.Namespace) -> int:

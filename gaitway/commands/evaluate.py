@@ -1,18 +1,5 @@
-"""``gaitway evaluate``: how well does a language model answer?"""
+"""``gaitway evaluate``: say how well a language model answers.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ..catalogue import VLLM, WORLDS
-from . import common
-
-if TYPE_CHECKING:
-    from ..domains.texts.evaluate import Evaluation
-
-DESCRIPTION = """\
 Answer the held-out problems of a language task: greedily and, with --samples, several times at the training
 temperature. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (unbiased
 estimate) and the majority vote. A page shows the failures.
@@ -27,31 +14,31 @@ examples:
   gaitway evaluate Qwen/Qwen2.5-1.5B-Instruct --task gsm8k --rollout vllm
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "evaluate", "say how well a language model answers", DESCRIPTION)
-    parser.add_argument("source", metavar="RUN|MODEL", help="run folder, Hugging Face folder or hub id")
-    parser.add_argument(
-        "settings", nargs="*", metavar="key=value", help="change a setting, e.g. language.dtype=bfloat16"
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..catalogue import VLLM, WORLDS
+from . import common
+
+if TYPE_CHECKING:
+    from ..domains.texts.evaluate import Evaluation
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
+    parser.option("settings key=value", "change a setting, e.g. language.dtype=bfloat16", nargs="*")
+    parser.option("--task", "language task or file of texts (default: the run's task)")
+    parser.option("--samples N", "sampled answers per problem (default 0)", common.whole(0, 10**9), default=0)
+    parser.option("--problems", "number of held-out problems (default: all)", common.count)
+    parser.option(
+        "--rollout", "engine that samples the answers", default="transformers", choices=("transformers", "vllm")
     )
-    parser.add_argument("--task", help="language task or file of texts (default: the run's task)")
-    parser.add_argument(
-        "--samples",
-        type=common.whole(0, 10**9),
-        default=0,
-        metavar="N",
-        help="sampled answers per problem (default 0)",
-    )
-    parser.add_argument("--problems", type=common.count, help="number of held-out problems (default: all)")
-    parser.add_argument(
-        "--rollout", choices=("transformers", "vllm"), default="transformers", help="engine that samples the answers"
-    )
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the samples (default 0)")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the page and the numbers (default evaluations/ in the run)"
-    )
+    parser.option("--seed", "random seed of the samples (default 0)", common.seed, default=0)
+    parser.option("--out DIR", "folder for the page and the numbers (default evaluations/ in the run)", Path)
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,17 +1,5 @@
-"""``gaitway export``: from a run to a bundle, a checkpoint of rsl_rl or a Hugging Face folder."""
+"""``gaitway export``: write a run's policy or model for use elsewhere.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import Any
-
-from gaitway_files.errors import UserError
-
-from ..catalogue import EXPORT_FORMATS
-from . import common
-
-DESCRIPTION = """\
 Write the bundle of a run: a folder that runs the policy on a robot without Gaitway's training half.
 
 The bundle holds policy.onnx (sensor signals in, joint targets out), contract.yaml (joint order, gains, limits, rates,
@@ -37,26 +25,32 @@ examples:
   gaitway export runs/reason/grpo --out reasoner
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "export", "write a run's policy or model for use elsewhere", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN", help="run folder")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write")
-    parser.add_argument(
+import argparse
+from pathlib import Path
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import EXPORT_FORMATS
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN", "run folder", Path)
+    parser.option("--out FOLDER", "folder to write", Path, required=True)
+    parser.option(
         "--format",
+        "format to write (default: bundle for robots, huggingface for language models)",
         choices=EXPORT_FORMATS,
-        help="format to write (default: bundle for robots, huggingface for language models)",
     )
-    parser.add_argument(
-        "--estimate",
-        action="append",
-        default=[],
-        type=_estimate,
-        metavar="INPUT[=ESTIMATOR]",
-        help="input that the robot estimates (base_lin_vel or height_scan), and its estimator; repeatable",
+    parser.option(
+        "--estimate INPUT[=ESTIMATOR]",
+        "input that the robot estimates (base_lin_vel or height_scan), and its estimator; repeatable",
+        _estimate,
+        many=True,
     )
     common.add_trust(parser)
-    return parser
 
 
 def _estimate(text: str) -> tuple[str, str | None]:

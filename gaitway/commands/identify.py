@@ -1,4 +1,22 @@
-"""``gaitway identify``: what a robot's drives and joints really do, from flights of the robot on a stand."""
+"""``gaitway identify``: fit a robot's parameters to flights on a stand.
+
+Fit gain scales, motor strength, friction, armature and delay of a robot to flights on a stand, feet in the air: record
+them with 'gaitway deploy --excite 60 --log flight.mcap'. For a folder, all its flights are used.
+
+The flight is simulated in windows; least squares fit the parameters to the measured joint motion and drive torques.
+--out is the parameter file, with standard deviations, for 'gaitway train --parameters'; a page beside it shows how much
+better the parameters predict, and what this motion cannot identify. --network also trains an actuator network on the
+same flights, which then replaces the drive model.
+
+Walking flights are refused, because the contact forces are unknown. docs/identify.md has the details.
+
+The exit code is 0 if the parameters explain the flight, 1 if not, 2 for bad input.
+
+examples:
+  gaitway identify flight.mcap --robot unitree-go2 --out params.yaml
+  gaitway identify flights/ --robot unitree-go2 --out params.yaml --share type
+  gaitway identify flight.mcap --robot unitree-go2 --out params.yaml --network mlp
+"""
 
 from __future__ import annotations
 
@@ -20,45 +38,22 @@ if TYPE_CHECKING:
 PERIOD = 0.005  # [s], physics step of the tasks, at which a network will be asked
 REACH = 0.01  # [s], how far a network looks back beyond the delay
 
-DESCRIPTION = """\
-Fit gain scales, motor strength, friction, armature and delay of a robot to flights on a stand, feet in the air: record
-them with 'gaitway deploy --excite 60 --log flight.mcap'. For a folder, all its flights are used.
 
-The flight is simulated in windows; least squares fit the parameters to the measured joint motion and drive torques.
---out is the parameter file, with standard deviations, for 'gaitway train --parameters'; a page beside it shows how much
-better the parameters predict, and what this motion cannot identify. --network also trains an actuator network on the
-same flights, which then replaces the drive model.
-
-Walking flights are refused, because the contact forces are unknown. docs/identify.md has the details.
-
-The exit code is 0 if the parameters explain the flight, 1 if not, 2 for bad input.
-
-examples:
-  gaitway identify flight.mcap --robot unitree-go2 --out params.yaml
-  gaitway identify flights/ --robot unitree-go2 --out params.yaml --share type
-  gaitway identify flight.mcap --robot unitree-go2 --out params.yaml --network mlp
-"""
-
-
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "identify", "fit a robot's parameters to flights on a stand", DESCRIPTION)
-    parser.add_argument("flight", type=Path, metavar="FLIGHT.mcap|FOLDER", help="one flight, or a folder of them")
-    parser.add_argument(
-        "--robot", required=True, metavar="NAME", help="hardware such as unitree-go2, or a robot's name"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="params.yaml", help="parameter file to write")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="report page (default: beside --out)")
-    parser.add_argument(
+def add_options(parser: common.Parser) -> None:
+    parser.option("flight FLIGHT.mcap|FOLDER", "one flight, or a folder of them", Path)
+    parser.option("--robot NAME", "hardware such as unitree-go2, or a robot's name", required=True)
+    parser.option("--out params.yaml", "parameter file to write", Path, required=True)
+    parser.option("--report FILE.html", "report page (default: beside --out)", Path)
+    parser.option(
         "--share",
+        "share numbers between no joints, the same joint of every leg, or all joints (default joint)",
         default="joint",
         choices=("joint", "type", "robot"),
-        help="share numbers between no joints, the same joint of every leg, or all joints (default joint)",
     )
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
-    parser.add_argument("--network", choices=("mlp", "lstm"), help="also train an actuator network; needs torch")
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the coarse search (default 0)")
-    parser.add_argument("--threads", type=common.whole(0, 4096), default=0, help="physics threads (default: all cores)")
-    return parser
+    parser.option("--model robot.xml", "another MJCF of the same robot", Path)
+    parser.option("--network", "also train an actuator network; needs torch", choices=("mlp", "lstm"))
+    parser.option("--seed", "random seed of the coarse search (default 0)", common.seed, default=0)
+    parser.option("--threads", "physics threads (default: all cores)", common.whole(0, 4096), default=0)
 
 
 def run(args: argparse.Namespace) -> int:

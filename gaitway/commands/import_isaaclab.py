@@ -1,18 +1,5 @@
-"""``gaitway import-isaaclab``: from a run of Isaac Lab to a bundle."""
+"""``gaitway import-isaaclab``: make a bundle from an Isaac Lab run.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ..catalogue import EXPORT
-from . import common
-
-if TYPE_CHECKING:
-    from gaitway_sim2real.isaaclab.importer import ImportedRun
-
-DESCRIPTION = """\
 Make a bundle of a policy that Isaac Lab trained with rsl_rl, for validation in MuJoCo and for robots.
 
 RUN is the folder that train.py leaves, such as logs/rsl_rl/anymal_c_flat/2026-01-31_12-00-00, with params/env.yaml,
@@ -33,24 +20,26 @@ examples:
   gaitway import-isaaclab RUN --out bundles/mine --model my_robot.xml --joint-order hip_l,hip_r,knee_l,knee_r
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "import-isaaclab", "make a bundle from an Isaac Lab run", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN", help="run folder that Isaac Lab's train.py wrote")
-    parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write")
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="model_<iteration>.pt (default: the newest in RUN)"
-    )
-    parser.add_argument(
-        "--robot", metavar="NAME", help="one of Gaitway's robots (default: recognised by the run's asset)"
-    )
-    parser.add_argument(
-        "--model", type=Path, metavar="robot.xml", help="MJCF of the robot, if it is not one of Gaitway's"
-    )
-    parser.add_argument(
-        "--joint-order", metavar="ORDER", help="joint order: physx, newton, or all joint names separated by commas"
-    )
-    return parser
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..catalogue import EXPORT
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.isaaclab.importer import ImportedRun
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN", "run folder that Isaac Lab's train.py wrote", Path)
+    parser.option("--out BUNDLE", "folder to write", Path, required=True)
+    parser.option("--checkpoint FILE", "model_<iteration>.pt (default: the newest in RUN)", Path)
+    parser.option("--robot NAME", "one of Gaitway's robots (default: recognised by the run's asset)")
+    parser.option("--model robot.xml", "MJCF of the robot, if it is not one of Gaitway's", Path)
+    parser.option("--joint-order ORDER", "joint order: physx, newton, or all joint names separated by commas")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,9 +1,16 @@
-"""``gaitway list``: tasks, presets, agents and worlds."""
+"""``gaitway list``: show tasks, robots, worlds and agents.
+
+Show the tasks with their presets, the robots, the worlds and the agents, and whether each works on this machine.
+
+examples:
+  gaitway list
+  gaitway list tasks
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..catalogue import AGENTS, WORLDS, Entry, install_line
 from ..tables import make_table, show_table
@@ -14,19 +21,9 @@ if TYPE_CHECKING:
 
 KINDS = ("tasks", "robots", "worlds", "agents")
 
-DESCRIPTION = """\
-Show the tasks with their presets, the robots, the worlds and the agents, and whether each works on this machine.
 
-examples:
-  gaitway list
-  gaitway list tasks
-"""
-
-
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "list", "show tasks, robots, worlds and agents", DESCRIPTION)
-    parser.add_argument("kind", nargs="?", choices=KINDS, help="list only these")
-    return parser
+def add_options(parser: common.Parser) -> None:
+    parser.option("kind", "list only these", nargs="?", choices=KINDS)
 
 
 def run(args: argparse.Namespace) -> int:

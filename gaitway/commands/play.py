@@ -1,21 +1,5 @@
-"""``gaitway play``: watch and steer a policy."""
+"""``gaitway play``: watch and steer a policy in a browser.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
-
-from ..backends.table import BACKENDS, backend, with_options
-from ..catalogue import PLAY, WORLDS
-from . import common
-
-if TYPE_CHECKING:
-    from ..view.walkers import Walker
-
-DESCRIPTION = """\
 Watch a policy and steer it from a web browser: sliders for the command, pushes, a restart.
 
 A bundle runs in simulation as it would on the robot, on a page as that of 'gaitway demo': floor and payload can be
@@ -36,23 +20,34 @@ examples:
   gaitway play runs/cartpole/2026-01-31_12-00-00-seed0 --video cartpole.mp4 --seconds 10
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "play", "watch and steer a policy in a browser", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
-    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write a film instead of serving a page")
-    parser.add_argument(
-        "--seconds", type=common.seconds, help="length (default: 20 for films, until Ctrl-C in a viewer)"
-    )
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaitway_files.errors import UserError
+
+from ..backends.table import BACKENDS, backend, with_options
+from ..catalogue import PLAY, WORLDS
+from . import common
+
+if TYPE_CHECKING:
+    from ..view.walkers import Walker
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|BUNDLE", "run folder or bundle", Path)
+    parser.option("--video FILE.mp4", "write a film instead of serving a page", Path)
+    parser.option("--seconds", "length (default: 20 for films, until Ctrl-C in a viewer)", common.seconds)
     common.add_page(parser)
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="bundles only: another MJCF of the same robot")
-    parser.add_argument(
-        "--world", choices=tuple(with_options()), help="play a run in Isaac Lab (default: in MuJoCo, or its own game)"
+    parser.option("--model robot.xml", "bundles only: another MJCF of the same robot", Path)
+    parser.option(
+        "--world", "play a run in Isaac Lab (default: in MuJoCo, or its own game)", choices=tuple(with_options())
     )
     for simulator in with_options().values():
         simulator.add_options(parser)
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,20 +1,5 @@
-"""``gaitway record``: what a policy sees and does, as a file."""
+"""``gaitway record``: record a policy's observations, actions and states.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
-
-from ..catalogue import TWIN, WORLDS
-from . import common
-
-if TYPE_CHECKING:
-    from gaitway_tasks.recording import Recording
-
-DESCRIPTION = """\
 Record a policy's observations, actions and named states in a file for gaitway diagnose.
 
 A run is recorded in the world it trains in, with all noise, pushes and randomisation. A bundle is recorded in plain
@@ -25,16 +10,28 @@ examples:
   gaitway record runs/walk/bundle --out mujoco.npz --seconds 5 --envs 4
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "record", "record a policy's observations, actions and states", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run folder or bundle")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="file to write")
-    parser.add_argument("--seconds", type=common.number(0.4, 600.0), default=10.0, help="length (default 10)")
-    parser.add_argument("--envs", type=common.whole(1, 4096), default=8, help="robots at once (default 8)")
-    parser.add_argument("--seed", type=common.seed, default=0, help="seed of commands, resets and noise (default 0)")
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import TWIN, WORLDS
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_tasks.recording import Recording
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|BUNDLE", "run folder or bundle", Path)
+    parser.option("--out FILE.npz", "file to write", Path, required=True)
+    parser.option("--seconds", "length (default 10)", common.number(0.4, 600.0), default=10.0)
+    parser.option("--envs", "robots at once (default 8)", common.whole(1, 4096), default=8)
+    parser.option("--seed", "seed of commands, resets and noise (default 0)", common.seed, default=0)
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

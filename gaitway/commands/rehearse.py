@@ -1,21 +1,5 @@
-"""``gaitway rehearse``: everything that may happen between a bundle and its robot, before there is a robot."""
+"""``gaitway rehearse``: try a deployment on the robot's digital twin.
 
-from __future__ import annotations
-
-import argparse
-import shlex
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ..catalogue import REHEARSE, REHEARSE_DDS
-from . import common
-
-if TYPE_CHECKING:
-    from gaitway_sim2real.rehearse.verdict import Trial
-
-DESCRIPTION = """\
 Rehearse a deployment against the robot's digital twin, and give a verdict.
 
   nominal    lying, standing up, touring the trained commands, lying down; with lost and late messages. Required: no
@@ -36,47 +20,44 @@ examples:
   gaitway rehearse runs/walk/bundle --robot unitree-go2 --minutes 30 --loss 0.05 --jitter 0.01
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "rehearse", "try a deployment on the robot's digital twin", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="RUN|BUNDLE", help="run (exported first) or bundle")
-    parser.add_argument("--robot", required=True, metavar="NAME", help="hardware, such as unitree-go2")
-    parser.add_argument(
-        "--minutes",
-        type=common.number(0.0, 1440.0, above=True),
-        default=10.0,
-        help="length of the nominal walk (default 10)",
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalogue import REHEARSE, REHEARSE_DDS
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.rehearse.verdict import Trial
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
+    parser.option("--robot NAME", "hardware, such as unitree-go2", required=True)
+    parser.option(
+        "--minutes", "length of the nominal walk (default 10)", common.number(0.0, 1440.0, above=True), default=10.0
     )
-    parser.add_argument(
-        "--loss", type=common.number(0.0, 1.0), default=0.01, help="share of messages lost, each way (default 0.01)"
+    parser.option("--loss", "share of messages lost, each way (default 0.01)", common.number(0.0, 1.0), default=0.01)
+    parser.option(
+        "--jitter", "largest random delay of a message [s] (default 0.005)", common.number(0.0, 1.0), default=0.005
     )
-    parser.add_argument(
-        "--jitter",
-        type=common.number(0.0, 1.0),
-        default=0.005,
-        help="largest random delay of a message [s] (default 0.005)",
-    )
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of loss and jitter (default 0)")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot, for the twin")
-    parser.add_argument(
-        "--quick", action="store_true", help="run one minute and a part of the trials, for a first look"
-    )
+    parser.option("--seed", "random seed of loss and jitter (default 0)", common.seed, default=0)
+    parser.option("--model robot.xml", "another MJCF of the same robot, for the twin", Path)
+    parser.switch("--quick", "run one minute and a part of the trials, for a first look")
     parser.add_argument(
         "--dds",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="also run real processes over DDS on the loopback interface (default)",
     )
-    parser.add_argument(
-        "--domain", type=common.domain, metavar="N", help="DDS domain of the processes (default: a free one)"
-    )
-    parser.add_argument(
-        "--jobs", type=common.whole(0, 4096), default=0, help="processes at the same time (default: one per core)"
-    )
-    parser.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder of the report (default rehearsal/ beside the bundle)"
-    )
-    return parser
+    parser.option("--domain N", "DDS domain of the processes (default: a free one)", common.domain)
+    parser.option("--jobs", "processes at the same time (default: one per core)", common.whole(0, 4096), default=0)
+    parser.option("--report DIR", "folder of the report (default rehearsal/ beside the bundle)", Path)
 
 
 def run(args: argparse.Namespace) -> int:

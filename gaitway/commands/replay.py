@@ -1,17 +1,5 @@
-"""``gaitway replay``: what a recorded flight shows."""
+"""``gaitway replay``: show and check a recorded flight.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import Any
-
-from gaitway_files.errors import UserError
-
-from ..catalogue import FLIGHT, PLAY, TWIN
-from . import common
-
-DESCRIPTION = """\
 Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. Print a summary: modes, why it ended,
 clamps, late periods, losses, extremes. If the recorder was killed, everything that was stored is read.
 
@@ -32,23 +20,28 @@ examples:
   gaitway replay cut_off.mcap --recover whole.mcap
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "replay", "show and check a recorded flight", DESCRIPTION)
-    parser.add_argument("flight", type=Path, metavar="FLIGHT.mcap", help="a recorded flight")
-    parser.add_argument("--against", type=Path, metavar="BUNDLE|RUN", help="compare the flight with this bundle")
-    parser.add_argument("--parameters", type=Path, metavar="FILE.yaml", help="identified drives, for --against")
-    parser.add_argument("--hung", action="store_true", help="the robot hung on a stand with its feet in the air")
-    parser.add_argument("--report", type=Path, metavar="DIR", help="folder for an HTML report")
-    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the motion; needs no display")
-    parser.add_argument("--viewer", action="store_true", help="play it in a web browser")
-    parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")
-    parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
-    parser.add_argument("--seconds", type=common.seconds, help="how long to serve the viewer (default: until Ctrl-C)")
-    parser.add_argument(
-        "--recover", type=Path, metavar="OUT.mcap", help="write everything readable to a new, complete file"
-    )
-    return parser
+import argparse
+from pathlib import Path
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import FLIGHT, PLAY, TWIN
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("flight FLIGHT.mcap", "a recorded flight", Path)
+    parser.option("--against BUNDLE|RUN", "compare the flight with this bundle", Path)
+    parser.option("--parameters FILE.yaml", "identified drives, for --against", Path)
+    parser.switch("--hung", "the robot hung on a stand with its feet in the air")
+    parser.option("--report DIR", "folder for an HTML report", Path)
+    parser.option("--video FILE.mp4", "film the motion; needs no display", Path)
+    parser.switch("--viewer", "play it in a web browser")
+    common.add_page(parser, "viewer's page")
+    parser.option("--seconds", "how long to serve the viewer (default: until Ctrl-C)", common.seconds)
+    parser.option("--recover OUT.mcap", "write everything readable to a new, complete file", Path)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,17 +1,5 @@
-"""``gaitway report``: what language runs learnt, on one page."""
+"""``gaitway report``: put language runs on one page.
 
-from __future__ import annotations
-
-import argparse
-import shlex
-import sys
-from pathlib import Path
-from typing import Any
-
-from ..catalogue import COMPARE
-from . import common
-
-DESCRIPTION = """\
 Put runs of a language task on one page: their evaluation scores with intervals, their training curves, and their
 answers to the same problems. Give the runs in the order to be read: the starting point, the trained runs, the controls.
 Evaluate them first with gaitway evaluate, on the same problems.
@@ -20,15 +8,21 @@ examples:
   gaitway report runs/reason/sft runs/reason/grpo --html runs/reason/report.html
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "report", "put language runs on one page", DESCRIPTION)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument(
-        "--html", type=Path, required=True, metavar="FILE", help="page to write; it loads nothing from the network"
-    )
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from ..catalogue import COMPARE
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("runs RUN", "run folders", Path, nargs="+")
+    parser.option("--html FILE", "page to write; it loads nothing from the network", Path, required=True)
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,16 +1,5 @@
-"""``gaitway run``: the on-robot half. Imports no torch."""
+"""``gaitway run``: run a bundle as on the robot.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-from typing import Any
-
-from ..catalogue import FLIGHT, TWIN
-from . import common
-
-DESCRIPTION = """\
 Run a bundle as it would run on the robot: replay the recorded inputs, then passive, ramp to the default pose,
 hold, policy at the contract's rate, and damping at every ending. Nothing of the training half is imported.
 
@@ -27,22 +16,27 @@ examples:
   gaitway run runs/walk/bundle --command '0:0,0,0;2:0.8,0,0;6:0.5,0,0.5' --realtime
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "run", "run a bundle as on the robot", DESCRIPTION)
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE|LEAPP", help="bundle or LEAPP package")
-    parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
-    parser.add_argument("--sim", action="store_true", help="run in a MuJoCo simulation (the default)")
-    parser.add_argument("--world", choices=("twin",), help=argparse.SUPPRESS)  # how --sim was once written
-    parser.add_argument("--seconds", type=common.seconds, default=20.0, help="length of the policy's part (default 20)")
-    parser.add_argument(
-        "--command", dest="velocity", metavar="VX,VY,YAW", help="command, or a script 't:vx,vy,yaw;...'"
-    )
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
-    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="film the run; needs no display")
-    parser.add_argument("--log", type=Path, metavar="FLIGHT.mcap", help="record the run, for 'gaitway replay'")
-    parser.add_argument("--realtime", action="store_true", help="keep to the wall clock")
-    return parser
+import argparse
+import sys
+from pathlib import Path
+
+from ..catalogue import FLIGHT, TWIN
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("bundle BUNDLE|LEAPP", "bundle or LEAPP package", Path)
+    parser.option("--robot NAME", "robot, if a LEAPP package does not name it")
+    parser.switch("--sim", "run in a MuJoCo simulation (the default)")
+    parser.option("--world", argparse.SUPPRESS, choices=("twin",))  # how --sim was once written
+    parser.option("--seconds", "length of the policy's part (default 20)", common.seconds, default=20.0)
+    parser.option("--command VX,VY,YAW", "command, or a script 't:vx,vy,yaw;...'", dest="velocity")
+    parser.option("--model robot.xml", "another MJCF of the same robot", Path)
+    parser.option("--video FILE.mp4", "film the run; needs no display", Path)
+    parser.option("--log FLIGHT.mcap", "record the run, for 'gaitway replay'", Path)
+    parser.switch("--realtime", "keep to the wall clock")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,33 +1,5 @@
-"""``gaitway train``: learn a task."""
+"""``gaitway train``: train an agent on a task.
 
-from __future__ import annotations
-
-import argparse
-import sys
-import warnings
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
-from gaitway_tasks.registry import UnknownNameError
-
-from ..backends.table import BACKENDS, backend, engines
-from ..catalogue import AGENTS, WORLDS
-from ..errors import RunError
-from . import common
-
-if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
-    from ..runs.folder import RunFolder
-
-RESUMABLE = (
-    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
-    "evaluation_interval", "until", "least_steps", "examination_interval",
-    "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
-)  # fmt: skip
-"""Settings that may change when a run is continued; any other would make it a different run."""
-
-DESCRIPTION = """\
 Train an agent on a task, from scratch or from where a run stopped.
 
 Settings come from, in rising priority: the defaults, --preset, --config FILE, key=value. Every field of the
@@ -67,63 +39,70 @@ examples:
   gaitway train prompts.jsonl --agent ppo --model runs/sft --reward-model runs/judge
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "train", "train an agent on a task", DESCRIPTION)
-    parser.add_argument(
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
+from gaitway_tasks.registry import UnknownNameError
+
+from ..backends.table import BACKENDS, backend, engines
+from ..catalogue import AGENTS, WORLDS
+from ..errors import RunError
+from . import common
+
+if TYPE_CHECKING:
+    from ..config.train_config import TrainConfig
+    from ..runs.folder import RunFolder
+
+RESUMABLE = (
+    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
+    "evaluation_interval", "until", "least_steps", "examination_interval",
+    "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
+)  # fmt: skip
+"""Settings that may change when a run is continued; any other would make it a different run."""
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option(
         "task",
-        help="robot task (also MODULE:OBJECT), language task or file of texts, Gymnasium environment (also gym:ID) or "
+        "robot task (also MODULE:OBJECT), language task or file of texts, Gymnasium environment (also gym:ID) or "
         "Atari game; 'gaitway list tasks' shows them",
     )
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="change a setting, e.g. num_envs=512")
-    parser.add_argument(
-        "--agent", help="agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them"
+    parser.option("settings key=value", "change a setting, e.g. num_envs=512", nargs="*")
+    parser.option("--agent", "agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them")
+    parser.option("--world", "simulator to train in (default: the task's usual one)")
+    parser.option("--physics", "engine of Isaac Lab (default: what is installed)", choices=tuple(engines()))
+    parser.switch("--distributed", "train together with the other processes of torchrun")
+    parser.option("--preset", "named settings for a kind of machine, e.g. cpu")
+    parser.option("--config FILE", "YAML file of settings", Path)
+    parser.option("--parameters FILE", "params.yaml from 'gaitway identify': train on this identified robot", Path)
+    parser.option("--seed", "random seed (default 0)", common.seed)
+    parser.option("--seeds N", "train N runs one after another, with seeds from --seed on", common.count)
+    parser.option(
+        "--until end|good",
+        "what ends the training: total_steps (end, the default), or examinations that hold twice in a row (good)",
     )
-    parser.add_argument("--world", help="simulator to train in (default: the task's usual one)")
-    parser.add_argument("--physics", choices=tuple(engines()), help="engine of Isaac Lab (default: what is installed)")
-    parser.add_argument(
-        "--distributed", action="store_true", help="train together with the other processes of torchrun"
-    )
-    parser.add_argument("--preset", help="named settings for a kind of machine, e.g. cpu")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
-    parser.add_argument(
-        "--parameters",
-        type=Path,
-        metavar="FILE",
-        help="params.yaml from 'gaitway identify': train on this identified robot",
-    )
-    parser.add_argument("--seed", type=common.seed, help="random seed (default 0)")
-    parser.add_argument(
-        "--seeds", type=common.count, metavar="N", help="train N runs one after another, with seeds from --seed on"
-    )
-    parser.add_argument(
-        "--until",
-        metavar="end|good",
-        help="what ends the training: total_steps (end, the default), or examinations that hold twice in a row (good)",
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default runs/TASK/TIME-seedK)")
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue the run in --out, or the newest run of the task; starts one if there is none",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print no progress, only the last line")
+    parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)
+    parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
+    parser.switch("--quiet", "print no progress, only the last line")
     texts = parser.add_argument_group("language tasks")
-    texts.add_argument(
-        "--model", metavar="MODEL", help="run folder, Hugging Face folder or hub id to begin with; or tiny"
+    parser.option("--model MODEL", "run folder, Hugging Face folder or hub id to begin with; or tiny", within=texts)
+    parser.option(
+        "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )
-    texts.add_argument(
-        "--rollout", choices=("transformers", "vllm", "vllm-server"), help="engine that samples the answers"
-    )
-    texts.add_argument("--server", metavar="URL", help="address of the vLLM server, for --rollout vllm-server")
-    texts.add_argument("--lora", action="store_true", help="train low-rank adapters only (language.lora.*)")
-    texts.add_argument(
-        "--reward-model",
-        metavar="RUN|URL|MODULE:FUNCTION",
-        help="score answers with this reward model instead of the task's rewards",
+    parser.option("--server URL", "address of the vLLM server, for --rollout vllm-server", within=texts)
+    parser.switch("--lora", "train low-rank adapters only (language.lora.*)", within=texts)
+    parser.option(
+        "--reward-model RUN|URL|MODULE:FUNCTION",
+        "score answers with this reward model instead of the task's rewards",
+        within=texts,
     )
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,20 +1,5 @@
-"""``gaitway twin``: a simulated robot on the wire of the real one."""
+"""``gaitway twin``: serve a simulated robot on the wire of the real one.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
-
-from ..catalogue import PLAY, WIRE_TWIN
-from . import common
-
-if TYPE_CHECKING:
-    from gaitway_sim2real.digital_twin.twin import Twin
-
-DESCRIPTION = """\
 Serve a MuJoCo robot on the topics of the real one, in real time, for 'gaitway deploy' or any other program that drives
 such a robot. A Unitree robot starts lying under its own controller, which must be released as on the real one; robots
 on two feet hang on a stand. "ros2" is the robot that the --config file describes.
@@ -33,16 +18,27 @@ examples:
   gaitway twin ros2 --config anymal.yaml
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "twin", "serve a simulated robot on the wire of the real one", DESCRIPTION)
-    parser.add_argument(
-        "robot", metavar="ROBOT", help="robot to simulate: unitree-go2, unitree-h1, unitree-g1, ... or ros2"
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="ros2 only: topics, joints, gains")
-    parser.add_argument("--interface", default="lo", help="network interface (default lo)")
-    parser.add_argument("--domain", type=common.domain, default=1, help="DDS domain (default 1; real robots are on 0)")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import PLAY, WIRE_TWIN
+from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.digital_twin.twin import Twin
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("robot ROBOT", "robot to simulate: unitree-go2, unitree-h1, unitree-g1, ... or ros2")
+    parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
+    parser.option("--interface", "network interface (default lo)", default="lo")
+    parser.option("--domain", "DDS domain (default 1; real robots are on 0)", common.domain, default=1)
+    parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     base = parser.add_mutually_exclusive_group()
     base.add_argument(
         "--hung", action="store_true", default=None, help="hang the robot on a stand with its feet in the air"
@@ -50,28 +46,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     base.add_argument(
         "--free", dest="hung", action="store_false", help="put the robot on the ground, also a robot on two feet"
     )
-    parser.add_argument("--standing", action="store_true", help="start standing instead of lying")
-    parser.add_argument(
-        "--no-own-controller",
-        action="store_true",
-        help="obey commands at once, without the robot's own controller and services",
-    )
-    parser.add_argument(
-        "--quirk",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE|FILE.yaml",
-        help="add an imperfection, or a file of them",
-    )
-    parser.add_argument(
-        "--fault", action="append", default=[], metavar="TIME:NAME[:JOINT]", help="provoke a fault [s after the start]"
-    )
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed (default 0)")
-    parser.add_argument("--seconds", type=common.seconds, help="how long to serve (default: until Ctrl-C)")
-    parser.add_argument("--viewer", action="store_true", help="show it in a web browser, with buttons for faults")
-    parser.add_argument("--port", type=common.port, default=8080, help="port of the viewer's page (default 8080)")
-    parser.add_argument("--host", default="127.0.0.1", help="address of the viewer's page")
-    return parser
+    parser.switch("--standing", "start standing instead of lying")
+    parser.switch("--no-own-controller", "obey commands at once, without the robot's own controller and services")
+    parser.option("--quirk NAME=VALUE|FILE.yaml", "add an imperfection, or a file of them", many=True)
+    parser.option("--fault TIME:NAME[:JOINT]", "provoke a fault [s after the start]", many=True)
+    parser.option("--seed", "random seed (default 0)", common.seed, default=0)
+    parser.option("--seconds", "how long to serve (default: until Ctrl-C)", common.seconds)
+    parser.switch("--viewer", "show it in a web browser, with buttons for faults")
+    common.add_page(parser, "viewer's page")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,19 +1,5 @@
-"""``gaitway validate``: may this policy leave simulation?"""
+"""``gaitway validate``: check a policy and give a verdict.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-from typing import Any
-
-from gaitway_files.errors import UserError
-
-from ..backends.table import backend, engines
-from ..catalogue import SIGNING, VALIDATE
-from . import common
-
-DESCRIPTION = """\
 Run the validation suite on a bundle in plain MuJoCo, from the bundle alone, and give a verdict.
 
 Scenarios: command grid, standing, straight, stops, command steps, pushes, gaits, floors, friction, feet, links,
@@ -45,36 +31,39 @@ examples:
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "validate", "check a policy and give a verdict", DESCRIPTION)
-    parser.add_argument(
-        "source", type=Path, metavar="RUN|BUNDLE|LEAPP", help="run (exported first), bundle or LEAPP package"
-    )
-    parser.add_argument("--robot", metavar="NAME", help="robot, if a LEAPP package does not name it")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="another MJCF of the same robot")
-    parser.add_argument(
-        "--engine",
-        action="append",
-        default=[],
-        metavar="physx|newton",
-        help="also walk in Isaac Lab 3.0",
-    )
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from gaitway_files.errors import UserError
+
+from ..backends.table import backend, engines
+from ..catalogue import SIGNING, VALIDATE
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source RUN|BUNDLE|LEAPP", "run (exported first), bundle or LEAPP package", Path)
+    parser.option("--robot NAME", "robot, if a LEAPP package does not name it")
+    parser.option("--model robot.xml", "another MJCF of the same robot", Path)
+    parser.option("--engine physx|newton", "also walk in Isaac Lab 3.0", many=True)
     for world in dict.fromkeys(engines().values()):
         backend(world).add_engine_options(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict as JSON")
-    parser.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder for the report (default validation/ beside the bundle)"
+    parser.option("--json FILE", "also write the verdict as JSON", Path)
+    parser.option("--report DIR", "folder for the report (default validation/ beside the bundle)", Path)
+    parser.option("--seed", "random seed of the scenarios (default 0)", common.seed, default=0)
+    parser.option(
+        "--seeds N",
+        "run seeds --seed to --seed + N - 1 and judge their robots together (default 1)",
+        common.whole(1, 100),
+        default=1,
     )
-    parser.add_argument("--seed", type=common.seed, default=0, help="random seed of the scenarios (default 0)")
-    parser.add_argument(
-        "--seeds", type=common.whole(1, 100), default=1, metavar="N",
-        help="run seeds --seed to --seed + N - 1 and judge their robots together (default 1)",
-    )  # fmt: skip
-    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the bundle with this Ed25519 key if it passes")
-    parser.add_argument("--no-video", action="store_true", help="write the report without a video")
+    parser.option("--sign KEY", "sign the bundle with this Ed25519 key if it passes", Path)
+    parser.switch("--no-video", "write the report without a video")
     common.add_trust(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
