@@ -187,9 +187,7 @@ A2C = PPOConfig(
 surrogate's ratio is 1, nothing is clipped, and its gradient is that of the log-probabilities (Huang et al. 2022)."""
 
 TRPO = replace(
-    PPO_MUJOCO,
-    num_steps=64,
-    optimizer=TrustRegionConfig(critic=CriticConfig(epochs=20, learning_rate=1e-3)),
+    PPO_MUJOCO, num_steps=64, optimizer=TrustRegionConfig(critic=CriticConfig(epochs=20, learning_rate=1e-3))
 )
 """Trust-region policy optimisation (Schulman et al. 2015) on 16 environments, after Tianshou's benchmark."""
 

@@ -26,10 +26,7 @@ class Symmetry(nn.Module):
     """
 
     def __init__(
-        self,
-        observations: dict[str, tuple[Tensor, Tensor]],
-        actions: tuple[Tensor, Tensor],
-        selectors: Sequence[int],
+        self, observations: dict[str, tuple[Tensor, Tensor]], actions: tuple[Tensor, Tensor], selectors: Sequence[int]
     ):
         super().__init__()
         self.selectors, self.order = tuple(selectors), len(actions[0])

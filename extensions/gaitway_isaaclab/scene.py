@@ -53,10 +53,7 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
         terrain=terrain_cfg(task.ground, bool(task.curriculum), textured),
         robot=robot_cfg(task, asset, actuators),
         contact_forces=ContactSensorCfg(
-            prim_path="{ENV_REGEX_NS}/Robot/.*",
-            history_length=3,
-            track_air_time=True,
-            update_period=timing.physics_dt,
+            prim_path="{ENV_REGEX_NS}/Robot/.*", history_length=3, track_air_time=True, update_period=timing.physics_dt
         ),
         sky_light=AssetBaseCfg(
             prim_path="/World/skyLight",

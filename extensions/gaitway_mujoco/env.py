@@ -31,13 +31,7 @@ class MujocoVectorEnv(VectorEnv):
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
     def __init__(
-        self,
-        task: Task,
-        num_envs: int,
-        *,
-        seed: int = 0,
-        num_threads: int = 0,
-        options: PhysicsOptions | None = None,
+        self, task: Task, num_envs: int, *, seed: int = 0, num_threads: int = 0, options: PhysicsOptions | None = None
     ):
         if num_envs < 1:
             raise UserError(f"num_envs {num_envs}: at least one environment is needed")

@@ -30,7 +30,5 @@ def register() -> None:
         env_id = f"Gaitway/{name.title()}-v0"
         if env_id not in gymnasium.registry:
             gymnasium.register(
-                env_id,
-                vector_entry_point="gaitway_mujoco.registration:make_vector_env",
-                kwargs={"task_name": name},
+                env_id, vector_entry_point="gaitway_mujoco.registration:make_vector_env", kwargs={"task_name": name}
             )

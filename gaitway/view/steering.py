@@ -27,13 +27,7 @@ PLAIN, SLIPPERY, ROUGH = (232, 234, 237), (186, 222, 247), (196, 190, 178)  # co
 
 
 def view(
-    walker: Walker,
-    host: str,
-    port: int,
-    seconds: float | None = None,
-    *,
-    touring: bool = False,
-    browse: bool = False,
+    walker: Walker, host: str, port: int, seconds: float | None = None, *, touring: bool = False, browse: bool = False
 ) -> None:
     """Serve until Ctrl-C, or for ``seconds``.
 

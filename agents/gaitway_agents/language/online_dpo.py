@@ -56,13 +56,7 @@ class OnlineDPOTrainer(SamplingTrainer):
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        world: TokenWorld,
-        config: OnlineDPOConfig,
-        *,
-        seed: int,
-        total_steps: int | None = None,
+        self, model: nn.Module, world: TokenWorld, config: OnlineDPOConfig, *, seed: int, total_steps: int | None = None
     ):
         policy = SequencePolicy(model, temperature=world.temperature, entropy="none")
         generator = torch.Generator().manual_seed(seed)

@@ -81,11 +81,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.config = config
         self.head = make_head(
-            action_space,
-            init_std=config.init_std,
-            min_std=config.min_std,
-            log_std=config.log_std,
-            unimix=config.unimix,
+            action_space, init_std=config.init_std, min_std=config.min_std, log_std=config.log_std, unimix=config.unimix
         )
         names = observation_space.spaces
         actor_keys = ["policy"] if "policy" in names else [n for n in names if n not in ("critic", ACTION_MASK)]

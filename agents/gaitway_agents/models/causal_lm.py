@@ -183,12 +183,7 @@ def _vocabulary(model: nn.Module) -> int:
 
 
 def _log_probs(
-    states: Tensor,
-    targets: Tensor,
-    head: Callable[[Tensor], Tensor],
-    temperature: float,
-    entropy: str,
-    likeliest: bool,
+    states: Tensor, targets: Tensor, head: Callable[[Tensor], Tensor], temperature: float, entropy: str, likeliest: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Log-probabilities of targets, entropies, and 1.0 where targets are the likeliest; 0 if not asked for."""
     logits = head(states)

@@ -64,11 +64,7 @@ class SACTrainer(OffPolicyTrainer):
     def _learner(self, network: nn.Module) -> Learner:
         cfg = self.config
         return Learner(
-            network,
-            cfg.learning_rate,
-            betas=cfg.betas,
-            weight_decay=cfg.weight_decay,
-            max_grad_norm=cfg.max_grad_norm,
+            network, cfg.learning_rate, betas=cfg.betas, weight_decay=cfg.weight_decay, max_grad_norm=cfg.max_grad_norm
         )
 
     # ---- acting ------------------------------------------------------------------------------------------------------

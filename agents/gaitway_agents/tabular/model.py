@@ -70,9 +70,7 @@ class TabularModel:
 
 
 def model_from_table(
-    table: dict[int, dict[int, Iterable[tuple[float, int, float, bool]]]],
-    start: Any,
-    time_limit: int | None = None,
+    table: dict[int, dict[int, Iterable[tuple[float, int, float, bool]]]], start: Any, time_limit: int | None = None
 ) -> TabularModel:
     """From Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
     states, actions = len(table), len(table[0])

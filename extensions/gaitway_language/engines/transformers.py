@@ -32,12 +32,7 @@ class TransformersEngine:
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        *,
-        dtype: torch.dtype | None = None,
-        batch_size: int = 256,
-        copied: bool = True,
+        self, model: nn.Module, *, dtype: torch.dtype | None = None, batch_size: int = 256, copied: bool = True
     ):
         if not copied and dtype is not None:
             raise UserError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")

@@ -76,12 +76,7 @@ class DescriptionSource(Checked):
         name, wanted = THINGS[thing], list(TONES)[tone]
         prompt = f"describe the {name} in a {wanted} tone"
         chosen, rejected = self.prefer(rng, prompt, self._write(rng, name, wanted), self._write(rng, name, wanted))
-        return {
-            "prompt": prompt,
-            "completion": self._write(rng, name, wanted),
-            "chosen": chosen,
-            "rejected": rejected,
-        }
+        return {"prompt": prompt, "completion": self._write(rng, name, wanted), "chosen": chosen, "rejected": rejected}
 
     def _write(self, rng: random.Random, thing: str, tone: str) -> str:
         words = [

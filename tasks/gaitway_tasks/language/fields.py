@@ -13,10 +13,7 @@ from .rows import FieldError, Row, RowError
 NEEDED = ("prompt", "answer", "tests", "completion", "chosen", "rejected", "label")
 """Fields that, once the first row has them, every row must have."""
 
-ALIASES = {
-    "prompt": ("question", "problem", "instruction"),
-    "completion": ("response", "output"),
-}
+ALIASES = {"prompt": ("question", "problem", "instruction"), "completion": ("response", "output")}
 """Names of our fields in other data sets; a row's own field of our name comes first."""
 
 _ROLES = ("system", "user", "assistant", "tool")

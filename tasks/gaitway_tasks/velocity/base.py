@@ -86,9 +86,7 @@ def flat(robot: Robot) -> Task:
                 params={"friction_range": (0.8, 0.8), "dynamic_friction_range": (0.6, 0.6)},
             ),
             "add_base_mass": Event(
-                func=events.randomize_rigid_body_mass,
-                mode="startup",
-                params={"mass_distribution_params": (-5.0, 5.0)},
+                func=events.randomize_rigid_body_mass, mode="startup", params={"mass_distribution_params": (-5.0, 5.0)}
             ),
             "base_com": Event(
                 func=events.randomize_rigid_body_com,
@@ -142,7 +140,7 @@ ROUGH_TERRAIN = Tiles(
             "hf_pyramid_slope": SubTerrain(kind="pyramid_slope", proportion=0.1, params=SLOPE),
             "hf_pyramid_slope_inv": SubTerrain(kind="inverted_pyramid_slope", proportion=0.1, params=SLOPE),
         }
-    ),
+    )
 )
 """Isaac Lab's ``ROUGH_TERRAINS_CFG``."""
 
@@ -175,8 +173,7 @@ def on_rough_ground(task: Task, scanner_body: str | None = None) -> Task:
 def reweighted(task: Task, **weights: float) -> Task:
     """``task`` with other weights for some of its rewards."""
     return replace(
-        task,
-        rewards={**task.rewards, **{name: replace(task.rewards[name], weight=w) for name, w in weights.items()}},
+        task, rewards={**task.rewards, **{name: replace(task.rewards[name], weight=w) for name, w in weights.items()}}
     )
 
 

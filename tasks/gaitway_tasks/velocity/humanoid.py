@@ -17,12 +17,7 @@ TORSO = "torso_link"
 
 def flat(robot: Robot, *, ankles: Sequence[str], feet: str) -> Task:
     """Velocity task on a plane, forwards only. ``ankles`` are joints with a limit penalty, ``feet`` the foot bodies."""
-    task = base.reweighted(
-        base.flat(robot),
-        flat_orientation_l2=-1.0,
-        action_rate_l2=-0.005,
-        dof_acc_l2=-1.25e-7,
-    )
+    task = base.reweighted(base.flat(robot), flat_orientation_l2=-1.0, action_rate_l2=-0.005, dof_acc_l2=-1.25e-7)
     tracking = {"std": 0.5, **COMMAND}
     step = {"feet": feet, "threshold": 0.4, **COMMAND}
     changed = {

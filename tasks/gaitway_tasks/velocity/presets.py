@@ -23,10 +23,7 @@ def blind(task: Task, history_length: int = 8) -> Task:
     return replace(
         task,
         name=f"{task.name}-blind",
-        observations={
-            "policy": replace(group, terms=measurable, history_length=history_length),
-            "critic": critic,
-        },
+        observations={"policy": replace(group, terms=measurable, history_length=history_length), "critic": critic},
     )
 
 
@@ -106,10 +103,7 @@ def cpu(task: Task) -> Task:
         timing=timing,
         commands={"base_velocity": command},
         terminations={**task.terminations, **falls},
-        rewards={
-            **{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()},
-            **added,
-        },
+        rewards={**{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()}, **added},
         events={**task.events, **_disturbances(task), **varied},
     )
     return trot(replace(task, actions=_lively(joint_positions(task)))) if trots else task

@@ -29,11 +29,7 @@ UNITREE_G1_23DOF = replace(
     name="unitree-g1-23dof",
     robot="g1-23dof",
     motors=tuple(name if name in _JOINTS else None for name in MOTORS),
-    mode_machines={
-        4: "23 joints",
-        1: "23 joints, first gears",
-        10: "23 joints, hips of 22.5 to 1",
-    },
+    mode_machines={4: "23 joints", 1: "23 joints, first gears", 10: "23 joints, hips of 22.5 to 1"},
     **_PER_JOINT,
 )
 """Sources as for :data:`gaitway_tasks.robots.g1_29dof.UNITREE_G1`."""

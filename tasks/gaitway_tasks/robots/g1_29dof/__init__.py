@@ -41,12 +41,7 @@ VELOCITY_LIMIT = {
     ".*": 32.0,
 }
 MAX_STIFFNESS = {".*_hip_.*": 100.0, ".*_knee_joint": 150.0, "waist_.*": 200.0, ".*": 40.0}
-MAX_DAMPING = {
-    ".*_hip_.*|.*_ankle_.*": 2.0,
-    ".*_knee_joint": 4.0,
-    "waist_.*": 5.0,
-    ".*": 10.0,
-}
+MAX_DAMPING = {".*_hip_.*|.*_ankle_.*": 2.0, ".*_knee_joint": 4.0, "waist_.*": 5.0, ".*": 10.0}
 
 UNITREE_G1 = Hardware(
     name="unitree-g1",
