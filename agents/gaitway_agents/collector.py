@@ -9,14 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from gaitway_files.errors import UserError
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from .core import distributed
 from .models.actor_critic import ActorCritic
 from .rollout import EnvRollout, Recorder
 from .symmetry import Symmetry
-from .trainer import Observation
+from .trainer import Observation, check_autoreset
 
 
 @runtime_checkable
@@ -33,8 +33,7 @@ class Collector:
     """
 
     def __init__(self, env: VectorEnv, *, num_steps: int, random_episode_start: bool):
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
+        check_autoreset(env)
         space = env.single_observation_space
         if not isinstance(space, spaces.Dict):
             raise UserError(f"observation space {space}: Dict is needed; see gaitway_agents.vector.adapt")

@@ -31,6 +31,9 @@ from .source import RolloutSource, check_source
 from .symmetry import Symmetry
 from .trainer import Episode, Observation
 
+OPTIONAL = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
+"""Parts that have a state where the settings ask for them, and are None elsewhere."""
+
 
 class OnPolicyTrainer:
     """PPO's outer loop: ``iterate()`` is one rollout and one update.
@@ -255,10 +258,8 @@ class OnPolicyTrainer:
             "policy": self.policy.state_dict(),
             "average": None if self._average is None else self._average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "estimator_optimizer": None if self.estimator_optimizer is None else self.estimator_optimizer.state_dict(),
+            **{name: None if (part := getattr(self, name)) is None else part.state_dict() for name in OPTIONAL},
             "generator": self.generator.get_state(),
-            "reward_scaler": None if self.reward_scaler is None else self.reward_scaler.state_dict(),
-            "advantage_scaler": None if self.advantage_scaler is None else self.advantage_scaler.state_dict(),
             "steps": self.steps,
         } | self.source.state_dict()
 
@@ -270,17 +271,14 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        if self.estimator_optimizer is not None:
-            self.estimator_optimizer.load_state_dict(state["estimator_optimizer"])
+        for name in OPTIONAL:
+            if (part := getattr(self, name)) is not None:
+                part.load_state_dict(state[name])
         same_kind = len(state["generator"]) == len(self.generator.get_state())
         if distributed.rank() == 0 and same_kind:
             self.generator.set_state(state["generator"])
         else:  # the first process's, which no other may explore like, or that of another kind of device
             self.generator.manual_seed(self.generator.initial_seed() + state["steps"])
-        if self.reward_scaler is not None:
-            self.reward_scaler.load_state_dict(state["reward_scaler"])
-        if self.advantage_scaler is not None:
-            self.advantage_scaler.load_state_dict(state["advantage_scaler"])
         self.steps = state["steps"]
         self._publish()
         self.source.load_state_dict(state)

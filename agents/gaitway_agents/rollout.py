@@ -68,7 +68,7 @@ class Recorder:
             episodes=episodes_of(self.ended),
             timing=timing,
             complete=self.complete,
-            log=_means(self.log),
+            log=means(self.log),
         )
 
 
@@ -113,7 +113,7 @@ class EnvRollout:
         return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
 
 
-def _means(logs: list[dict[str, Any]]) -> dict[str, float]:
+def means(logs: list[dict[str, Any]]) -> dict[str, float]:
     """The mean of every entry, over the logs that have it. Tensors are copied to the host together."""
     entries: dict[str, list[Any]] = {}
     for log in logs:

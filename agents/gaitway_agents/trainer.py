@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from gymnasium.vector import VectorEnv
+from gaitway_files.errors import UserError
+from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 Observation = dict[str, Tensor]
@@ -86,6 +87,12 @@ def episodes_of(parts: Sequence[Ended]) -> list[Episode]:
 def episodes_from(info: dict[str, Any], steps: int) -> list[Episode]:
     """The episodes that ended in a step."""
     return episodes_of(ended_in(info, steps))
+
+
+def check_autoreset(env: VectorEnv) -> None:
+    """Refuse an environment that does not restart in the step that ends an episode."""
+    if (mode := env.metadata.get("autoreset_mode")) != AutoresetMode.SAME_STEP:
+        raise UserError(f"autoreset mode {mode}: SAME_STEP is needed")
 
 
 Watch = Callable[[Tensor, Tensor, Tensor], None]

@@ -6,13 +6,14 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from .trainer import Episode, Observation
+from .trainer import Episode, Observation, check_autoreset
 
 
 class WithEnv:
     """A vector environment, the episodes that ended in it, and its part of a checkpoint."""
 
     def __init__(self, env: VectorEnv, total_steps: int | None):
+        check_autoreset(env)
         self.env, self.total_steps, self.steps = env, total_steps, 0
         self._episodes: list[Episode] = []
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from gaitway_files.errors import UserError
+from gaitway_files.ranges import Checked, NonNegativeInt, PositiveInt, ShareBelowOne, one_of
 from gaitway_tasks.registry import UnknownNameError
 
-OBSERVATIONS = ("image", "ram")
 PROTOCOLS: dict[str, dict[str, int | float | bool]] = {
     "standard": {"noop_max": 30, "sticky": 0.0, "episodic_life": True, "fire_reset": True, "full_actions": False},
     "machado": {"noop_max": 0, "sticky": 0.25, "episodic_life": False, "fire_reset": False, "full_actions": True},
@@ -17,49 +17,34 @@ PROTOCOLS: dict[str, dict[str, int | float | bool]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtariTask:
+class AtariTask(Checked):
     """A game and its settings. None means the protocol's value."""
 
     name: str
     game: str
     """ROM id, one of :func:`games`."""
-    protocol: str = "standard"
+    protocol: Annotated[str, one_of(*PROTOCOLS)] = "standard"
     """"standard" (random no-ops at the start, a life is an episode, the game's own actions) or "machado" (sticky
     actions, whole games, all 18 actions)."""
-    observation: str = "image"
+    observation: Annotated[str, one_of("image", "ram")] = "image"
     """"image": grey bytes (stack, 84, 84), the two last frames' maximum; "ram": the console's 128 bytes / 255."""
-    frame_skip: int = 4
+    frame_skip: PositiveInt = 4
     """Frames (60 Hz) that an action lasts."""
-    stack: int = 4
+    stack: PositiveInt = 4
     """Number of stacked observations."""
-    max_frames: int = 108_000
+    max_frames: PositiveInt = 108_000
     """Frames after which a game is truncated: 30 minutes."""
     reward_clip: bool = True
     """Whether rewards are clipped to their signs; ``info["episode"]`` always has the unclipped score."""
-    noop_max: int | None = None
+    noop_max: NonNegativeInt | None = None
     """A game starts after fewer than this many random no-op frames."""
-    sticky: float | None = None
+    sticky: ShareBelowOne | None = None
     """Probability that a frame repeats the action of the one before."""
     episodic_life: bool | None = None
     """Whether a lost life is a termination; the game goes on."""
     fire_reset: bool | None = None
     """Whether FIRE is pressed at the start of a game or life, as many games wait for it."""
     full_actions: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("protocol", self.protocol, tuple(PROTOCOLS)),
-            ("observation", self.observation, OBSERVATIONS),
-        ):
-            if value not in known:
-                raise UserError(f"{name} {value!r}: use one of {', '.join(known)}")
-        for name in ("frame_skip", "stack", "max_frames"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} {getattr(self, name)}: use 1 or more")
-        if self.noop_max is not None and self.noop_max < 0:
-            raise UserError(f"noop_max {self.noop_max}: use 0 or more")
-        if self.sticky is not None and not 0.0 <= self.sticky < 1.0:
-            raise UserError(f"sticky {self.sticky}: use a probability below 1")
 
     def resolved(self) -> AtariTask:
         """Copy with the protocol's values filled in."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import difflib
 import importlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from gaitway_files.errors import UserError
+from gaitway_files.ranges import Checked, PositiveInt, one_of
 from gaitway_tasks.registry import UnknownNameError
 
-BACKENDS = ("auto", "envpool", "gymnasium")
-VECTORIZATIONS = ("sync", "async")
 PREFIX = "gym:"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GymTask:
+class GymTask(Checked):
     """An environment by its Gymnasium id."""
 
     name: str
@@ -24,22 +23,12 @@ class GymTask:
     """Id in Gymnasium's registry or among EnvPool's; ``module:Id`` imports the module that registers it."""
     kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment, with its backend's names."""
-    backend: str = "auto"
+    backend: Annotated[str, one_of("auto", "envpool", "gymnasium")] = "auto"
     """"auto" is EnvPool if it is installed, has the same task and ``kwargs`` are empty; else Gymnasium."""
-    max_episode_steps: int | None = None
+    max_episode_steps: PositiveInt | None = None
     """Time limit [steps]; None uses that of the id."""
-    vectorization: str = "sync"
+    vectorization: Annotated[str, one_of("sync", "async")] = "sync"
     """Gymnasium's vectorisation: "async" has one process per environment and pays only for slow steps (> 1 ms)."""
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("backend", self.backend, BACKENDS),
-            ("vectorization", self.vectorization, VECTORIZATIONS),
-        ):
-            if value not in known:
-                raise UserError(f"{name} {value!r}: use one of {', '.join(known)}")
-        if self.max_episode_steps is not None and self.max_episode_steps < 1:
-            raise UserError(f"max_episode_steps {self.max_episode_steps}: use 1 or more, or None for the id's own")
 
 
 IDS = {

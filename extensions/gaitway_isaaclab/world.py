@@ -56,11 +56,38 @@ def pick(values: Tensor, index: Tensor | None, dim: int = 1) -> Tensor:
     return values if index is None else values.index_select(dim, index)
 
 
+def _joint(name: str) -> Any:
+    """A property: what the articulation says of its joints, in the robot's order."""
+    return property(lambda state: pick(tensor(getattr(state._data, name)), state._joints))
+
+
+def _body(name: str) -> Any:
+    """The same of its bodies."""
+    return property(lambda state: pick(tensor(getattr(state._data, name)), state._bodies))
+
+
+def _base(name: str) -> Any:
+    """The same of its base."""
+    return property(lambda state: tensor(getattr(state._data, name)))
+
+
+def _foot(name: str) -> Any:
+    """What the contact sensor says of the feet."""
+    return property(lambda state: pick(tensor(getattr(state._contacts.data, name)), state._feet))
+
+
 class IsaacLabRobotState:
     """Implements :class:`gaitway_tasks.world.RobotState` over an ``Articulation`` and its ``ContactSensor``.
 
     Each quantity is Isaac Lab's own with the same meaning, read on access.
     """
+
+    joint_pos, joint_vel, joint_acc = map(_joint, ("joint_pos", "joint_vel", "joint_acc"))
+    root_pos_w, root_lin_vel_b, root_ang_vel_b = map(_base, ("root_pos_w", "root_lin_vel_b", "root_ang_vel_b"))
+    projected_gravity_b = _base("projected_gravity_b")
+    body_pos_w, body_lin_vel_w = _body("body_link_pos_w"), _body("body_lin_vel_w")
+    current_air_time, last_air_time = _foot("current_air_time"), _foot("last_air_time")
+    current_contact_time, last_contact_time = _foot("current_contact_time"), _foot("last_contact_time")
 
     def __init__(self, articulation: Any, contacts: Any, robot: Robot, device: Any):
         self._articulation, self._data, self._contacts = articulation, articulation.data, contacts
@@ -72,68 +99,16 @@ class IsaacLabRobotState:
         self._feet = index_of("contact sensor on foot", robot.foot_names, sensed, device)
 
     @property
-    def joint_pos(self) -> Tensor:
-        return pick(tensor(self._data.joint_pos), self._joints)
-
-    @property
-    def joint_vel(self) -> Tensor:
-        return pick(tensor(self._data.joint_vel), self._joints)
-
-    @property
-    def joint_acc(self) -> Tensor:
-        return pick(tensor(self._data.joint_acc), self._joints)
-
-    @property
     def applied_torque(self) -> Tensor:
         return pick(applied_torque(self._articulation), self._joints)
-
-    @property
-    def root_pos_w(self) -> Tensor:
-        return tensor(self._data.root_pos_w)
 
     @property
     def root_quat_wxyz(self) -> Tensor:
         return pick(tensor(self._data.root_quat_w), self._quat)
 
     @property
-    def root_lin_vel_b(self) -> Tensor:
-        return tensor(self._data.root_lin_vel_b)
-
-    @property
-    def root_ang_vel_b(self) -> Tensor:
-        return tensor(self._data.root_ang_vel_b)
-
-    @property
-    def projected_gravity_b(self) -> Tensor:
-        return tensor(self._data.projected_gravity_b)
-
-    @property
-    def body_pos_w(self) -> Tensor:
-        return pick(tensor(self._data.body_link_pos_w), self._bodies)
-
-    @property
-    def body_lin_vel_w(self) -> Tensor:
-        return pick(tensor(self._data.body_lin_vel_w), self._bodies)
-
-    @property
     def contact_force_w(self) -> Tensor:
         return pick(contact_forces(self._contacts.data), self._sensed)
-
-    @property
-    def current_air_time(self) -> Tensor:
-        return pick(tensor(self._contacts.data.current_air_time), self._feet)
-
-    @property
-    def last_air_time(self) -> Tensor:
-        return pick(tensor(self._contacts.data.last_air_time), self._feet)
-
-    @property
-    def current_contact_time(self) -> Tensor:
-        return pick(tensor(self._contacts.data.current_contact_time), self._feet)
-
-    @property
-    def last_contact_time(self) -> Tensor:
-        return pick(tensor(self._contacts.data.last_contact_time), self._feet)
 
 
 class IsaacLabWorld:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from gaitway_files.errors import UserError
+from gaitway_files.ranges import Checked, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhysicsOptions:
+class PhysicsOptions(Checked):
     """Solver settings. Defaults are the fastest ones whose feet do not creep.
 
     Newton converges in two or three iterations from a cold start, so warm starting costs more than it saves.
@@ -18,16 +19,10 @@ class PhysicsOptions:
     for delays that are set by hand.
     """
 
-    solver: str = "newton"
+    solver: Annotated[str, one_of("newton", "cg", "pgs")] = "newton"
     iterations: int = 10
     warmstart: bool = False
-    cone: str = "pyramidal"
+    cone: Annotated[str, one_of("pyramidal", "elliptic")] = "pyramidal"
     impratio: float = 10.0
     solimp: tuple[float, float, float] = (0.95, 0.99, 0.001)
     max_action_delay: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.solver not in ("newton", "cg", "pgs"):
-            raise UserError(f"physics solver {self.solver!r}: use 'newton', 'cg' or 'pgs'")
-        if self.cone not in ("pyramidal", "elliptic"):
-            raise UserError(f"friction cone {self.cone!r}: use 'pyramidal' or 'elliptic'")

@@ -185,6 +185,8 @@ def resolve(
     )
     if request.agent not in AGENTS:
         raise UnknownNameError("agent", request.agent, AGENTS)
+    if request.agent not in domain.agents():
+        raise domain.wrong_agent(request.agent, task)
     settings = {"task": task, "preset": preset, "algorithm": request.agent, "world": world}
     settings |= domain.defaults(task, request) | {key: value for key, value in given.items() if value is not None}
     return merge(TrainConfig(**settings), config_file, overrides)

@@ -49,8 +49,6 @@ class Games(Environments):
     def defaults(self, task: AtariTask, request: Request) -> dict[str, Any]:
         from .gym_presets import game_settings
 
-        if request.agent not in self.agents():
-            raise self.wrong_agent(request.agent, task)
         return game_settings(task, request.agent, self.agents()[request.agent].defaults())
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:

@@ -54,8 +54,6 @@ class Gyms(Environments):
     def defaults(self, task: GymTask, request: Request) -> dict[str, Any]:
         from .gym_presets import gym_settings
 
-        if request.agent not in self.agents():
-            raise self.wrong_agent(request.agent, task)
         return gym_settings(task, request.agent, self.agents()[request.agent].defaults())
 
     def load_code(self, task: GymTask) -> None:

@@ -57,8 +57,6 @@ class Robots(Environments):
     def defaults(self, task: Task, request: Request) -> dict[str, Any]:
         from .robot_presets import robot_settings
 
-        if request.agent not in self.agents():
-            raise self.wrong_agent(request.agent, task)
         device = self.device(request.world, str(request.asked("device") or "auto"))
         settings = robot_settings(task, self.agents()[request.agent].defaults(), request, device)
         if (parameters := request.options.get("parameters")) is not None:

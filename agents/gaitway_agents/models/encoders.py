@@ -50,11 +50,6 @@ class Encoder(nn.Module):
                 part.update(observations[key])
 
 
-def make_encoder(space: spaces.Dict, keys: Sequence[str], *, normalize: bool, clip: float | None = None) -> Encoder:
-    """An encoder of the observations ``keys`` of ``space``; ``normalize`` concerns vectors only."""
-    return Encoder(space, keys, normalize=normalize, clip=clip)
-
-
 class Vector(nn.Module):
     """Numbers of any shape, flattened, with symlog and then running normalisation if asked for."""
 

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from ..models.encoders import make_encoder
+from ..models.encoders import Encoder
 from ..models.heads import ACTION_MASK
 from ..models.mlp import ACTIVATIONS, MLP
 from ..trainer import Observation
@@ -49,7 +49,7 @@ class QNetwork(nn.Module):
 
     def __init__(self, space: spaces.Dict, actions: int, config: NetworkConfig, *, dueling: bool):
         super().__init__()
-        self.encoder = make_encoder(space, actor_keys(space), normalize=config.normalize_observations)
+        self.encoder = Encoder(space, actor_keys(space), normalize=config.normalize_observations)
         self.plain = None if dueling else network(self.encoder.dim, config.hidden, actions, config)
         if not dueling:
             return
@@ -72,7 +72,7 @@ class TwinCritic(nn.Module):
 
     def __init__(self, space: spaces.Dict, action_dim: int, config: NetworkConfig):
         super().__init__()
-        self.encoder = make_encoder(space, critic_keys(space), normalize=config.normalize_observations)
+        self.encoder = Encoder(space, critic_keys(space), normalize=config.normalize_observations)
         dim = self.encoder.dim + action_dim
         self.first, self.second = (network(dim, config.hidden, 1, config) for _ in range(2))
 
@@ -93,7 +93,7 @@ class SquashedGaussian(nn.Module):
         smooth: bool = False,
     ):
         super().__init__()
-        self.encoder = make_encoder(space, actor_keys(space), normalize=config.normalize_observations)
+        self.encoder = Encoder(space, actor_keys(space), normalize=config.normalize_observations)
         self.outputs = network(self.encoder.dim, config.hidden, 2 * action_dim, config)
         self.log_std_range, self.smooth = log_std_range, smooth
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from gaitway_files.errors import UserError
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..core.finite import NonFiniteError
@@ -36,8 +36,6 @@ class OffPolicyTrainer(WithEnv, ABC):
 
     def __init__(self, env: VectorEnv, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
         super().__init__(env, total_steps)
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         self.observations: Observation = {}
         space = env.single_observation_space
         if not isinstance(space, spaces.Dict):

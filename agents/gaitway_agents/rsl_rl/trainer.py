@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from ..core.optimizer import NonFiniteError
 from ..restored import box
+from ..rollout import means
 from ..trainer import Observation, episodes_from
 from ..with_env import WithEnv
 from .config import RslRlConfig
@@ -117,7 +118,7 @@ class RslRlTrainer(WithEnv):
         collected = time.perf_counter()
         algorithm.compute_returns(observations)
         metrics = {"rollout/reward": float(torch.stack(rewards_seen).mean())}
-        metrics |= {f"rollout/{name}": value for name, value in _means(logs).items()}
+        metrics |= {f"rollout/{name}": value for name, value in means(logs).items()}
         metrics |= {"time/environment": stepping, "time/policy": collected - start - stepping}
         return metrics | {"time/learning": time.perf_counter() - collected}
 
@@ -214,8 +215,6 @@ def restored(state: dict[str, Any], config: RslRlConfig, *, num_actions: int, **
 
 def _check_environment(env: VectorEnv, config: RslRlConfig) -> dict[str, list[str]]:
     """Which observations each network reads, of an environment that rsl_rl can learn from."""
-    if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-        raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
     action_space, observation_space = env.single_action_space, env.single_observation_space
     if not isinstance(action_space, spaces.Box):
         raise UserError(f"agent rsl_rl takes actions in a Box, not {action_space}: use ppo or dqn")
@@ -245,15 +244,6 @@ def _require_finite(name: str, value: Tensor) -> None:
     if not torch.isfinite(value).all():
         row = int((~torch.isfinite(value)).nonzero()[0, 0])
         raise NonFiniteError(f"{name} of environment {row} is not finite: {value[row].tolist()}")
-
-
-def _means(logs: list[dict[str, float]]) -> dict[str, float]:
-    """Every entry of any of the ``logs``, averaged over those that have it."""
-    entries: dict[str, list[float]] = {}
-    for log in logs:
-        for name, value in log.items():
-            entries.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in entries.items()}
 
 
 def _explained_variance(storage: Any) -> float:

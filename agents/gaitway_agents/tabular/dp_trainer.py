@@ -56,9 +56,10 @@ class _Planner(WithEnv):
     environment's time limit, without discount, and what the best policy that sees the clock would.
     """
 
-    def __init__(self, env: VectorEnv, gamma: float):
+    def __init__(self, env: VectorEnv, config: Any, *, seed: int = 0, total_steps: int | None = None):
         super().__init__(env, None)
-        self.gamma, self.spaces, self.model = gamma, TableSpaces(env), find_model(env)
+        self.config, self.gamma = config, config.gamma
+        self.spaces, self.model = TableSpaces(env), find_model(env)
         if (self.model.num_states, self.model.num_actions) != (self.spaces.num_states, self.spaces.num_actions):
             raise UserError(
                 f"the model has {self.model.num_states} states and {self.model.num_actions} actions, the environment "
@@ -72,17 +73,19 @@ class _Planner(WithEnv):
     def iterate(self) -> dict[str, float]:
         """One sweep. Returns metrics, with the seconds spent under ``time/``."""
         begin = time.perf_counter()
-        metrics = self._sweep()
+        residual = self._sweep()
         self.steps += 1
         self._policy = None
-        metrics["learn/value_start"] = float(self.model.start @ self.values)
+        metrics = {"learn/residual": residual, "learn/value_start": float(self.model.start @ self.values)}
+        if (bound := error_bound(residual, self.gamma)) is not None:
+            metrics["learn/error_bound"] = bound
         if self.finished and self.model.time_limit:
             metrics |= self._in_time(self.model.time_limit)
         total = time.perf_counter() - begin
         return metrics | {"time/environment": 0.0, "time/policy": 0.0, "time/learning": total, "time/total": total}
 
-    def _sweep(self) -> dict[str, float]:
-        """Set ``values`` and ``finished``; returns metrics."""
+    def _sweep(self) -> float:
+        """Set ``values`` and ``finished``; returns the largest change that a Bellman update makes."""
         raise NotImplementedError
 
     def policy(self) -> Tensor:
@@ -121,27 +124,23 @@ class _Planner(WithEnv):
 class ValueIterationTrainer(_Planner):
     """One Bellman update of every state at a time."""
 
-    def __init__(self, env: VectorEnv, config: ValueIterationConfig, *, seed: int = 0, total_steps: int | None = None):
-        super().__init__(env, config.gamma)
-        self.config = config
+    config: ValueIterationConfig
 
-    def _sweep(self) -> dict[str, float]:
+    def _sweep(self) -> float:
         self.values, residual = sweep(self.model, self.values, self.gamma)
         self.finished = converged(self.values, residual, self.config.tolerance)
-        bound = error_bound(residual, self.gamma)
-        return {"learn/residual": residual} | ({} if bound is None else {"learn/error_bound": bound})
+        return residual
 
 
 class PolicyIterationTrainer(_Planner):
     """One exact evaluation and one improvement of the policy at a time."""
 
     def __init__(self, env: VectorEnv, config: PolicyIterationConfig, *, seed: int = 0, total_steps: int | None = None):
-        super().__init__(env, config.gamma)
-        self.config = config
+        super().__init__(env, config)
         self._next = torch.zeros(self.model.num_states, dtype=torch.int64)  # to be evaluated
         self._stage = 0
 
-    def _sweep(self) -> dict[str, float]:
+    def _sweep(self) -> float:
         stages = discounts(self.gamma)
         discount = stages[self._stage]
         self.values = evaluate_policy(self.model, self._next, discount)
@@ -149,9 +148,7 @@ class PolicyIterationTrainer(_Planner):
         self.finished = not changed and discount == self.gamma
         if not changed and not self.finished:
             self._stage += 1
-        residual = sweep(self.model, self.values, self.gamma)[1]
-        bound = error_bound(residual, self.gamma)
-        return {"learn/residual": residual} | ({} if bound is None else {"learn/error_bound": bound})
+        return sweep(self.model, self.values, self.gamma)[1]
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"next": self._next.clone(), "stage": self._stage}

@@ -7,7 +7,7 @@ import math
 import torch
 from gaitway_files.errors import UserError
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ..trainer import Observation
@@ -21,8 +21,6 @@ class TableSpaces:
 
     def __init__(self, env: VectorEnv):
         """Raises ValueError for environments whose states or actions cannot be counted."""
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise UserError(f"autoreset mode {env.metadata.get('autoreset_mode')}: SAME_STEP is needed")
         space, actions = env.single_observation_space, env.single_action_space
         states = space.spaces.get("policy") if isinstance(space, spaces.Dict) else None
         if not isinstance(states, spaces.Discrete | spaces.MultiDiscrete):

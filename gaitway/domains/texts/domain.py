@@ -63,8 +63,6 @@ class Texts(Domain):
     def defaults(self, task: LanguageTask, request: Request) -> dict[str, Any]:
         from .settings import language_settings
 
-        if request.agent not in self.agents():
-            raise self.wrong_agent(request.agent, task)
         device = self.device(request.world, str(request.asked("device") or "auto"))
         return language_settings(task, request, device)
 

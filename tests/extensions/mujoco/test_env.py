@@ -81,8 +81,8 @@ def test_a_diverged_simulation_is_not_a_time_out(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "newtn"}, "physics solver 'newtn': use 'newton', 'cg' or 'pgs'"),
-        ({"cone": "round"}, "friction cone 'round': use 'pyramidal' or 'elliptic'"),
+        ({"solver": "newtn"}, "solver 'newtn': use one of 'newton', 'cg', 'pgs'"),
+        ({"cone": "round"}, "cone 'round': use 'pyramidal' or 'elliptic'"),
     ],
 )
 def test_unknown_options_are_refused(options, message):
