@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from gaitway_agents import registry
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Entry:
-    """A part of Gaitway: one line about it, the modules it imports, and the extras that install them."""
+    """A part of Gaitway: the modules it imports, the extras that install them, and, if it is listed, a line on it."""
 
-    summary: str
     modules: tuple[str, ...]
     extras: tuple[str, ...]
+    summary: str = ""
 
     def missing(self) -> list[str]:
         return [name for name in self.modules if importlib.util.find_spec(name) is None]
@@ -42,62 +42,43 @@ class IsaacLab(Entry):
 
 WORLDS = {
     "mujoco": Entry(
-        summary="MuJoCo on the CPU: batched physics on all cores",
-        modules=("torch", "gymnasium", "mujoco"),
-        extras=("train", "mujoco"),
+        ("torch", "gymnasium", "mujoco"), ("train", "mujoco"), "MuJoCo on the CPU: batched physics on all cores"
     ),
     "isaaclab": IsaacLab(
-        summary="Isaac Lab 2.3 (PhysX, on a GPU) and 3.0 (PhysX, Newton); robots only",
-        modules=("torch", "gymnasium", "tensorboard"),
-        extras=("isaaclab",),
+        ("torch", "gymnasium", "tensorboard"),
+        ("isaaclab",),
+        "Isaac Lab 2.3 (PhysX, on a GPU) and 3.0 (PhysX, Newton); robots only",
     ),
     "gymnasium": Entry(
-        summary="any Gymnasium id; EnvPool, where it has the id, is several times faster",
-        modules=("torch", "gymnasium"),
-        extras=("train", "gyms"),
+        ("torch", "gymnasium"),
+        ("train", "gyms"),
+        "any Gymnasium id; EnvPool, where it has the id, is several times faster",
     ),
-    "ale": Entry(summary="Atari 2600 games", modules=("torch", "gymnasium", "ale_py"), extras=("train", "atari")),
+    "ale": Entry(("torch", "gymnasium", "ale_py"), ("train", "atari"), "Atari 2600 games"),
     "language": Entry(
-        summary="prompts and answers: models of transformers, verifiers, tools",
-        modules=("torch", "gymnasium", "transformers", "peft", "math_verify", "jinja2"),
-        extras=("train", "language"),
+        ("torch", "gymnasium", "transformers", "peft", "math_verify", "jinja2"),
+        ("train", "language"),
+        "prompts and answers: models of transformers, verifiers, tools",
     ),
 }
 
-AGENTS = {
-    name: Entry(summary=row.summary, modules=row.modules, extras=row.extras)
-    for name, row in registry.algorithms().items()
-}
+AGENTS = {name: Entry(row.modules, row.extras, row.summary) for name, row in registry.algorithms().items()}
 
-EXPORT = Entry(
-    summary="writing a bundle", modules=("torch", "onnx", "onnxscript", "mujoco"), extras=("train", "mujoco")
-)
-LEAPP = Entry(
-    summary="LEAPP packages, the form in which Isaac Lab 3.0 exports policies",
-    modules=(*EXPORT.modules, "safetensors"),
-    extras=(*EXPORT.extras, "leapp"),
-)
+EXPORT = Entry(("torch", "onnx", "onnxscript", "mujoco"), ("train", "mujoco"))
+LEAPP = Entry((*EXPORT.modules, "safetensors"), (*EXPORT.extras, "leapp"))
 EXPORT_FORMATS = {"bundle": EXPORT, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
 """What writing each format needs."""
-VALIDATE = Entry(summary="the validation suite", modules=("mujoco",), extras=("mujoco",))
-TWIN = Entry(summary="MuJoCo behind a robot's interface", modules=("mujoco",), extras=("mujoco",))
-WIRE_TWIN = Entry(summary="MuJoCo on a robot's wire", modules=("mujoco", "cyclonedds"), extras=("mujoco", "robot"))
-DEPLOY = Entry(summary="driving a robot over DDS", modules=("cyclonedds", "mcap"), extras=("robot",))
-SIGNING = Entry(summary="signatures of bundles", modules=("cryptography",), extras=("robot",))
-FLIGHT = Entry(summary="recorded flights", modules=("mcap",), extras=("robot",))
-IDENTIFY = Entry(summary="system identification", modules=("mujoco", "cma", "mcap"), extras=("mujoco", "robot"))
-IDENTIFY_NETWORK = Entry(
-    summary="actuator networks", modules=(*IDENTIFY.modules, "torch"), extras=("mujoco", "robot", "train")
-)
-VLLM = Entry(
-    summary="rollouts by vLLM", modules=(*WORLDS["language"].modules, "vllm"), extras=("train", "language", "vllm")
-)
-REHEARSE = Entry(summary="rehearsals against the digital twin", modules=("mujoco",), extras=("mujoco",))
-REHEARSE_DDS = Entry(
-    summary="rehearsals with processes on a wire", modules=("mujoco", "cyclonedds", "mcap"), extras=("mujoco", "robot")
-)
-COMPARE = Entry(summary="curves and the HTML page", modules=("matplotlib",), extras=("train",))
-PLAY = Entry(summary="viewer and films", modules=("mujoco", "viser", "imageio_ffmpeg"), extras=("mujoco",))
+MUJOCO = Entry(("mujoco",), ("mujoco",))
+WIRE_TWIN = Entry(("mujoco", "cyclonedds"), ("mujoco", "robot"))
+DEPLOY = Entry(("cyclonedds", "mcap"), ("robot",))
+SIGNING = Entry(("cryptography",), ("robot",))
+FLIGHT = Entry(("mcap",), ("robot",))
+IDENTIFY = Entry(("mujoco", "cma", "mcap"), ("mujoco", "robot"))
+IDENTIFY_NETWORK = Entry((*IDENTIFY.modules, "torch"), ("mujoco", "robot", "train"))
+VLLM = Entry((*WORLDS["language"].modules, "vllm"), ("train", "language", "vllm"))
+REHEARSE_DDS = Entry(("mujoco", "cyclonedds", "mcap"), ("mujoco", "robot"))
+COMPARE = Entry(("matplotlib",), ("train",))
+PLAY = Entry(("mujoco", "viser", "imageio_ffmpeg"), ("mujoco",))
 
 COMMANDS: dict[str, tuple[Entry, ...]] = {
     "train": (WORLDS["mujoco"], AGENTS["ppo"]),
@@ -107,16 +88,16 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "export": (EXPORT,),
     "import-isaaclab": (EXPORT,),
     "validate LEAPP": (LEAPP,),
-    "validate": (VALIDATE,),
+    "validate": (MUJOCO,),
     "validate --sign": (SIGNING,),
-    "record": (TWIN,),
-    "diagnose": (TWIN,),
-    "run --sim": (TWIN,),
+    "record": (MUJOCO,),
+    "diagnose": (MUJOCO,),
+    "run --sim": (MUJOCO,),
     "deploy": (DEPLOY,),
     "deploy --trust": (SIGNING,),
     "twin": (WIRE_TWIN,),
-    "rehearse": (REHEARSE,),
-    "replay": (FLIGHT, TWIN),
+    "rehearse": (MUJOCO,),
+    "replay": (FLIGHT, MUJOCO),
     "identify": (IDENTIFY,),
     "identify --network": (IDENTIFY_NETWORK,),
     "evaluate": (WORLDS["language"],),

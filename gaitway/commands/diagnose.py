@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..catalogue import TWIN
+from ..catalogue import MUJOCO
 from . import common
 
 
@@ -30,7 +30,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require("diagnose", TWIN)
+    common.require("diagnose", MUJOCO)
     from gaitway_sim2real.diagnose import diagnose_bundle
     from gaitway_tasks.recording import Recording
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
-from ..catalogue import TWIN, WORLDS
+from ..catalogue import MUJOCO, WORLDS
 from . import common
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder
 
     make_folder(args.out.absolute().parent)
-    common.require("recording", TWIN if kind == "bundle" else WORLDS["mujoco"])
+    common.require("recording", MUJOCO if kind == "bundle" else WORLDS["mujoco"])
     recording = _bundle(args) if kind == "bundle" else _run(args)
     recording.save(args.out)
     print(f"recording: {args.out}; {recording.steps} steps of {recording.num_envs} robots in {recording.simulator}")

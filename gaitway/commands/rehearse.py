@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..catalogue import REHEARSE, REHEARSE_DDS
+from ..catalogue import MUJOCO, REHEARSE_DDS
 from . import common
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    common.require("rehearse", REHEARSE)
+    common.require("rehearse", MUJOCO)
     if args.dds:
         common.require("rehearsing with processes (leave them out with --no-dds)", REHEARSE_DDS)
     from gaitway_onboard.bundle.verdict import REHEARSAL_FILE

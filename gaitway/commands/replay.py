@@ -27,7 +27,7 @@ from pathlib import Path
 
 from gaitway_files.errors import UserError
 
-from ..catalogue import FLIGHT, PLAY, TWIN
+from ..catalogue import FLIGHT, MUJOCO, PLAY
 from . import common
 
 
@@ -103,7 +103,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.parameters is not None and args.against is None:
         raise UserError("--parameters change the simulation of --against: name a bundle with it")
     if args.against or args.report:
-        common.require("comparing and plotting", TWIN)
+        common.require("comparing and plotting", MUJOCO)
     if args.video or args.viewer:
         common.require("films and the viewer", PLAY)
     if args.video is not None:

@@ -22,7 +22,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..catalogue import FLIGHT, TWIN
+from ..catalogue import FLIGHT, MUJOCO
 from . import common
 
 
@@ -42,7 +42,7 @@ def add_options(parser: common.Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.world is not None:
         print("gaitway run: --world twin is now --sim", file=sys.stderr)
-    common.require("running in simulation", TWIN)
+    common.require("running in simulation", MUJOCO)
     from gaitway_onboard.bundle.contract import verify_files
     from gaitway_onboard.control.commands import parse_script
     from gaitway_sim2real.lockstep.run import run_bundle

@@ -41,7 +41,7 @@ from typing import Any
 from gaitway_files.errors import UserError
 
 from ..backends.table import backend, engines
-from ..catalogue import SIGNING, VALIDATE
+from ..catalogue import MUJOCO, SIGNING
 from . import common
 
 
@@ -67,7 +67,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    common.require("validate", VALIDATE)
+    common.require("validate", MUJOCO)
     key = _signing_key(args)
     others = _engines(args)
     bundle = common.bundle_of(args.source, args.robot)
