@@ -92,6 +92,12 @@ def has_bfloat16(device: torch.device) -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
+def in_bfloat16(config: PPOConfig) -> PPOConfig:
+    """The same with networks in bfloat16, for CPUs that have it. On a GPU small ones lose more by the conversions."""
+    assert isinstance(config.optimizer, OptimizerConfig)
+    return replace(config, optimizer=replace(config.optimizer, precision="bfloat16"))
+
+
 _BASELINES = OptimizerConfig(
     epochs=10,
     minibatches=4,
@@ -104,6 +110,16 @@ _BASELINES = OptimizerConfig(
     max_grad_norm=0.5,
     clip_groups=False,
     eps=1e-5,
+)
+
+_ONE_STEP = replace(
+    _BASELINES,
+    epochs=1,
+    minibatches=1,
+    algorithm="rmsprop",
+    learning_rate=7e-4,
+    betas=(0.9, 0.99),
+    normalize_advantages="none",
 )
 
 PPO_CLASSIC = PPOConfig(
@@ -173,15 +189,7 @@ A2C = PPOConfig(
     lam=1.0,
     random_episode_start=False,
     model=replace(PPO_CLASSIC.model, log_std=True, normalize_observations=False),
-    optimizer=replace(
-        _BASELINES,
-        epochs=1,
-        minibatches=1,
-        algorithm="rmsprop",
-        learning_rate=7e-4,
-        betas=(0.9, 0.99),
-        normalize_advantages="none",
-    ),
+    optimizer=_ONE_STEP,
 )
 """Advantage actor-critic (Mnih et al. 2016): Stable-Baselines3's defaults. One step on the whole rollout, so the
 surrogate's ratio is 1, nothing is clipped, and its gradient is that of the log-probabilities (Huang et al. 2022)."""
@@ -223,16 +231,7 @@ IMPALA = replace(
     lam=1.0,
     advantage="vtrace",
     decoupled=True,
-    optimizer=replace(
-        _BASELINES,
-        epochs=1,
-        minibatches=1,
-        algorithm="rmsprop",
-        learning_rate=7e-4,
-        betas=(0.9, 0.99),
-        entropy_coefficient=0.01,
-        normalize_advantages="none",
-    ),
+    optimizer=replace(_ONE_STEP, entropy_coefficient=0.01),
 )
 """V-trace (Espeholt et al. 2018) on rollouts one update old, gathered while learning as Cleanba does (Huang et al.
 2023). With one minibatch the surrogate's ratio is 1 and V-trace's weights are those of the policy gradient."""
@@ -244,19 +243,13 @@ PPO_ATARI = PPOConfig(
     model=ActorCriticConfig(
         actor_hidden=(), critic_hidden=(), share_encoder=True, orthogonal=True, normalize_observations=False
     ),
-    optimizer=OptimizerConfig(
+    optimizer=replace(
+        _BASELINES,
         epochs=4,
-        minibatches=4,
         learning_rate=2.5e-4,
-        schedule="constant",
         surrogate=ClippedSurrogate(clip=0.1),
         clip_value_loss=True,
-        value_coefficient=0.5,
         entropy_coefficient=0.01,
-        normalize_advantages="minibatch",
-        max_grad_norm=0.5,
-        clip_groups=False,
-        eps=1e-5,
         chunk_size=256,
     ),
 )

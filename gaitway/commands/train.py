@@ -158,7 +158,7 @@ def _run_one(args: argparse.Namespace) -> int:
         agent=agent,
         preset=args.preset,
         config_file=args.config,
-        overrides=args.settings + _until(args) + _physics(args, world),
+        overrides=_settings(args, world),
         options=_options(args),
         seed=args.seed,
         world=args.world,
@@ -182,17 +182,15 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}
 
 
-def _physics(args: argparse.Namespace, world: str) -> list[str]:
+def _settings(args: argparse.Namespace, world: str) -> list[str]:
+    """The settings of the command line, and what options say in their stead."""
+    settings: list[str] = args.settings + ([] if args.until is None else [f"until={args.until}"])
     if args.physics is None:
-        return []
+        return settings
     owner = engines()[args.physics]
     if world != owner:
         raise UserError(f"--physics {args.physics} is an engine of {BACKENDS[owner].title}: add --world {owner}")
-    return backend(world).chosen(args)
-
-
-def _until(args: argparse.Namespace) -> list[str]:
-    return [] if args.until is None else [f"until={args.until}"]
+    return settings + backend(world).chosen(args)
 
 
 def _keeps_records() -> bool:
@@ -246,7 +244,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     options = _options(args)
     check_options(stored.task, options)
     stored.domain.check_continued(stored, options, path)
-    config = merge(stored, args.config, args.settings + _until(args) + _physics(args, stored.world))
+    config = merge(stored, args.config, _settings(args, stored.world))
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
             f"{changed[0]} cannot change when a run is continued (only {', '.join(RESUMABLE)} can): "

@@ -9,7 +9,7 @@ import torch
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
-from gaitway_agents.presets import PPOConfig, has_bfloat16
+from gaitway_agents.presets import PPOConfig, has_bfloat16, in_bfloat16
 from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import learner_of
 from gaitway_tasks.spec import Task
@@ -63,7 +63,7 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
     if request.agent == "ppo":
         learner = settings["agent"]
         if preset is not None and device.type == "cpu" and has_bfloat16(device):
-            learner = _in_bfloat16(learner)
+            learner = in_bfloat16(learner)
     if preset is not None and not _has_hidden_velocity(task):
         learner = _without_estimator(learner)
     settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
@@ -92,9 +92,3 @@ def _has_hidden_velocity(task: Task) -> bool:
 
 def _without_estimator(agent: Any) -> Any:
     return replace(agent, model=replace(agent.model, estimator=None)) if isinstance(agent, PPOConfig) else agent
-
-
-def _in_bfloat16(agent: Any) -> Any:
-    """The same in the precision that a CPU may be best at. On a GPU small networks lose more by the conversions."""
-    assert isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)
-    return replace(agent, optimizer=replace(agent.optimizer, precision="bfloat16"))
