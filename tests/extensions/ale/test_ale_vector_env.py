@@ -47,7 +47,7 @@ def test_memory_is_asked_for_by_name():
 def test_bad_names_and_values_are_refused():
     with pytest.raises(ValueError, match=r"'breakuot'.*did you mean 'breakout'"):
         task_named("breakuot")
-    with pytest.raises(ValueError, match=r"protocol 'dopamine'.*standard, machado"):
+    with pytest.raises(ValueError, match=r"protocol 'dopamine': use 'standard' or 'machado'"):
         AtariTask(name="pong", game="pong", protocol="dopamine")
     with pytest.raises(ValueError, match="frame_skip 0"):
         AtariTask(name="pong", game="pong", frame_skip=0)
