@@ -17,7 +17,7 @@ from gaitway_sim2real.hardware import ROS2, hardware_of
 from gaitway_tasks.registry import task_names
 
 from gaitway import cli
-from gaitway.commands.train import _options, _physics
+from gaitway.commands.train import _options, _settings
 from gaitway.config.train_config import resolve
 from gaitway.domains.table import domain_of, find_task, worlds_of
 
@@ -121,12 +121,11 @@ def resolved(args: argparse.Namespace) -> object:
         return None
     task = find_task(args.task, args.preset)
     world = args.world or worlds_of(task)[0]
-    own = [setting for setting in args.settings if "my_rewards:" not in setting]
     return resolve(
         args.task,
         agent=args.agent or domain_of(task).usual_agent,
         preset=args.preset,
-        overrides=own + _physics(args, world),
+        overrides=[setting for setting in _settings(args, world) if "my_rewards:" not in setting],
         options={name: value for name, value in _options(args).items() if name != "parameters"},
         seed=args.seed,
         world=args.world,

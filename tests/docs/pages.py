@@ -126,13 +126,11 @@ def help_commands() -> Iterator[Command]:
     """The examples that ``gaitway COMMAND --help`` shows."""
     from gaitway import cli
 
-    texts = {"gaitway --help": cli.DESCRIPTION}
+    modules = {"gaitway --help": cli}
     for name in cli.COMMANDS:
-        texts[f"gaitway {name.strip('_').replace('_', '-')} --help"] = import_module(
-            f"gaitway.commands.{name}"
-        ).DESCRIPTION
-    for page, text in texts.items():
-        for number, line in enumerate(text.splitlines(), 1):
+        modules[f"gaitway {name.strip('_').replace('_', '-')} --help"] = import_module(f"gaitway.commands.{name}")
+    for page, module in modules.items():
+        for number, line in enumerate(str(module.__doc__).splitlines(), 1):
             if line.startswith("  gaitway "):
                 yield Command(page, number, re.sub(r"\s+#\s.*", "", line.strip()))
 

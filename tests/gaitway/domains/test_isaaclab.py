@@ -88,8 +88,8 @@ def test_a_run_of_mujoco_reads_back_without_the_new_settings(tmp_path):
     [
         (["device=tpu"], "device=tpu: use auto, cpu or cuda:0"),
         (["evaluation_episodes=5"], "evaluation_episodes=5: a process has one simulation"),
-        (["isaaclab.physics=bullet"], "isaaclab.physics 'bullet'"),
-        (["isaaclab.asset=urdf"], "isaaclab.asset 'urdf'"),
+        (["isaaclab.physics=bullet"], "isaaclab: physics 'bullet': use 'physx' or 'newton'"),
+        (["isaaclab.asset=urdf"], "isaaclab: asset 'urdf': use one of 'auto'"),
     ],
 )
 def test_settings_that_make_no_sense_there_are_refused(settings, said):
