@@ -93,21 +93,22 @@ class _Body:
     """Domain and operation of each node."""
 
 
-def check_graph(content: bytes, name: object) -> None:
+def check_graph(content: bytes, name: object, *, external: bool = False) -> None:
     """Raise :class:`FileError` for a graph that reads other files, repeats itself at will, or claims what is not there.
 
-    It needs no library and runs nothing; :func:`open_graph` says whether onnxruntime can run it.
+    It needs no library and runs nothing; :func:`open_graph` says whether onnxruntime can run it. ``external`` lets
+    weights lie in another file, for a caller that reads it and puts them into the graph.
     """
     if len(content) > GRAPH_BYTES:
         raise FileError(name, f"has {size(len(content))}; graphs of at most {size(GRAPH_BYTES)} are read")
-    _Walk(memoryview(content), name).model()
+    _Walk(memoryview(content), name, external).model()
 
 
 class _Walk:
     """Goes through the messages of a ModelProto by the numbers of their fields in onnx.proto."""
 
-    def __init__(self, content: memoryview, name: object):
-        self.content, self.name = content, name
+    def __init__(self, content: memoryview, name: object, external: bool = False):
+        self.content, self.name, self.external = content, name, external
         self.fields = 0
 
     def fail(self, reason: str) -> FileError:
@@ -213,6 +214,8 @@ class _Walk:
     def _tensor(self, message: memoryview) -> None:
         for number, value in self._fields(message, numbers=True):
             if number == 13 or (number == 14 and value == 1):  # external_data, data_location
+                if self.external:
+                    return
                 raise self.fail("keeps weights in another file: a graph is read that holds all of its own")
         self._check_size(self._lengths(message, 1), 2 * len(message))  # two numbers of 4 bits fit into a byte
 

@@ -172,6 +172,8 @@ class Contract:
     """How the graph corrects that command before the policy sees it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
     """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
+    origin: Mapping[str, str] | None = None
+    """Where an imported policy comes from: ``family``, ``source``, ``licence`` and the file that held it."""
 
     @property
     def num_joints(self) -> int:

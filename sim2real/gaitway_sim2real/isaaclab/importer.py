@@ -19,7 +19,7 @@ from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_as
 from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
 from .config import Settings, read_yaml
 from .errors import IsaacLabImportError
-from .model import OwnModel
+from ..mujoco.own_model import OwnModel
 from .networks import RslRlActor
 from .robot import resolve_robot
 from .terms import FIX, PolicyObservation, RobotNames, map_observations

@@ -14,7 +14,7 @@ from gaitway_tasks.robots.orders import newton_order, physx_order
 from .actuators import Fallback, map_actuators
 from .config import Settings, given
 from .errors import IsaacLabImportError
-from .model import OwnModel
+from ..mujoco.own_model import OwnModel
 from .names import NoMatch, values
 
 ENGINES = {"physx": "physx", "mjwarp": "newton"}

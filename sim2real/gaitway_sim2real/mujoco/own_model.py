@@ -8,8 +8,7 @@ from typing import Any
 
 import mujoco
 from gaitway_tasks.robots import Robot, mjcf
-
-from .errors import IsaacLabImportError
+from gaitway_tasks.robots.mjcf import ModelError
 
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
@@ -30,6 +29,8 @@ class OwnModel:
         joints = [joint for joint in spec.joints if joint.type in SCALAR]
         above = {ancestor for joint in joints for ancestor in _ancestors(joint.parent)}
         bodies = [body.name for body in spec.bodies if body.name != "world" and _root(body).name == base]
+        self.effort_limits = _efforts(model, [joint.name for joint in joints])
+        """What the file's actuators can give each joint at most [N m], where it says so."""
         limits = []
         for joint in joints:
             compiled = model.joint(joint.name)
@@ -49,20 +50,38 @@ class OwnModel:
         )
 
 
+def _efforts(model: mujoco.MjModel, joints: list[str]) -> dict[str, float]:
+    """The smallest of a joint's own limit and those of the actuator that moves it."""
+    found = {}
+    for name in joints:
+        joint = model.joint(name).id
+        limits = [model.jnt_actfrcrange[joint][1]] if model.jnt_actfrclimited[joint] else []
+        for k in range(model.nu):
+            if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT and model.actuator_trnid[k, 0] == joint:
+                gear = abs(model.actuator_gear[k, 0])
+                if model.actuator_forcelimited[k]:
+                    limits.append(gear * model.actuator_forcerange[k, 1])
+                elif model.actuator_ctrllimited[k] and model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_NONE:
+                    limits.append(gear * model.actuator_gainprm[k, 0] * model.actuator_ctrlrange[k, 1])
+        if limits and min(limits) > 0.0:
+            found[name] = float(min(limits))
+    return found
+
+
 def _check(spec: Any, path: Path) -> str:
     """The base's name; raises if the file is not one robot with a free base and a name for everything."""
     joints = [joint for joint in spec.joints if joint.type in SCALAR]
     if not joints:
-        raise IsaacLabImportError(f"{path} has no hinge or slide joint")
+        raise ModelError(f"{path} has no hinge or slide joint")
     if unnamed := [joint for joint in joints if not joint.name]:
-        raise IsaacLabImportError(f"{path}: a joint of body {unnamed[0].parent.name!r} has no name; name them all")
+        raise ModelError(f"{path}: a joint of body {unnamed[0].parent.name!r} has no name; name them all")
     base = _root(joints[0].parent)
     if any(_root(joint.parent).name != base.name for joint in joints):
-        raise IsaacLabImportError(f"{path} holds more than one robot: leave the trained one alone in it")
+        raise ModelError(f"{path} holds more than one robot: leave the trained one alone in it")
     if not any(joint.type == mujoco.mjtJoint.mjJNT_FREE for joint in base.joints):
-        raise IsaacLabImportError(f"{path}: body {base.name!r} has no free joint: add <freejoint/> to it")
+        raise ModelError(f"{path}: body {base.name!r} has no free joint: add <freejoint/> to it")
     if any(not body.name for body in spec.bodies if _root(body).name == base.name):
-        raise IsaacLabImportError(f"{path}: a body below {base.name!r} has no name; name them all")
+        raise ModelError(f"{path}: a body below {base.name!r} has no name; name them all")
     return str(base.name)
 
 
@@ -104,10 +123,10 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
         mujoco.MjModel.from_xml_path(str(out))
     except (ValueError, mujoco.FatalError) as error:
         reason = " ".join(str(error).split())
-        raise IsaacLabImportError(f"{path} cannot be made independent of other files: {reason}") from None
+        raise ModelError(f"{path} cannot be made independent of other files: {reason}") from None
     ours = float(model.body_subtreemass[model.body(base).id])
     if abs(float(copy.body_subtreemass[copy.body(base).id]) - ours) > 1e-6 * ours:
-        raise IsaacLabImportError(f"{path}: the robot's mass changed while the file was made independent of others")
+        raise ModelError(f"{path}: the robot's mass changed while the file was made independent of others")
     return out
 
 

@@ -1,0 +1,1 @@
+"""Policies that others trained, as bundles: one reader a family."""

@@ -1,0 +1,285 @@
+"""Description: all that must be known to run somebody's policy, as data that a file can hold.
+
+Every reader of a family gives one; ``gaitway import --describe FILE.yaml`` reads one that you wrote. Vectors of joints
+are in the policy's own order, the order of ``joints``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaitway_tasks.patterns import matches
+
+from .errors import PolicyImportError
+
+Numbers = tuple[float, ...]
+Range = tuple[float, float]
+TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
+TERMS = {
+    "base_ang_vel": 3, "base_lin_vel": 3, "projected_gravity": 3, "euler_xyz": 3, "generated_commands": 3,
+    "joint_pos": "joints", "joint_pos_rel": "joints", "joint_vel_rel": "joints", "last_action": "action",
+    "phase_sin": "clock", "phase_cos": "clock", "constant": 1,
+}  # fmt: skip
+"""Terms of an observation, and the numbers of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """One term of the observation: ``scale * clamp(term, clip)``, as Isaac Lab has it."""
+
+    term: str
+    """One of :data:`TERMS`."""
+    scale: float | Numbers = 1.0
+    clip: Range | None = None
+    columns: tuple[int, ...] | None = None
+    """Which of its numbers the policy reads, in its order; None reads all."""
+    zeroed: tuple[str, ...] = ()
+    """Joints whose numbers are 0 whatever they do: wheels, or a head that did not move in training."""
+    at: tuple[float, float, float] | None = None
+    """Point of the base whose velocity ``base_lin_vel`` is [m]; None is the base's origin."""
+    value: float = 0.0
+    """Number of a ``constant``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Frames of the observation that the policy reads."""
+
+    ages: tuple[int, ...] = (0,)
+    """Control steps ago of each frame, in the policy's order: (2, 1, 0) is oldest first."""
+    by: str = "term"
+    """``term``: all frames of a term, then the next term; ``step``: all terms of a frame, then the next frame."""
+    fill: str = "first"
+    """What stands in the place of frames before the first: ``first`` (the first, repeated) or ``zeros``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Phase of the gait, which the terms ``phase_sin`` and ``phase_cos`` read; one number for each of ``offsets``."""
+
+    frequency: float
+    """[Hz]"""
+    faster: float = 0.0
+    """What a command of length ``fastest_at`` or more adds to the frequency [Hz], in proportion below it."""
+    fastest_at: float = 1.0
+    offsets: Numbers = (0.0,)
+    """Phase of each foot at the start, in cycles."""
+    first: int = 0
+    """Control steps that the clock has advanced when the policy runs for the first time."""
+    rest_below: float = 0.0
+    """Length of the command below which the robot rests; 0 never rests."""
+    rest_phase: float | None = None
+    """Phase of all feet at rest, in cycles; None gives 0 for sine and cosine."""
+    restarts: bool = False
+    """Whether the clock starts anew after a rest; otherwise it went on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """``target = clamp(offset + scale * clamp(action, +-raw_clip), clip)`` [rad], of the joints that the policy moves."""
+
+    joints: tuple[str, ...]
+    scale: Numbers
+    offset: Numbers
+    clip: tuple[Range, ...] | None = None
+    raw_clip: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """The velocity command: ranges of the training, and what the source's runner does before the policy sees it."""
+
+    ranges: Mapping[str, Range]
+    """[m/s], [m/s] and [rad/s], by the names of :data:`TWIST`."""
+    clamp: bool = False
+    """Whether the command is clamped to its ranges."""
+    deadband: float = 0.0
+    """Length of (vx, vy) below which both are 0 [m/s]."""
+    acceleration: tuple[float, float, float] | None = None
+    """How fast the command may change [m/s^2, m/s^2, rad/s^2]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Joints that the robot has and the policy does not know, held where they are told. Patterns of names."""
+
+    position: Mapping[str, float] = field(default_factory=dict)
+    """[rad]"""
+    stiffness: Mapping[str, float] = field(default_factory=dict)
+    """[N m/rad]"""
+    damping: Mapping[str, float] = field(default_factory=dict)
+    """[N m s/rad]"""
+    effort_limit: Mapping[str, float] = field(default_factory=dict)
+    """[N m]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """The policy's graph and the names of its tensors."""
+
+    file: str
+    """Name of the file that it was read from."""
+    observation: str = ""
+    """Input that is the observation, (N, D); without a name, the first."""
+    action: str = ""
+    """Output that is the action, (N, A); without a name, the first."""
+    memory: tuple[tuple[str, str, int], ...] = ()
+    """(input, output, the axis that counts robots) of each recurrent state, which starts at zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """How a policy of others is run."""
+
+    family: str
+    """Name of the reader, or ``described``."""
+    name: str
+    robot: str | None = None
+    """One of Gaitway's robots; None finds it by the joints, or takes the model that is given with the import."""
+    joints: tuple[str, ...]
+    default_joint_pos: Numbers
+    """[rad]"""
+    stiffness: Numbers
+    """[N m/rad]"""
+    damping: Numbers
+    """[N m s/rad]"""
+    effort_limit: Numbers | None = None
+    """[N m]; None takes the robot's or the model's."""
+    armature: Numbers | None = None
+    """[kg m^2]; None keeps the model's."""
+    held: Held = Held()
+    init_height: float | None = None
+    """Height of the base at the start [m]; None takes the robot's or the model's."""
+    control_dt: float
+    physics_dt: float | None = None
+    """None is a whole share of ``control_dt`` of at most 5 ms."""
+    action: Action
+    observation: tuple[Term, ...]
+    history: History = History()
+    clip_observation: float | None = None
+    """Clamp of every number of the observation."""
+    command: Command
+    clock: Clock | None = None
+    network: Network
+    licence: str = "not stated"
+    source: str = "not stated"
+    """Where the policy was published."""
+    guessed: Mapping[str, str] = field(default_factory=dict)
+    """What the source does not say, and what was assumed in its place."""
+    notes: tuple[str, ...] = ()
+    """What differs from the source's own runner."""
+
+    def __post_init__(self) -> None:
+        faults = [*_lengths(self), *_joints(self), *_terms(self), *_others(self)]
+        if faults:
+            more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+            raise PolicyImportError(f"the description of {self.name}: {'; '.join(faults[:3])}{more}")
+
+    def width(self, term: Term) -> int:
+        """Numbers of ``term`` that the policy reads."""
+        return self.full_width(term) if term.columns is None else len(term.columns)
+
+    def full_width(self, term: Term) -> int:
+        """Numbers of ``term`` before its ``columns`` are chosen."""
+        size = TERMS[term.term]
+        if isinstance(size, int):
+            return size
+        return {"joints": len(self.joints), "action": len(self.action.joints),
+                "clock": len(self.clock.offsets) if self.clock else 0}[size]  # fmt: skip
+
+    @property
+    def frame_dim(self) -> int:
+        """Numbers of one frame."""
+        return sum(self.width(term) for term in self.observation)
+
+    @property
+    def observation_dim(self) -> int:
+        """Numbers of the policy's input, D."""
+        return self.frame_dim * len(self.history.ages)
+
+    def replace(self, **changes: Any) -> Description:
+        return dataclasses.replace(self, **changes)
+
+
+def _lengths(d: Description) -> Sequence[str]:
+    vectors = {"default_joint_pos": d.default_joint_pos, "stiffness": d.stiffness, "damping": d.damping}
+    vectors |= {key: value for key in ("effort_limit", "armature") if (value := getattr(d, key)) is not None}
+    faults = [
+        f"{key} has {len(value)} numbers for {len(d.joints)} joints"
+        for key, value in vectors.items()
+        if len(value) != len(d.joints)
+    ]
+    moved = {"scale": d.action.scale, "offset": d.action.offset, "clip": d.action.clip}
+    return faults + [
+        f"action.{key} has {len(value)} entries for {len(d.action.joints)} joints of the action"
+        for key, value in moved.items()
+        if value is not None and len(value) != len(d.action.joints)
+    ]
+
+
+def _joints(d: Description) -> Sequence[str]:
+    faults = []
+    for what, names in (("joints", d.joints), ("action.joints", d.action.joints)):
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            faults.append(f"{what} lists {', '.join(twice)} twice")
+    named = [("action.joints", d.action.joints), *((f"zeroed of {t.term}", t.zeroed) for t in d.observation)]
+    return faults + [
+        f"{what} has {', '.join(unknown)}, and joints are {', '.join(d.joints)}"
+        for what, names in named
+        if (unknown := [name for name in names if name not in d.joints])
+    ]
+
+
+def _terms(d: Description) -> Sequence[str]:
+    faults = []
+    for number, term in enumerate(d.observation):
+        where = f"observation[{number}]"
+        if term.term not in TERMS:
+            faults.append(f"{where} is {term.term!r}; known terms are {', '.join(TERMS)}")
+            continue
+        if TERMS[term.term] == "clock" and d.clock is None:
+            faults.append(f"{where} is {term.term}, and there is no clock: add clock: {{frequency: ...}}")
+            continue
+        if term.columns is not None and not all(0 <= column < d.full_width(term) for column in term.columns):
+            faults.append(f"{where}.columns are {list(term.columns)}, and {term.term} has {d.full_width(term)} numbers")
+        if isinstance(term.scale, tuple) and len(term.scale) != d.width(term):
+            faults.append(f"{where}.scale has {len(term.scale)} numbers for {d.width(term)} of {term.term}")
+        if term.zeroed and TERMS[term.term] != "joints":
+            faults.append(f"{where}.zeroed names joints, and {term.term} has no number for each joint")
+    return faults
+
+
+def _others(d: Description) -> Sequence[str]:
+    faults = []
+    if not d.observation:
+        faults.append("observation has no term")
+    if not d.control_dt > 0:
+        faults.append(f"control_dt is {d.control_dt}, and must be above 0")
+    if not d.history.ages or min(d.history.ages) < 0 or d.history.by not in ("term", "step"):
+        faults.append(f"history is {d.history}: ages are steps ago, from 0; by is term or step")
+    if d.history.fill not in ("first", "zeros"):
+        faults.append(f"history.fill is {d.history.fill!r}; it is first or zeros")
+    if tuple(d.command.ranges) != TWIST:
+        faults.append(f"command.ranges has {', '.join(d.command.ranges)}; expected {', '.join(TWIST)}")
+    faults += [f"the range of {k} is empty: {list(v)}" for k, v in d.command.ranges.items() if v[0] > v[1]]
+    return faults
+
+
+def per_name(value: Any, names: Sequence[str], what: str) -> tuple[Any, ...]:
+    """One value for each of ``names``: a number for all, a list in their order, or a mapping of patterns."""
+    if isinstance(value, Mapping):
+        found = []
+        for name in names:
+            matching = [v for pattern, v in value.items() if matches(pattern, name)]
+            if not matching:
+                raise PolicyImportError(f"{what}: no pattern matches the joint {name}: {', '.join(value)}")
+            found.append(matching[0])
+        return tuple(found)
+    if isinstance(value, list | tuple):
+        if len(value) != len(names):
+            raise PolicyImportError(f"{what} has {len(value)} entries for {len(names)} joints")
+        return tuple(value)
+    return (value,) * len(names)

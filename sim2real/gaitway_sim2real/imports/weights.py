@@ -1,0 +1,43 @@
+"""Networks of others as one ONNX graph: graphs with weights in a second file, and TorchScript read as data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from gaitway_files.graphs import check_graph
+from gaitway_files.reading import FileError, read_bytes
+from gaitway_onboard.bundle.contract import FILE_BYTES
+
+from .errors import PolicyImportError
+
+
+def whole_onnx(path: Path) -> bytes:
+    """The graph at ``path``, with its weights if they lie in a file beside it."""
+    try:
+        content = read_bytes(path, FILE_BYTES)
+        check_graph(content, path, external=True)
+    except FileError as error:
+        raise PolicyImportError(str(error)) from None
+    model = onnx.load_from_string(content)
+    outside: dict[str, bytes] = {}
+    for tensor in model.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        said = {entry.key: entry.value for entry in tensor.external_data}
+        name = said.get("location", "")
+        if Path(name).name != name or not name:
+            raise PolicyImportError(f"{path} keeps weights at {name!r}: only files beside it are read")
+        if name not in outside:
+            try:
+                outside[name] = read_bytes(path.with_name(name), FILE_BYTES)
+            except FileError as error:
+                raise PolicyImportError(str(error)) from None
+        start, size = (int(value) if (value := said.get(key, "0")).isdecimal() else -1 for key in ("offset", "length"))
+        part = outside[name][start : start + size]
+        if start < 0 or size <= 0 or len(part) != size:
+            raise PolicyImportError(f"{path}: {name} does not hold {tensor.name} ({size} bytes from {start})")
+        tensor.raw_data = part
+        del tensor.external_data[:]
+        tensor.data_location = onnx.TensorProto.DEFAULT
+    return bytes(model.SerializeToString()) if outside else content
