@@ -67,7 +67,7 @@ def write_bundle(found: Found, robot: FoundRobot, out: Path) -> float:
 
 
 def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
-    d, joints = found.description, robot.robot.joint_names
+    d, joints = robot.description, robot.robot.joint_names
     network = open_network(found.graph, d.network)
     _check_widths(d, network.observation_dim, network.action_dim)
     observer = Observer(d, joints, memory_of(network)).eval()
@@ -140,7 +140,7 @@ def contract_of(
         **robot_fields(robot),
         action=Action(
             kind="joint_position", scale=tuple(scale), offset=tuple(offset),
-            clip=None if clips is None else tuple(clips), raw_clip=d.action.raw_clip,
+            clip=None if clips is None else tuple(clips), raw_clip=_raw_clip(d),
         ),
         control_dt=d.control_dt,
         physics_dt=physics_dt(d),
@@ -156,6 +156,15 @@ def contract_of(
         command_acceleration=d.command.acceleration,
         origin={"family": d.family, "source": d.source, "licence": d.licence, "policy": d.network.file},
     )  # fmt: skip
+
+
+def _raw_clip(d: Description) -> float | None:
+    """The clamp of the action if one number says it; the graph has any other."""
+    ranges = set(d.action.raw_clip or ())
+    if len(ranges) == 1:
+        ((low, high),) = ranges
+        return high if low == -high else None
+    return None
 
 
 def _layout(d: Description, term: Term) -> TermLayout:

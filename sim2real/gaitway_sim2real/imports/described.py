@@ -54,18 +54,24 @@ def _action(data: Any, joints: Sequence[str], pose: Mapping[str, float], where: 
         raise PolicyImportError(f"{where}.joints has {', '.join(unknown)}, and joints are {', '.join(joints)}")
     scale = data.get("scale", 1.0)
     offset = [pose[name] for name in moved] if data.get("offset") is None else data["offset"]
-    clip = data.get("clip")
-    ranges = None
-    if clip is not None:
-        flat = isinstance(clip, list) and len(clip) == 2 and not isinstance(clip[0], list)
-        ranges = tuple(_pair(pair, f"{where}.clip") for pair in per_name((clip,) * len(moved) if flat else clip, moved, where))
     return Action(
         joints=moved,
         scale=_floats(per_name(scale, moved, f"{where}.scale"), f"{where}.scale"),
         offset=_floats(per_name(offset, moved, f"{where}.offset"), f"{where}.offset"),
-        clip=ranges,
-        raw_clip=None if data.get("raw_clip") is None else _floats([data["raw_clip"]], f"{where}.raw_clip")[0],
+        clip=_ranges(data.get("clip"), moved, f"{where}.clip"),
+        raw_clip=_ranges(data.get("raw_clip"), moved, f"{where}.raw_clip"),
     )
+
+
+def _ranges(value: Any, names: Sequence[str], where: str) -> tuple[tuple[float, float], ...] | None:
+    """A range for each of ``names``: of +-number, [low, high] for all, a list of ranges or a mapping of patterns."""
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = [-value, value]
+    if isinstance(value, list | tuple) and len(value) == 2 and not isinstance(value[0], list | tuple):
+        return (_pair(value, where),) * len(names)
+    return tuple(_pair(pair, where) for pair in per_name(value, names, where))
 
 
 def _term(data: Any, where: str) -> Term:

@@ -79,13 +79,13 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """``target = clamp(offset + scale * clamp(action, +-raw_clip), clip)`` [rad], of the joints that the policy moves."""
+    """``target = clamp(offset + scale * clamp(action, raw_clip), clip)`` [rad], of the joints that the policy moves."""
 
     joints: tuple[str, ...]
     scale: Numbers
     offset: Numbers
     clip: tuple[Range, ...] | None = None
-    raw_clip: float | None = None
+    raw_clip: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +200,18 @@ class Description:
         """Numbers of the policy's input, D."""
         return self.frame_dim * len(self.history.ages)
 
+    def renamed(self, names: Mapping[str, str]) -> Description:
+        """The same with other names of joints."""
+
+        def new(joints: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(names.get(joint, joint) for joint in joints)
+
+        return self.replace(
+            joints=new(self.joints),
+            action=dataclasses.replace(self.action, joints=new(self.action.joints)),
+            observation=tuple(dataclasses.replace(term, zeroed=new(term.zeroed)) for term in self.observation),
+        )
+
     def replace(self, **changes: Any) -> Description:
         return dataclasses.replace(self, **changes)
 
@@ -212,7 +224,8 @@ def _lengths(d: Description) -> Sequence[str]:
         for key, value in vectors.items()
         if len(value) != len(d.joints)
     ]
-    moved = {"scale": d.action.scale, "offset": d.action.offset, "clip": d.action.clip}
+    moved: dict[str, tuple[Any, ...] | None] = {"scale": d.action.scale, "offset": d.action.offset, "clip": d.action.clip,
+             "raw_clip": d.action.raw_clip}  # fmt: skip
     return faults + [
         f"action.{key} has {len(value)} entries for {len(d.action.joints)} joints of the action"
         for key, value in moved.items()

@@ -196,12 +196,14 @@ class Mover(nn.Module):
     scale: Tensor
     offset: Tensor
     clips: Tensor | None
+    raw_clips: Tensor | None
     place: Tensor
 
     def __init__(self, observer: Observer, joints: Sequence[str], held: Sequence[float]):
         super().__init__()
         d, action = observer.description, observer.description.action
-        self.raw_clip, self.memory, self.keeps = action.raw_clip, observer.memory, sum(observer.widths[2:5])
+        self.memory, self.keeps = observer.memory, sum(observer.widths[2:5])
+        self.register_buffer("raw_clips", None if action.raw_clip is None else torch.tensor(action.raw_clip).T)
         place = [action.joints.index(name) if name in action.joints else len(action.joints) for name in joints]
         self.register_buffer("place", torch.tensor(place))
         scale, offset, clips = scales_offsets_clips(d, joints, held)
@@ -211,8 +213,8 @@ class Mover(nn.Module):
 
     def forward(self, action: Tensor, kept: Tensor, *memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """``joint_pos_target`` (N, J), ``action`` (N, J) and ``next_state`` (N, S)."""
-        if self.raw_clip is not None:
-            action = action.clamp(-self.raw_clip, self.raw_clip)
+        if self.raw_clips is not None:
+            action = torch.minimum(torch.maximum(action, self.raw_clips[0]), self.raw_clips[1])
         spread = torch.cat((action, torch.zeros_like(action[:, :1])), 1).index_select(1, self.place)
         limits = None if self.clips is None else (self.clips[0], self.clips[1])
         target = joint_targets(spread, self.scale, self.offset, limits)

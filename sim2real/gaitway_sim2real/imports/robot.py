@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ NEAR = 0.25  # share of the base's height above the lowest foot
 class FoundRobot:
     """The robot as the policy's bundle has it: the policy's joints first, then those that are held."""
 
+    description: Description
+    """With the robot's names of the joints."""
     robot: Robot
     held: tuple[str, ...]
     notes: tuple[str, ...]
@@ -32,6 +35,7 @@ def robot_of(d: Description, name: str | None = None, model: Path | None = None)
     """The robot ``name``, or of the MJCF ``model``, or the one of Gaitway's that fits; driven as the description says."""
     own = OwnModel(model) if model is not None else None
     base = own.robot if own is not None else _known(d, name or d.robot)
+    d = d.renamed(_same_joints(d.joints, base.joint_names))
     if unknown := [joint for joint in d.joints if joint not in base.joint_names]:
         raise PolicyImportError(
             f"{base.name} has no joint {', '.join(unknown)}, which the policy moves; its joints are "
@@ -76,7 +80,19 @@ def robot_of(d: Description, name: str | None = None, model: Path | None = None)
         init_height=d.init_height or base.init_height,
         actuators=_groups(drives),
     )
-    return FoundRobot(robot, held, tuple(notes), own)
+    return FoundRobot(d, robot, held, tuple(notes), own)
+
+
+def _same_joints(joints: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """The robot's name of each joint that differs in capitals or in its ending alone: ``left_knee_joint``, ``left_knee``."""
+    plain: dict[str, list[str]] = {}
+    for name in known:
+        plain.setdefault(_plain(name), []).append(name)
+    return {joint: plain[_plain(joint)][0] for joint in joints if len(plain.get(_plain(joint), ())) == 1}
+
+
+def _plain(joint: str) -> str:
+    return joint.lower().removesuffix("_joint")
 
 
 def _feet(robot: Robot, pose: dict[str, float]) -> tuple[str, ...]:
@@ -97,7 +113,8 @@ def _known(d: Description, name: str | None) -> Robot:
         if name not in ROBOTS:
             raise PolicyImportError(f"--robot {name!r} is not known; known robots are {', '.join(ROBOTS)}")
         return ROBOTS[name]
-    fitting = [robot for robot in ROBOTS.values() if set(d.joints) <= set(robot.joint_names)]
+    joints = set(map(_plain, d.joints))
+    fitting = [robot for robot in ROBOTS.values() if joints <= set(map(_plain, robot.joint_names))]
     exact = [robot for robot in fitting if len(robot.joint_names) == len(d.joints)] or fitting
     if len(exact) == 1:
         return exact[0]

@@ -7,9 +7,27 @@ from pathlib import Path
 import onnx
 from gaitway_files.graphs import check_graph
 from gaitway_files.reading import FileError, read_bytes
-from gaitway_onboard.bundle.contract import FILE_BYTES
+from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
+from .bundle import Found
+from .description import Description
 from .errors import PolicyImportError
+from .graph import network_graph
+from .networks import network_of
+from .torchscript import read_torchscript
+
+
+def read_network(d: Description, path: Path) -> Found:
+    """The policy of the description ``d``, whose network is the file ``path``: ONNX, or TorchScript."""
+    if path.suffix == ".onnx":
+        graph = whole_onnx(path)
+        return Found(description=d, graph=graph, weights_sha256=sha256(graph))
+    try:
+        content = read_bytes(path, FILE_BYTES)
+    except FileError as error:
+        raise PolicyImportError(str(error)) from None
+    graph, network = network_graph(network_of(read_torchscript(content, path)), d.observation_dim, path.name)
+    return Found(description=d.replace(network=network), graph=graph, weights_sha256=sha256(content))
 
 
 def whole_onnx(path: Path) -> bytes:

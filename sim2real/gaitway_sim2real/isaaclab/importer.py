@@ -79,6 +79,32 @@ class ImportedRun:
             "notes": list(self.notes),
         }
 
+    def show(self) -> list[tuple[str, str]]:
+        """Lines for the terminal: the terms, and the warnings to read before trusting a verdict."""
+        task = self.task
+        trained = f", {self.iteration} iterations" if self.iteration is not None else ""
+        what = {"root_lin_vel_b": "its base velocity", "height_scan": "the heights around it"}
+        rows = [
+            ("task", f"{task.name}, {1 / task.timing.step_dt:g} Hz"),
+            ("checkpoint", f"{self.checkpoint.name}{trained}, rsl_rl {self.rsl_rl}: {self.network}"),
+            ("robot", f"{task.robot.name}, {task.robot.num_joints} joints"),
+            ("joint order", f"{self.joint_order}: {', '.join(task.robot.joint_names)}"),
+        ]
+        rows += [
+            ("reads", f"{name}, {width} numbers: {self.observation.functions[name]}")
+            for name, width in self.observation.widths.items()
+        ]
+        rows += [("approximated", note) for note in self.notes]
+        if self.estimated:
+            rows.append(
+                (
+                    "not measured",
+                    f"the policy reads {' and '.join(what[name] for name in self.estimated)}, which no robot measures; "
+                    f"validate feeds the simulation's own, a robot needs an estimator",
+                )
+            )
+        return rows
+
     def export(self, out: Path) -> Path:
         """Write the bundle, and in it ``import.yaml``: the run it comes from and how it was read."""
         bundle = export_bundle(

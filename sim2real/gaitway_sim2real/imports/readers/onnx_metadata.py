@@ -20,7 +20,9 @@ from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
 from ..bundle import Found
 from ..described import description_from
+from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
+from ..families import Options
 
 HOLOSOMA = ("dof_names", "kp", "kd", "command_ranges")
 MJLAB = ("joint_names", "joint_stiffness", "joint_damping", "default_joint_pos", "observation_names", "action_scale")
@@ -48,6 +50,10 @@ def find(source: Path) -> list[Path]:
     """ONNX files with the metadata of one of the two, at or below ``source``."""
     files = [source] if source.suffix == ".onnx" else sorted(source.glob("*.onnx"))
     return [path for path in files if path.is_file() and _family(_metadata(path)[1])]
+
+
+def load(path: Path, options: Options) -> DescribedPolicy:
+    return described(read(path), options)
 
 
 def read(path: Path) -> Found:

@@ -17,7 +17,9 @@ from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..bundle import Found
 from ..described import description_from
+from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
+from ..families import Options
 from ..weights import whole_onnx
 
 TERMS = {
@@ -43,6 +45,10 @@ def find(source: Path) -> list[Path]:
     found = [source / "deploy.yaml", source / "params" / "deploy.yaml", *sorted(source.glob("*/params/deploy.yaml"))]
     found += sorted(source.glob("*/*/params/deploy.yaml")) + sorted(source.glob("deploy/robots/*/config/policy/*/*/params/deploy.yaml"))
     return [path for path in dict.fromkeys(found) if path.is_file() and _graph(path) is not None]
+
+
+def load(path: Path, options: Options) -> DescribedPolicy:
+    return described(read(path), options)
 
 
 def read(path: Path) -> Found:

@@ -1,0 +1,86 @@
+"""Families of published policies, one row each; the reader of the right one is found by what lies in the folder."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from .errors import PolicyImportError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user says beside the source; a reader refuses what it has no use for."""
+
+    robot: str | None = None
+    model: Path | None = None
+    checkpoint: Path | None = None
+    joint_order: str | None = None
+
+
+class Imported(Protocol):
+    """A policy that was read."""
+
+    def show(self) -> Sequence[tuple[str, str]]:
+        """Lines of name and text for the terminal: what was read, what was guessed."""
+
+    def export(self, out: Path) -> Path:
+        """Write the bundle."""
+
+
+class PolicyReader(Protocol):
+    """The reader of one family: a module with these two functions."""
+
+    def find(self, source: Path) -> list[Path]:
+        """The policies of this family at ``source``, a folder or a file; empty if there is none."""
+
+    def load(self, path: Path, options: Options) -> Imported:
+        """Read one of them. Raises :class:`UserError`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family, and the module that reads it."""
+
+    name: str
+    about: str
+    module: str
+
+    def reader(self) -> PolicyReader:
+        return cast(PolicyReader, importlib.import_module(self.module))
+
+
+_READERS = "gaitway_sim2real.imports.readers"
+FAMILIES = (
+    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl; also unitree_rl_lab, Robot Lab)",
+           module=f"{_READERS}.isaaclab"),
+    Family(name="leapp", about="LEAPP package of Isaac Lab 3.0", module=f"{_READERS}.leapp"),
+    Family(name="unitree_deploy", about="deploy.yaml of unitree_rl_lab and unitree_rl_mjlab",
+           module=f"{_READERS}.unitree_deploy"),
+    Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym",
+           module=f"{_READERS}.unitree_rl_gym"),
+    Family(name="rl_sar", about="policy/ROBOT/NAME/config.yaml of rl_sar", module=f"{_READERS}.rl_sar"),
+    Family(name="onnx_metadata", about="ONNX with the metadata of holosoma or mjlab", module=f"{_READERS}.onnx_metadata"),
+    Family(name="recipes", about="files known by their names: MuJoCo Playground, Booster Gym, humanoid-gym, Lite3",
+           module=f"{_READERS}.recipes"),
+)  # fmt: skip
+
+
+def find(source: Path) -> tuple[Family, Path]:
+    """The one policy at ``source`` and its family. Raises :class:`PolicyImportError` for none or several."""
+    if not source.exists():
+        raise PolicyImportError(f"there is nothing at {source}")
+    found = [(family, path) for family in FAMILIES for path in family.reader().find(source)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = "".join(f"\n  {path}  ({family.name})" for family, path in found[:20])
+        raise PolicyImportError(f"{source} holds {len(found)} policies: give one of them{listed}")
+    known = "".join(f"\n  {family.about}" for family in FAMILIES)
+    raise PolicyImportError(
+        f"{source} is no policy of a family that is known here:{known}\nDescribe another one in a file and give it with "
+        f"--describe FILE.yaml; --template prints one to fill in"
+    )

@@ -1,0 +1,36 @@
+"""LEAPP packages, which Isaac Lab 3.0 writes: a YAML with the keys ``models`` and ``pipeline`` beside an ONNX file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...leapp.bundle import bundle_of_package
+from ...leapp.package import find_description
+from ..errors import PolicyImportError
+from ..families import Options
+
+
+@dataclass
+class Package:
+    """A package, and what was assumed about it."""
+
+    path: Path
+    robot: str | None
+
+    def show(self) -> Sequence[tuple[str, str]]:
+        return [("policy", f"LEAPP package {self.path}")]
+
+    def export(self, out: Path) -> Path:
+        return bundle_of_package(self.path, out, robot=self.robot, say=lambda text: print(f"{'guessed':12}{text}"))
+
+
+def find(source: Path) -> list[Path]:
+    return [source] if find_description(source) is not None else []
+
+
+def load(path: Path, options: Options) -> Package:
+    if options.model or options.checkpoint or options.joint_order:
+        raise PolicyImportError("--model, --checkpoint and --joint-order are not for LEAPP packages: leave them out")
+    return Package(path, options.robot)
