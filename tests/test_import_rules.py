@@ -278,6 +278,7 @@ CONTRACTS = {
         "validate.scenario",
     },
     "diagnose": {"validate.scenario", "validate.conditions"},
+    "imports": {"isaaclab.networks"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -50,13 +50,14 @@ class Normalizer(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, eps: float = NORMALIZER_EPS):
         super().__init__()
+        self.eps = eps
         self.register_buffer("mean", torch.zeros(1, width))
         self.register_buffer("std", torch.ones(1, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / (self.std + NORMALIZER_EPS)
+        return (x - self.mean) / (self.std + self.eps)
 
 
 class Recurrent(nn.Module):
@@ -68,7 +69,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, kind: str, width: int, size: int, layers: int):
         super().__init__()
-        self.kind, self.size, self.layers = kind, size, layers
+        self.kind, self.width, self.size, self.layers = kind, width, size, layers
         gates = 4 if kind == "lstm" else 3
         for layer in range(layers):
             inputs = width if layer == 0 else size
