@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "demo": (PLAY,),
     "play": (PLAY,),
     "export": (EXPORT,),
-    "import-isaaclab": (EXPORT,),
+    "import": (EXPORT,),
     "validate LEAPP": (LEAPP,),
     "validate": (MUJOCO,),
     "validate --sign": (SIGNING,),

@@ -49,7 +49,7 @@ COMMANDS = (
     "play",
     "validate",
     "export",
-    "import_isaaclab",
+    "import_",
     "record",
     "diagnose",
     "run",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .bundle import Found, write_bundle
+from gaitway_files.yaml_files import dump_yaml
+
+from .bundle import Found, as_data, write_bundle
 from .errors import PolicyImportError
 from .families import Options
 from .robot import FoundRobot, robot_of
@@ -38,6 +40,10 @@ class DescribedPolicy:
         if any(term.term == "base_lin_vel" for term in d.observation):
             rows.append(("not measured", NOT_MEASURED))
         return rows
+
+    def description_text(self) -> str:
+        """The description as YAML, to change and to import with."""
+        return dump_yaml(as_data(self.robot.description))
 
     def export(self, out: Path) -> Path:
         write_bundle(self.found, self.robot, out)

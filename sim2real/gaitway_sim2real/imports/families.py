@@ -27,6 +27,9 @@ class Imported(Protocol):
     def show(self) -> Sequence[tuple[str, str]]:
         """Lines of name and text for the terminal: what was read, what was guessed."""
 
+    def description_text(self) -> str:
+        """How it is run, as YAML."""
+
     def export(self, out: Path) -> Path:
         """Write the bundle."""
 

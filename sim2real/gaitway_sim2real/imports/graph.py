@@ -115,7 +115,7 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
         observer, {name: (2, width) for name, width in observer.input_widths.items()}, {},
         ["observation", "kept", *memory],
     )  # fmt: skip
-    shapes: dict[str, tuple[int, ...]] = {"action": (2, network.action_dim)}
+    shapes: dict[str, tuple[int, ...]] = {"raw_action": (2, network.action_dim)}
     shapes["kept"] = (2, sum(observer.widths[2:5]) + 1)
     for name, shape in zip(memory, network.shapes, strict=True):
         shapes[name] = (*shape[: axes[name]], 2, *shape[axes[name] :])
@@ -134,7 +134,7 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
         before, inner, joints, outputs=[f"net/{network.action}", *(f"net/{o}" for _, o, _ in network.memory), "in/kept"]
     )
     del first.graph.value_info[:]
-    joints = [(f"net/{network.action}", "out/action"), ("in/kept", "out/kept")]
+    joints = [(f"net/{network.action}", "out/raw_action"), ("in/kept", "out/kept")]
     joints += [(f"net/{o}", f"out/{name}") for name, (_, o, _) in zip(memory, network.memory, strict=True)]
     whole = compose.merge_models(first, after, joints)
     del whole.graph.value_info[:]  # shapes inferred for one robot
@@ -146,25 +146,28 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
 
 
 def check_graph_equals(graph: bytes, network: OpenNetwork, observer: Observer, mover: Mover, signals: Signals) -> float:
-    """The largest difference of the bundle's graph from its parts, over ``signals`` (T, N, d); refuses above 1e-5."""
+    """The largest difference of the bundle's graph from its parts in any step of ``signals`` (T, N, d), state included.
+
+    Raises :class:`PolicyImportError` above 1e-5.
+    """
     session = open_graph(graph, "the bundle's graph", own=True)
     names, steps, robots = list(observer.input_widths)[:-1], *signals["gyro"].shape[:2]
-    ours = theirs = np.zeros((robots, sum(observer.widths)), np.float32)
+    state = np.zeros((robots, sum(observer.widths)), np.float32)
     worst = 0.0
     for step in range(steps):
         feed = {name: signals[name][step] for name in names}
         try:
-            found = session.run(["joint_pos_target", "action", "next_state"], feed | {"state": ours})
+            found = session.run(["joint_pos_target", "action", "next_state"], feed | {"state": state})
         except Exception as error:  # onnxruntime's exceptions share no base class of their own
             raise PolicyImportError(f"the policy's graph does not run for {robots} robots at once: {error}") from None
         with torch.inference_mode():
-            seen = observer(*(torch.from_numpy(feed[name]) for name in names), torch.from_numpy(theirs))
+            seen = observer(*(torch.from_numpy(feed[name]) for name in names), torch.from_numpy(state))
             out = network.run(seen[0].numpy(), [part.numpy() for part in seen[2:]])
             wanted = mover(torch.from_numpy(out[0]), seen[1], *(torch.from_numpy(part) for part in out[1:]))
         for a, b in zip(found, (part.numpy() for part in wanted), strict=True):
             error = np.abs(a - b) / np.maximum(1.0, np.abs(b))
             worst = max(worst, float(error.max())) if np.isfinite(error).all() else np.inf
-        ours, theirs = found[2], wanted[2].numpy()
+        state = wanted[2].numpy()
     if not worst <= TOLERANCE:
         raise PolicyImportError(
             f"the bundle's graph differs by {worst:.2g} from the policy for {robots} robots (limit {TOLERANCE:g}): "

@@ -105,6 +105,10 @@ class ImportedRun:
             )
         return rows
 
+    def description_text(self) -> str:
+        """How the run was read, as YAML."""
+        return dump_yaml(self.provenance())
+
     def export(self, out: Path) -> Path:
         """Write the bundle, and in it ``import.yaml``: the run it comes from and how it was read."""
         bundle = export_bundle(
@@ -114,8 +118,7 @@ class ImportedRun:
             checkpoint_sha256=_sha256(self.checkpoint),
             software={"trained_with": f"Isaac Lab, rsl_rl {self.rsl_rl}"},
         )
-        text = dump_yaml(self.provenance())
-        write_text(bundle / PROVENANCE, text)
+        write_text(bundle / PROVENANCE, self.description_text())
         return bundle
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class OwnModel:
     def __init__(self, path: Path):
         self._folder = tempfile.TemporaryDirectory(prefix="gaitway-model-")
         spec = mjcf.load_spec(path)
+        _drop_looks(spec)
         model = mjcf.compile_spec(spec, path)
         base = _check(spec, path)
         joints = [joint for joint in spec.joints if joint.type in SCALAR]
@@ -104,22 +106,12 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
         if body.name != base:
             spec.delete(body)
     mjcf.strip_visuals(spec)
-    used = set()
-    for geom in spec.geoms:
-        geom.material = ""
-        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-            used.add(geom.meshname)
-    for group in (spec.materials, spec.textures, spec.skins):
-        for element in list(group):
-            spec.delete(element)
     for mesh in list(spec.meshes):
-        if mesh.name not in used:
-            spec.delete(mesh)
-            continue
-        _inline(mesh, model)
+        _inline(spec, mesh, model)
     try:
         copy = spec.compile()
-        out.write_text(spec.to_xml(), "utf-8")
+        # Classes of geoms keep the names of materials that are gone, and cannot be asked for.
+        out.write_text(re.sub(r' material="[^"]*"', "", spec.to_xml()), "utf-8")
         mujoco.MjModel.from_xml_path(str(out))
     except (ValueError, mujoco.FatalError) as error:
         reason = " ".join(str(error).split())
@@ -128,6 +120,20 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
     if abs(float(copy.body_subtreemass[copy.body(base).id]) - ours) > 1e-6 * ours:
         raise ModelError(f"{path}: the robot's mass changed while the file was made independent of others")
     return out
+
+
+def _drop_looks(spec: Any) -> None:
+    """Delete what only a camera sees, and with it the need for its files, which are often not published."""
+    mjcf.strip_visuals(spec)
+    for geom in spec.geoms:
+        geom.material = ""
+    for group in (spec.materials, spec.textures, spec.skins):
+        for element in list(group):
+            spec.delete(element)
+    used = {geom.meshname for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH}
+    for mesh in list(spec.meshes):
+        if mesh.name not in used:
+            spec.delete(mesh)
 
 
 def _place_meshes(spec: Any, model: mujoco.MjModel) -> None:
@@ -139,13 +145,15 @@ def _place_meshes(spec: Any, model: mujoco.MjModel) -> None:
             geom.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
 
 
-def _inline(mesh: Any, model: mujoco.MjModel) -> None:
-    """Replace a mesh's file by its centred vertices; geoms collide with their convex hull in either case."""
+def _inline(spec: Any, mesh: Any, model: mujoco.MjModel) -> None:
+    """Put a mesh of its centred vertices in the place of one with a file; geoms collide with its convex hull anyway."""
     compiled = model.mesh(mesh.name)
     start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
-    mesh.file, mesh.content_type = "", ""
-    mesh.scale, mesh.refpos, mesh.refquat = [1.0] * 3, [0.0] * 3, [1.0, 0.0, 0.0, 0.0]
-    mesh.uservert, mesh.userface = model.mesh_vert[start : start + count].flatten().tolist(), []
+    vertices = spec.add_mesh(name=f"{mesh.name}_hull", uservert=model.mesh_vert[start : start + count].flatten().tolist())
+    for geom in spec.geoms:
+        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.meshname == mesh.name:
+            geom.meshname = vertices.name
+    spec.delete(mesh)
 
 
 def _root(body: Any) -> Any:

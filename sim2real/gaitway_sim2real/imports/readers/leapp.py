@@ -22,6 +22,9 @@ class Package:
     def show(self) -> Sequence[tuple[str, str]]:
         return [("policy", f"LEAPP package {self.path}")]
 
+    def description_text(self) -> str:
+        raise PolicyImportError(f"{self.path} is a LEAPP package, whose own YAML describes it: leave out --show")
+
     def export(self, out: Path) -> Path:
         return bundle_of_package(self.path, out, robot=self.robot, say=lambda text: print(f"{'guessed':12}{text}"))
 

@@ -19,7 +19,7 @@ from gaitway_files.reading import FileError, read_bytes
 from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
 from ..bundle import Found
-from ..described import description_from
+from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
 from ..families import Options

@@ -12,9 +12,10 @@ from typing import Any
 
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
+from gaitway_tasks.robots import ROBOTS
 
 from ..bundle import Found
-from ..described import description_from
+from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
 from ..families import Options
@@ -70,6 +71,7 @@ def read(path: Path) -> Found:
     d: dict[str, Any] = {
         "family": "rl_sar",
         "name": name.replace("/", "-"),
+        "robot": base_file.parent.name if base_file.parent.name in ROBOTS else None,
         "joints": [names[slot] for slot in mapping],
         "default_joint_pos": said["default_dof_pos"],
         "stiffness": said["rl_kp"],

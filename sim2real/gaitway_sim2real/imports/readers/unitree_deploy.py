@@ -16,7 +16,7 @@ from gaitway_onboard.bundle.contract import sha256
 from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..bundle import Found
-from ..described import description_from
+from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
 from ..families import Options

@@ -13,7 +13,7 @@ from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 
 from ..bundle import Found
-from ..described import description_from
+from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
 from ..errors import PolicyImportError
 from ..families import Options

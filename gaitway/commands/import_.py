@@ -1,0 +1,85 @@
+"""``gaitway import``: from a policy that others trained to a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..catalogue import EXPORT
+from . import common
+
+DESCRIPTION = """\
+Make a bundle of a policy that was trained elsewhere, for validation in MuJoCo and for robots.
+
+SOURCE is what was published or what the training left: a run folder of Isaac Lab, a LEAPP package, a folder with
+deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), a YAML file of unitree_rl_gym, a config.yaml of rl_sar, an ONNX file of
+holosoma or mjlab, or a file that Gaitway has a recipe for. The family is found by what lies there, and nothing in it is
+executed: of TorchScript archives the weights are read, never the code.
+
+What the source does not say is assumed and printed as 'guessed'. For any other policy, write a description:
+--template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.
+
+The robot is one of Gaitway's if it has the policy's joints; --model takes the source's own MJCF.
+
+A policy that reads a signal without a sensor, such as its base velocity, is imported; validate feeds it the true value
+of the simulation and says so.
+
+examples:
+  gaitway import unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0 --out bundles/g1
+  gaitway validate bundles/g1
+  gaitway import logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00 --out bundles/go2
+  gaitway import policy.onnx --describe mine.yaml --model my_robot.xml --out bundles/mine
+"""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser = common.parser(commands, "import", "make a bundle of a policy trained elsewhere", DESCRIPTION)
+    parser.add_argument("source", type=Path, metavar="SOURCE", nargs="?", help="folder or file of the policy")
+    parser.add_argument("--out", type=Path, metavar="BUNDLE", help="folder to write")
+    parser.add_argument("--describe", type=Path, metavar="FILE.yaml", help="how the policy is run, in your own words")
+    parser.add_argument("--template", action="store_true", help="print a description to fill in, and write nothing")
+    parser.add_argument("--show", action="store_true", help="print the description of SOURCE, and write nothing")
+    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: found by the joints)")
+    parser.add_argument("--model", type=Path, metavar="robot.xml", help="MJCF of the robot, in place of Gaitway's")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="Isaac Lab: model_<iteration>.pt (default: the newest)"
+    )
+    parser.add_argument(
+        "--joint-order", metavar="ORDER", help="Isaac Lab: physx, newton, or all joint names separated by commas"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    common.require("import", EXPORT)
+    from gaitway_files.errors import UserError
+    from gaitway_sim2real.imports import families
+    from gaitway_sim2real.imports.readers import described
+    from rich.markup import escape
+
+    from ..terminal import console
+
+    if args.template:
+        print(described.TEMPLATE, end="")
+        return 0
+    if args.source is None or (args.out is None and not args.show):
+        raise UserError("gaitway import needs SOURCE and --out BUNDLE (or --show, or --template alone)")
+    options = families.Options(
+        robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order
+    )
+    if args.describe is not None:
+        policy = described.load(args.source, args.describe, options)
+    else:
+        family, path = families.find(args.source)
+        policy = family.reader().load(path, options)
+    if args.show:
+        print(policy.description_text(), end="")
+        return 0
+    shown = console(soft_wrap=True)
+    for name, text in policy.show():
+        shown.print(f"{name:14}{escape(text)}")
+    bundle = policy.export(args.out)
+    print(f"bundle: {bundle}")
+    print(f"next: gaitway validate {bundle}")
+    return 0
