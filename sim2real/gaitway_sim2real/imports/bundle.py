@@ -196,9 +196,7 @@ def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path)
         name=d.name,
         robot=robot,
         observations={"policy": ObservationGroup(terms={})},
-        actions=JointPositionAction(
-            scale=mjcf_patterns(robot, scale), offset=mjcf_patterns(robot, offset)
-        ),
+        actions=JointPositionAction(scale=mjcf_patterns(robot, scale), offset=mjcf_patterns(robot, offset)),
         rewards={},
         terminations={},
         commands={"base_velocity": UniformVelocityCommand()},
@@ -208,7 +206,9 @@ def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path)
         task, {}, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
     )
     described["observations"]["policy"] = [
-        raw_observation(term.term, SIGNALS[term.term][0], d.width(term), d.joints if TERMS[term.term] == "joints" else None)
+        raw_observation(
+            term.term, SIGNALS[term.term][0], d.width(term), d.joints if TERMS[term.term] == "joints" else None
+        )
         for term in d.observation
     ]
     (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
@@ -225,9 +225,7 @@ def as_data(value: Any) -> Any:
     """Dataclasses, mappings and tuples as YAML's dicts and lists; what has its default stays out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            f.name: as_data(item)
-            for f in dataclasses.fields(value)
-            if (item := getattr(value, f.name)) != f.default
+            f.name: as_data(item) for f in dataclasses.fields(value) if (item := getattr(value, f.name)) != f.default
         }
     if isinstance(value, Mapping):
         return {str(key): as_data(item) for key, item in value.items()}

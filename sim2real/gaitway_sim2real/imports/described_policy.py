@@ -33,7 +33,10 @@ class DescribedPolicy:
             ("policy", f"{d.family} {d.name}: {d.network.file}, {1 / d.control_dt:g} Hz"),
             ("origin", f"{d.source}; licence {d.licence}"),
             ("robot", f"{robot.name}, {len(d.joints)} of {robot.num_joints} joints"),
-            ("reads", f"{d.observation_dim} numbers{frames}: " + ", ".join(f"{t.term} {d.width(t)}" for t in d.observation)),
+            (
+                "reads",
+                f"{d.observation_dim} numbers{frames}: " + ", ".join(f"{t.term} {d.width(t)}" for t in d.observation),
+            ),
         ]
         rows += [("guessed", f"{what}: {how}") for what, how in d.guessed.items()]
         rows += [("differs", note) for note in (*d.notes, *self.robot.notes)]

@@ -115,7 +115,8 @@ def _mapping(data: Any, where: str, kind: type) -> dict[str, Any]:
         if key not in names:
             near = difflib.get_close_matches(str(key), names, 1)
             raise PolicyImportError(
-                f"{where} has the key {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}")
+                f"{where} has the key {key!r}; "
+                + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}")
             )
     return dict(data)
 

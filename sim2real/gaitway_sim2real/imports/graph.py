@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import torch
 from gaitway_files.graphs import open_graph
 from gaitway_files.reading import FileError
@@ -233,4 +232,3 @@ def _rename(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
 def memory_of(network: OpenNetwork) -> list[tuple[tuple[int, ...], int]]:
     """Shape for one robot and robots' axis of each recurrent state, as :class:`Observer` takes them."""
     return [(shape, axis) for shape, (_, _, axis) in zip(network.shapes, network.memory, strict=True)]
-

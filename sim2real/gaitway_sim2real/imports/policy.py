@@ -66,7 +66,9 @@ class Observer(nn.Module):
             chosen = torch.arange(full) if term.columns is None else torch.tensor(term.columns)
             self.register_buffer(f"mask_{number}", mask)
             self.register_buffer(f"chosen_{number}", chosen)
-            self.register_buffer(f"scale_{number}", torch.as_tensor(term.scale, dtype=torch.float32).expand(len(chosen)))
+            self.register_buffer(
+                f"scale_{number}", torch.as_tensor(term.scale, dtype=torch.float32).expand(len(chosen))
+            )
         self.advance, self.cycle = _rate(description)
 
     @property
@@ -235,9 +237,11 @@ def scales_offsets_clips(
     offset = [d.action.offset[order[name]] if name in order else at for name, at in zip(joints, held, strict=True)]
     if d.action.clip is None:
         return scale, offset, None
-    return scale, offset, [
-        d.action.clip[order[name]] if name in order else (at, at) for name, at in zip(joints, held, strict=True)
-    ]
+    return (
+        scale,
+        offset,
+        [d.action.clip[order[name]] if name in order else (at, at) for name, at in zip(joints, held, strict=True)],
+    )
 
 
 def _rate(d: Description) -> tuple[float, float]:

@@ -15,11 +15,11 @@ from gaitway_tasks.spec import Task, Timing
 from torch import Tensor, nn
 
 from ..bundle.export import export_bundle
+from ..mujoco.own_model import OwnModel
 from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_asset
 from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
 from .config import Settings, read_yaml
 from .errors import IsaacLabImportError
-from ..mujoco.own_model import OwnModel
 from .networks import RslRlActor
 from .robot import resolve_robot
 from .terms import FIX, PolicyObservation, RobotNames, map_observations

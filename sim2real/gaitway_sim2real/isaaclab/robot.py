@@ -11,10 +11,10 @@ from gaitway_tasks.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot
 from gaitway_tasks.robots.orders import newton_order, physx_order
 
+from ..mujoco.own_model import OwnModel
 from .actuators import Fallback, map_actuators
 from .config import Settings, given
 from .errors import IsaacLabImportError
-from ..mujoco.own_model import OwnModel
 from .names import NoMatch, values
 
 ENGINES = {"physx": "physx", "mjwarp": "newton"}

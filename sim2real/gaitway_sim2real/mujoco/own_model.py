@@ -149,7 +149,9 @@ def _inline(spec: Any, mesh: Any, model: mujoco.MjModel) -> None:
     """Put a mesh of its centred vertices in the place of one with a file; geoms collide with its convex hull anyway."""
     compiled = model.mesh(mesh.name)
     start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
-    vertices = spec.add_mesh(name=f"{mesh.name}_hull", uservert=model.mesh_vert[start : start + count].flatten().tolist())
+    vertices = spec.add_mesh(
+        name=f"{mesh.name}_hull", uservert=model.mesh_vert[start : start + count].flatten().tolist()
+    )
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.meshname == mesh.name:
             geom.meshname = vertices.name

@@ -19,8 +19,8 @@ from gaitway_files.reading import FileError, read_bytes
 from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
 from ..bundle import Found
-from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
+from ..description_file import description_from
 from ..errors import PolicyImportError
 from ..families import Options
 

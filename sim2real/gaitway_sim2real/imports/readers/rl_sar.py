@@ -15,8 +15,8 @@ from gaitway_files.yaml_files import read_yaml
 from gaitway_tasks.robots import ROBOTS
 
 from ..bundle import Found
-from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
+from ..description_file import description_from
 from ..errors import PolicyImportError
 from ..families import Options
 from ..weights import read_network
@@ -53,7 +53,9 @@ def read(path: Path) -> Found:
     except FileError as error:
         raise PolicyImportError(str(error)) from None
     said = {**base, **config}
-    if missing := [key for key in (*LISTS, "joint_names", "observations", "model_name", "dt", "decimation") if key not in said]:
+    if missing := [
+        key for key in (*LISTS, "joint_names", "observations", "model_name", "dt", "decimation") if key not in said
+    ]:
         raise PolicyImportError(f"{path} and {base_file.name} beside it have no {', '.join(missing)}")
     names, mapping = said["joint_names"], said["joint_mapping"]
     if said.get("wheel_indices"):

@@ -16,8 +16,8 @@ from gaitway_onboard.bundle.contract import sha256
 from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..bundle import Found
-from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
+from ..description_file import description_from
 from ..errors import PolicyImportError
 from ..families import Options
 from ..weights import whole_onnx
@@ -43,7 +43,9 @@ def find(source: Path) -> list[Path]:
     if source.suffix == ".onnx":
         return [p] if (p := source.parents[1] / "params" / "deploy.yaml").is_file() else []
     found = [source / "deploy.yaml", source / "params" / "deploy.yaml", *sorted(source.glob("*/params/deploy.yaml"))]
-    found += sorted(source.glob("*/*/params/deploy.yaml")) + sorted(source.glob("deploy/robots/*/config/policy/*/*/params/deploy.yaml"))
+    found += sorted(source.glob("*/*/params/deploy.yaml")) + sorted(
+        source.glob("deploy/robots/*/config/policy/*/*/params/deploy.yaml")
+    )
     return [path for path in dict.fromkeys(found) if path.is_file() and _graph(path) is not None]
 
 
@@ -73,7 +75,7 @@ def _graph(path: Path) -> Path | None:
 def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
     try:
         ids, observations = said["joint_ids_map"], said["observations"]
-        (kind, action), = said["actions"].items()
+        ((kind, action),) = said["actions"].items()
         ranges = said["commands"]["base_velocity"]["ranges"]
         gains = {key: [said[key][slot] for slot in ids] for key in ("stiffness", "damping")}
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

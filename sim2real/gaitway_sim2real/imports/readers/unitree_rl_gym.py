@@ -13,8 +13,8 @@ from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 
 from ..bundle import Found
-from ..description_file import description_from
 from ..described_policy import DescribedPolicy, described
+from ..description_file import description_from
 from ..errors import PolicyImportError
 from ..families import Options
 from ..weights import read_network
@@ -87,7 +87,12 @@ def read(path: Path) -> Found:
     return read_network(description_from(d, str(path)), _policy(path, said["policy_path"]))
 
 
-WAIST_STIFFNESS = {"waist.*|torso.*": 300.0, ".*shoulder_(pitch|roll).*": 100.0, ".*(shoulder|elbow).*": 50.0, ".*": 20.0}
+WAIST_STIFFNESS = {
+    "waist.*|torso.*": 300.0,
+    ".*shoulder_(pitch|roll).*": 100.0,
+    ".*(shoulder|elbow).*": 50.0,
+    ".*": 20.0,
+}
 WAIST_DAMPING = {"waist.*|torso.*": 3.0, ".*(shoulder|elbow).*": 2.0, ".*": 1.0}
 """Of ``deploy_real/configs/g1.yaml`` and ``h1.yaml``."""
 
