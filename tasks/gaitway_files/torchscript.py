@@ -31,7 +31,8 @@ ARRAY_BYTES = 256 * MIB
 """Most of all arrays together; arrays may share a storage."""
 DEPTH = 32
 """Most levels of objects, lists and dictionaries in each other; 6 are usual."""
-DIMENSIONS = 8
+DIMENSIONS, EMPTY_LENGTH = 8, 2**20
+"""Most dimensions of an array, and most of the other lengths of one that is empty."""
 
 KINDS = {
     "DoubleStorage": np.float64, "FloatStorage": np.float32, "HalfStorage": np.float16, "LongStorage": np.int64,
@@ -248,7 +249,7 @@ class _Machine:
             raise DamagedFile(self.name, "it claims a tensor whose shape, strides or offset are not possible")
         last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
         count = math.prod(shape)
-        if (last >= len(storage)) if count else max(shape) > len(storage):
+        if (last >= len(storage)) if count else max(shape) > EMPTY_LENGTH:
             claim = f"shape {list(shape)} and strides {list(strides)} from number {offset} on"
             raise DamagedFile(self.name, f"it claims a tensor of {claim}, and has {len(storage)} numbers")
         self.bytes_left -= count * storage.itemsize

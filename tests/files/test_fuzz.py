@@ -31,6 +31,8 @@ from gaitway_onboard.estimation.legs import LegError, read_legs
 from gaitway_onboard.flight.messages import FlightError
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
+from gaitway_sim2real.imports.networks import network_of
+from gaitway_sim2real.imports.torchscript import read_torchscript
 from gaitway_sim2real.isaaclab.config import read_yaml
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage
@@ -40,6 +42,7 @@ from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from hypothesis import HealthCheck, Phase, given, settings
 from onboard.flight.flights import JOINTS, fly
+from sim2real.imports.scripted import D, EmpiricalNormalization, EncoderExporter, PolicyExporter, saved
 from stand_bundle import make_stand_bundle
 
 import gaitway.demo
@@ -171,6 +174,11 @@ def checkpoint(tmp: Path) -> Kind:
     return Kind(path.read_bytes(), in_file(path, load_checkpoint), FileError, either)
 
 
+def torchscript(tmp: Path) -> Kind:
+    good = saved(PolicyExporter(EncoderExporter(), EmpiricalNormalization(3 * D, 1e-2)))
+    return Kind(good, lambda content: network_of(read_torchscript(content, "policy.pt")), FileError, either)
+
+
 def config(tmp: Path) -> Kind:
     good = dump(resolve("cartpole", agent="a2c")).encode()
     return Kind(good, in_file(tmp / "config.yaml", load), (UserError, TrustError), examples=500)
@@ -225,11 +233,12 @@ def leapp(tmp: Path) -> Kind:
 
 
 KINDS = (
-    contract, verdict, golden, recording, graph, graph_tried, model, model_tried, legs, flight, checkpoint, config,
-    record, env, leapp,
+    contract, verdict, golden, recording, graph, graph_tried, model, model_tried, legs, flight, checkpoint,
+    torchscript, config, record, env, leapp,
 )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_damaged_files_are_read_or_refused(make, tmp_path, record_property):
     kind = make(tmp_path)

@@ -150,8 +150,9 @@ class _Reading:
                 case ast.Assign(targets=[target], value=value):
                     self._assign(target, self._read(value, names), names)
                 case ast.If(test=test, body=body, orelse=otherwise):
+                    self.step = test
                     if not isinstance(chosen := self._read(test, names), bool):
-                        raise self._refused("what it computes depends on its inputs' values or shapes")
+                        raise self._unknown()
                     if returned := self._run(body if chosen else otherwise, names):
                         return returned
                 case ast.Pass():
@@ -288,6 +289,8 @@ def simplified(function: str, given: tuple[Term, ...]) -> Term:
     match function, given:
         case "torch.detach", (x,):
             return x
+        case "torch.slice", (x, dim, begin, end, 1):  # an older torch also writes the step
+            return simplified(function, (x, dim, begin, end))
         case "torch.slice", (x,) | (x, int()):  # all of a dimension
             return x
         case "torch.slice", (x, int(), 0 | None, int(end)) if end >= 2**63 - 1:

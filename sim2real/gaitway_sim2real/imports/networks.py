@@ -8,7 +8,6 @@ exporters, Unitree's ``PolicyExporterLSTM``); and HIMLoco's encoder with its act
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -44,6 +43,8 @@ RECURRENT = {
     "gru": "e030f52e7b7ccf62be51eefa89815b1ef616e673fc77513c46622036cb241979",
 }
 """SHA-256 of the code of ``nn.LSTM`` and ``nn.GRU`` as :func:`recurrent_code` gives it."""
+
+FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
 class Actor(nn.Module):
@@ -229,7 +230,7 @@ class _Building:
 
 
 def _finite(number: object) -> bool:
-    return isinstance(number, int | float) and math.isfinite(number)
+    return isinstance(number, int | float) and -FLOAT32_MAX < number < FLOAT32_MAX
 
 
 def _check_input(inner: Term, module: Module) -> None:
