@@ -14,8 +14,8 @@ from .families import Options
 from .robot import FoundRobot, robot_of
 
 NOT_MEASURED = (
-    "the policy reads its base velocity, which no robot measures; validate feeds the simulation's own, a robot needs an "
-    "estimator"
+    "the policy reads its base velocity, which no robot measures; validate feeds the simulation's own, a robot needs "
+    "an estimator"
 )
 
 

@@ -224,12 +224,10 @@ def _lengths(d: Description) -> Sequence[str]:
         for key, value in vectors.items()
         if len(value) != len(d.joints)
     ]
-    moved: dict[str, tuple[Any, ...] | None] = {"scale": d.action.scale, "offset": d.action.offset, "clip": d.action.clip,
-             "raw_clip": d.action.raw_clip}  # fmt: skip
     return faults + [
         f"action.{key} has {len(value)} entries for {len(d.action.joints)} joints of the action"
-        for key, value in moved.items()
-        if value is not None and len(value) != len(d.action.joints)
+        for key in ("scale", "offset", "clip", "raw_clip")
+        if (value := getattr(d.action, key)) is not None and len(value) != len(d.action.joints)
     ]
 
 

@@ -46,14 +46,42 @@ class PolicyReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """One family, and the module that reads it."""
+    """One family; the module of its ``name`` in :mod:`.readers` reads it."""
 
     name: str
     about: str
-    module: str
 
     def reader(self) -> PolicyReader:
-        return cast(PolicyReader, importlib.import_module(self.module))
+        return cast(PolicyReader, importlib.import_module(f"{__package__}.readers.{self.name}"))
+
+
+FAMILIES = (
+    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl; also unitree_rl_lab, Robot Lab)"),
+    Family(name="leapp", about="LEAPP package of Isaac Lab 3.0"),
+    Family(name="unitree_deploy", about="deploy.yaml of unitree_rl_lab and unitree_rl_mjlab"),
+    Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym"),
+    Family(name="rl_sar", about="policy/ROBOT/NAME/config.yaml of rl_sar"),
+    Family(name="onnx_metadata", about="ONNX file with the metadata of holosoma or mjlab"),
+    Family(name="recipes", about="file known by its name: MuJoCo Playground, Booster Gym, humanoid-gym, Lite3"),
+)
+
+
+def find(self, source: Path) -> list[Path]:
+        """The policies of this family at ``source``, a folder or a file; empty if there is none."""
+
+    def load(self, path: Path, options: Options) -> Imported:
+        """Read one of them. Raises :class:`UserError`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family; the module of its ``name`` in :mod:`.readers` reads it."""
+
+    name: str
+    about: str
+
+    def reader(self) -> PolicyReader:
+        return cast(PolicyReader, importlib.import_module(f"{__package__}.readers.{self.name}"))
 
 
 _READERS = "gaitway_sim2real.imports.readers"
@@ -76,14 +104,15 @@ def find(source: Path) -> tuple[Family, Path]:
     """The one policy at ``source`` and its family. Raises :class:`PolicyImportError` for none or several."""
     if not source.exists():
         raise PolicyImportError(f"there is nothing at {source}")
-    found = [(family, path) for family in FAMILIES for path in family.reader().find(source)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = "".join(f"\n  {path}  ({family.name})" for family, path in found[:20])
-        raise PolicyImportError(f"{source} holds {len(found)} policies: give one of them{listed}")
+    for family in FAMILIES:
+        found = family.reader().find(source)
+        if len(found) == 1:
+            return family, found[0]
+        if found:
+            listed = "".join(f"\n  {path}" for path in found[:20])
+            raise PolicyImportError(f"{source} holds {len(found)} policies: give one of them{listed}")
     known = "".join(f"\n  {family.about}" for family in FAMILIES)
     raise PolicyImportError(
-        f"{source} is no policy of a family that is known here:{known}\nDescribe another one in a file and give it with "
-        f"--describe FILE.yaml; --template prints one to fill in"
+        f"{source} is no policy of a family that is known here:{known}\nDescribe another one in a file and give it "
+        f"with --describe FILE.yaml; --template prints one to fill in"
     )

@@ -231,7 +231,7 @@ class Mover(nn.Module):
 def scales_offsets_clips(
     d: Description, joints: Sequence[str], held: Sequence[float]
 ) -> tuple[list[float], list[float], list[tuple[float, float]] | None]:
-    """Scale, offset and clip of each contract joint; those that the policy does not move stay where they are ``held``."""
+    """Scale, offset and clip of each contract joint; those that the policy does not move stay ``held``."""
     order = {name: k for k, name in enumerate(d.action.joints)}
     scale = [d.action.scale[order[name]] if name in order else 1.0 for name in joints]
     offset = [d.action.offset[order[name]] if name in order else at for name, at in zip(joints, held, strict=True)]

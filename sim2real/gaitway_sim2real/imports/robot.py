@@ -32,7 +32,7 @@ class FoundRobot:
 
 
 def robot_of(d: Description, name: str | None = None, model: Path | None = None) -> FoundRobot:
-    """The robot ``name``, or of the MJCF ``model``, or the one of Gaitway's that fits; driven as the description says."""
+    """The robot ``name``, that of the MJCF ``model``, or the one that fits, driven as the policy expects."""
     own = OwnModel(model) if model is not None else None
     base = own.robot if own is not None else _known(d, name or d.robot)
     d = d.renamed(_same_joints(d.joints, base.joint_names))
@@ -84,7 +84,7 @@ def robot_of(d: Description, name: str | None = None, model: Path | None = None)
 
 
 def _same_joints(joints: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """The robot's name of each joint that differs in capitals or in its ending alone: ``left_knee_joint``, ``left_knee``."""
+    """The robot's name of each joint that differs in capitals or in the ending ``_joint`` alone."""
     plain: dict[str, list[str]] = {}
     for name in known:
         plain.setdefault(_plain(name), []).append(name)

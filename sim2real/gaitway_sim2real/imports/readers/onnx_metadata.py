@@ -1,9 +1,9 @@
 """Policies that carry their robot in the ONNX file's metadata: holosoma's and mjlab's exports.
 
-holosoma writes joint names, gains and command ranges (``kp``, ``kd``, ``dof_names``, ``command_ranges``); the rest is in
-its ``holosoma_inference`` package and stands here: scales (``config_values/observation.py``), action scale, rate and gait
-period (``task.py``), default poses (``robot.py``), and the clock's rules (``policies/locomotion.py``). Terms are sorted by
-name, as its runner does.
+holosoma writes joint names, gains and command ranges (``kp``, ``kd``, ``dof_names``, ``command_ranges``). The rest is
+in its ``holosoma_inference`` package and stands here: scales (``config_values/observation.py``), action scale, rate and
+gait period (``task.py``), default poses (``robot.py``), and the clock's rules (``policies/locomotion.py``). Its runner
+sorts terms by name.
 """
 
 from __future__ import annotations

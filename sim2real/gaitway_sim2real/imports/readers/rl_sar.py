@@ -1,8 +1,8 @@
 """rl_sar: ``policy/ROBOT/base.yaml`` and ``policy/ROBOT/NAME/config.yaml`` with the network beside it.
 
-What its runner does with them stands in ``rl_sdk.cpp`` (observation, action), ``observation_buffer.cpp`` (history: the
-listed ages, each frame whole or term by term, zeros at the start) and ``rl_sim_mujoco.cpp``. Lists of ``config.yaml`` are
-in the policy's order, ``joint_mapping`` goes from it to the ``joint_names`` of ``base.yaml``.
+Its runner's rules stand in ``rl_sdk.cpp`` (observation, action), ``observation_buffer.cpp`` (history: the listed ages,
+each frame whole or term by term, zeros at the start) and ``rl_sim_mujoco.cpp``. Lists of ``config.yaml`` are in the
+policy's order; ``joint_mapping`` leads from it to the ``joint_names`` of ``base.yaml``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def find(source: Path) -> list[Path]:
     if source.is_file():
         found = [source] if source.name == "config.yaml" else sorted(source.parent.glob("config.yaml"))
     else:
-        found = [*source.glob("config.yaml"), *sorted(source.glob("*/config.yaml")), *sorted(source.glob("*/*/config.yaml")),
-                 *sorted(source.glob("policy/*/*/config.yaml")), *sorted(source.glob("policy/*/*/*/config.yaml"))]  # fmt: skip
+        below = ("", "*/", "*/*/", "policy/*/*/", "policy/*/*/*/")
+        found = [path for folder in below for path in sorted(source.glob(f"{folder}config.yaml"))]
     return [path for path in dict.fromkeys(found) if _base(path) is not None]
 
 
@@ -83,7 +83,9 @@ def read(path: Path) -> Found:
         "physics_dt": said["dt"],
         "action": {"scale": said["action_scale"],
                    **({"raw_clip": [list(pair) for pair in zip(low, high, strict=True)]} if low and high else {})},
-        "observation": [{"term": TERMS[term], "scale": said.get(SCALES.get(term, ""), 1.0)} for term in said["observations"]],
+        "observation": [
+            {"term": TERMS[term], "scale": said.get(SCALES.get(term, ""), 1.0)} for term in said["observations"]
+        ],
         "history": {"ages": ages, "by": "term" if said.get("observations_history_priority") == "term" else "step",
                     "fill": "zeros"},
         "clip_observation": said.get("clip_obs"),
