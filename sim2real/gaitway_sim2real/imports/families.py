@@ -66,40 +66,6 @@ FAMILIES = (
 )
 
 
-def find(self, source: Path) -> list[Path]:
-        """The policies of this family at ``source``, a folder or a file; empty if there is none."""
-
-    def load(self, path: Path, options: Options) -> Imported:
-        """Read one of them. Raises :class:`UserError`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """One family; the module of its ``name`` in :mod:`.readers` reads it."""
-
-    name: str
-    about: str
-
-    def reader(self) -> PolicyReader:
-        return cast(PolicyReader, importlib.import_module(f"{__package__}.readers.{self.name}"))
-
-
-_READERS = "gaitway_sim2real.imports.readers"
-FAMILIES = (
-    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl; also unitree_rl_lab, Robot Lab)",
-           module=f"{_READERS}.isaaclab"),
-    Family(name="leapp", about="LEAPP package of Isaac Lab 3.0", module=f"{_READERS}.leapp"),
-    Family(name="unitree_deploy", about="deploy.yaml of unitree_rl_lab and unitree_rl_mjlab",
-           module=f"{_READERS}.unitree_deploy"),
-    Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym",
-           module=f"{_READERS}.unitree_rl_gym"),
-    Family(name="rl_sar", about="policy/ROBOT/NAME/config.yaml of rl_sar", module=f"{_READERS}.rl_sar"),
-    Family(name="onnx_metadata", about="ONNX with the metadata of holosoma or mjlab", module=f"{_READERS}.onnx_metadata"),
-    Family(name="recipes", about="files known by their names: MuJoCo Playground, Booster Gym, humanoid-gym, Lite3",
-           module=f"{_READERS}.recipes"),
-)  # fmt: skip
-
-
 def find(source: Path) -> tuple[Family, Path]:
     """The one policy at ``source`` and its family. Raises :class:`PolicyImportError` for none or several."""
     if not source.exists():
