@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
 from gaitway_onboard.bundle.contract import Action, Contract, Signal, TermLayout, is_bundle, sha256
@@ -23,6 +23,7 @@ from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from ..bundle.io_descriptors import io_descriptors, raw_observation
 from .description import TERMS, Description, Term
+from .description_file import as_data
 from .errors import PolicyImportError
 from .graph import STEPS, bundle_graph, check_graph_equals, memory_of, open_network
 from .policy import Mover, Observer, scales_offsets_clips
@@ -82,24 +83,14 @@ def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
 
     worst = max(check_graph_equals(graph, network, observer, mover, signals(STEPS, n, n)) for n in ROBOTS)
     (folder / "policy.onnx").write_bytes(graph)
-    state = sum(observer.widths)
-    session = open_network_session(graph)
-    golden = record_golden(session, signals(GOLDEN_STEPS, 1, 0), state)
-    if not all(np.isfinite(values).all() for values in golden.values()):
-        raise PolicyImportError(f"{d.network.file} gives numbers that are not finite: its weights are broken")
+    session = open_graph(graph, "the bundle's graph", own=True)
+    golden = record_golden(session, signals(GOLDEN_STEPS, 1, 0), sum(observer.widths))
     np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)
     _write_robot(d, robot.robot, observer, folder)
     (folder / DESCRIPTION_FILE).write_text(dump_yaml(as_data(d)), "utf-8")
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
     contract_of(d, robot, observer, files, found.weights_sha256).save(folder)
     return worst
-
-
-def open_network_session(graph: bytes) -> Any:
-    """A session of a graph made in this process."""
-    from gaitway_files.graphs import open_graph
-
-    return open_graph(graph, "the bundle's graph", own=True)
 
 
 def _check_widths(d: Description, observation: int, action: int) -> None:
@@ -191,12 +182,14 @@ def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path)
     model = mjcf.compile_spec(spec, folder / "robot.xml")
     dofs = [int(model.joint(name).dofadr[0]) for name in robot.joint_names]
     scale, offset, _ = scales_offsets_clips(d, robot.joint_names, robot.default_joint_pos)
-    step = physics_dt(d)
+    step, names = physics_dt(d), [re.escape(name) for name in robot.joint_names]
     task = Task(
         name=d.name,
         robot=robot,
         observations={"policy": ObservationGroup(terms={})},
-        actions=JointPositionAction(scale=mjcf_patterns(robot, scale), offset=mjcf_patterns(robot, offset)),
+        actions=JointPositionAction(
+            scale=dict(zip(names, scale, strict=True)), offset=dict(zip(names, offset, strict=True))
+        ),
         rewards={},
         terminations={},
         commands={"base_velocity": UniformVelocityCommand()},
@@ -212,23 +205,3 @@ def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path)
         for term in d.observation
     ]
     (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
-
-
-def mjcf_patterns(robot: Robot, values: list[float]) -> dict[str, float]:
-    """One value for each joint by its name, as a pattern."""
-    import re
-
-    return {re.escape(name): value for name, value in zip(robot.joint_names, values, strict=True)}
-
-
-def as_data(value: Any) -> Any:
-    """Dataclasses, mappings and tuples as YAML's dicts and lists; what has its default stays out."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: as_data(item) for f in dataclasses.fields(value) if (item := getattr(value, f.name)) != f.default
-        }
-    if isinstance(value, Mapping):
-        return {str(key): as_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_data(item) for item in value]
-    return value

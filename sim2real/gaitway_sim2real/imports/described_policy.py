@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gaitway_files.yaml_files import dump_yaml
 
-from .bundle import Found, as_data, write_bundle
+from .bundle import Found, write_bundle
+from .description_file import as_data
 from .errors import PolicyImportError
 from .families import Options
 from .robot import FoundRobot, robot_of

@@ -18,7 +18,7 @@ from .errors import PolicyImportError
 Numbers = tuple[float, ...]
 Range = tuple[float, float]
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
-TERMS = {
+TERMS: dict[str, int | str] = {
     "base_ang_vel": 3, "base_lin_vel": 3, "projected_gravity": 3, "euler_xyz": 3, "generated_commands": 3,
     "joint_pos": "joints", "joint_pos_rel": "joints", "joint_vel_rel": "joints", "last_action": "action",
     "phase_sin": "clock", "phase_cos": "clock", "constant": 1,

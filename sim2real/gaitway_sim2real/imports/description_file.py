@@ -47,6 +47,19 @@ def description_from(data: Any, where: str, **known: Any) -> Description:
     return _built(Description, values, where)
 
 
+def as_data(value: Any) -> Any:
+    """Dataclasses, mappings and tuples as YAML's dicts and lists; what has its default stays out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: as_data(item) for f in dataclasses.fields(value) if (item := getattr(value, f.name)) != f.default
+        }
+    if isinstance(value, Mapping):
+        return {str(key): as_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_data(item) for item in value]
+    return value
+
+
 def _action(data: Any, joints: Sequence[str], pose: Mapping[str, float], where: str) -> Action:
     data = _mapping(data, where, Action)
     moved = _names(data["joints"], f"{where}.joints") if data.get("joints") else tuple(joints)

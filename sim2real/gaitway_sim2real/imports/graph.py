@@ -32,6 +32,8 @@ STEPS = 30
 class OpenNetwork:
     """A network's graph, with the names and shapes of what our halves connect to."""
 
+    name: str
+    """Of its file."""
     content: bytes
     observation: str
     action: str
@@ -85,7 +87,7 @@ def open_network(content: bytes, network: Network) -> OpenNetwork:
             raise PolicyImportError(f"{network.file}: the shape of {name} is {inputs[name].shape}, not known in full")
         shapes.append(tuple(shape))
     return OpenNetwork(
-        content, observation, action, network.memory, tuple(shapes),
+        network.file, content, observation, action, network.memory, tuple(shapes),
         _width(inputs[observation], network.file), _width(outputs[action], network.file), session,
     )  # fmt: skip
 
@@ -162,10 +164,12 @@ def check_graph_equals(graph: bytes, network: OpenNetwork, observer: Observer, m
         with torch.inference_mode():
             seen = observer(*(torch.from_numpy(feed[name]) for name in names), torch.from_numpy(state))
             out = network.run(seen[0].numpy(), [part.numpy() for part in seen[2:]])
+            if not all(np.isfinite(part).all() for part in out):
+                raise PolicyImportError(f"{network.name} gives numbers that are not finite: its weights are broken")
             wanted = mover(torch.from_numpy(out[0]), seen[1], *(torch.from_numpy(part) for part in out[1:]))
         for a, b in zip(found, (part.numpy() for part in wanted), strict=True):
             error = np.abs(a - b) / np.maximum(1.0, np.abs(b))
-            worst = max(worst, float(error.max())) if np.isfinite(error).all() else np.inf
+            worst = max(worst, float(error.max()))
         state = wanted[2].numpy()
     if not worst <= TOLERANCE:
         raise PolicyImportError(

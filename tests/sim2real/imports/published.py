@@ -1,0 +1,108 @@
+"""Policies as others publish them, small and of our own making: a network of known weights and its description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import yaml
+from gaitway_tasks.robots import ROBOTS
+from onnx import TensorProto, helper, numpy_helper
+
+GO2 = ROBOTS["go2"]
+G1 = ROBOTS["g1-29dof"]
+
+
+def linear_onnx(
+    inputs: int, outputs: int, *, seed: int = 0, opset: int = 13, names: tuple[str, str] = ("obs", "actions"),
+    metadata: Mapping[str, Any] | None = None, dtype: int = TensorProto.FLOAT,
+) -> bytes:  # fmt: skip
+    """action = tanh(obs @ W + b) for one robot, as most exporters write it: with a batch of one."""
+    rng = np.random.default_rng(seed)
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    weights = {"W": rng.normal(0.0, 0.1, (inputs, outputs)), "b": rng.normal(0.0, 0.1, outputs)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", [names[0], "W", "b"], ["hidden"]),
+            helper.make_node("Tanh", ["hidden"], [names[1]]),
+        ],
+        "policy",
+        [helper.make_tensor_value_info(names[0], dtype, [1, inputs])],
+        [helper.make_tensor_value_info(names[1], dtype, [1, outputs])],
+        [numpy_helper.from_array(value.astype(kind), name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+    helper.set_model_props(model, {key: value if isinstance(value, str) else json.dumps(value)
+                                   for key, value in (metadata or {}).items()})  # fmt: skip
+    return bytes(model.SerializeToString())
+
+
+def recurrent_onnx(inputs: int, size: int, outputs: int) -> bytes:
+    """next h = tanh(obs W + h U), action = h V; h as (1, N, size), the robots in its second axis, as rsl_rl exports it."""
+    rng = np.random.default_rng(1)
+    weights = {"W": (inputs, size), "U": (size, size), "V": (size, outputs)}
+    axes = numpy_helper.from_array(np.array([0], np.int64), "axis")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Squeeze", ["h_in", "axis"], ["h"]),
+            helper.make_node("MatMul", ["obs", "W"], ["a"]),
+            helper.make_node("MatMul", ["h", "U"], ["b"]),
+            helper.make_node("Add", ["a", "b"], ["c"]),
+            helper.make_node("Tanh", ["c"], ["next"]),
+            helper.make_node("MatMul", ["next", "V"], ["actions"]),
+            helper.make_node("Unsqueeze", ["next", "axis"], ["h_out"]),
+        ],
+        "policy",
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [1, inputs]),
+         helper.make_tensor_value_info("h_in", TensorProto.FLOAT, [1, 1, size])],
+        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, [1, outputs]),
+         helper.make_tensor_value_info("h_out", TensorProto.FLOAT, [1, 1, size])],
+        [axes, *(numpy_helper.from_array(rng.normal(0.0, 0.2, shape).astype(np.float32), name)
+                 for name, shape in weights.items())],
+    )  # fmt: skip
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString())
+
+
+def description(**changes: Any) -> dict[str, Any]:
+    """A Go2 that reads what a blind walker reads, in an order of joints that is not ours: 45 numbers."""
+    joints = [f"{leg}_{joint}_joint" for leg in ("FR", "FL", "RR", "RL") for joint in ("hip", "thigh", "calf")]
+    return {
+        "family": "described",
+        "name": "walk",
+        "robot": "go2",
+        "joints": joints,
+        "default_joint_pos": {".*hip.*": 0.1, ".*thigh.*": 0.8, ".*calf.*": -1.5},
+        "stiffness": 25.0,
+        "damping": 0.5,
+        "control_dt": 0.02,
+        "action": {"scale": 0.25},
+        "observation": [
+            {"term": "base_ang_vel", "scale": 0.25},
+            {"term": "projected_gravity"},
+            {"term": "generated_commands", "scale": [2.0, 2.0, 0.25]},
+            {"term": "joint_pos_rel"},
+            {"term": "joint_vel_rel", "scale": 0.05},
+            {"term": "last_action"},
+        ],
+        "command": {"ranges": {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-0.5, 0.5], "ang_vel_z": [-1.0, 1.0]}},
+        "network": {"file": "policy.onnx"},
+        **changes,
+    }
+
+
+def write(path: Path, content: bytes | str | Mapping[str, Any]) -> Path:
+    """A file with its folders; mappings become YAML."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)))
+    return path
+
+
+def inputs_of(content: bytes) -> int:
+    return int(onnx.load_from_string(content).graph.input[0].type.tensor_type.shape.dim[1].dim_value)

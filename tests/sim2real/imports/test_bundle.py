@@ -1,0 +1,156 @@
+"""Described policies as bundles: the same numbers as the published network, an honest contract, refusals before any file."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import yaml
+from gaitway_files.errors import UserError
+from gaitway_onboard.bundle.contract import Contract, verify_files
+from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.interface import Signals
+from gaitway_sim2real.bundle.golden import plausible_signals
+from gaitway_sim2real.imports.description_file import description_from
+from gaitway_sim2real.imports.families import Options
+from gaitway_sim2real.imports.policy import Mover, Observer
+from gaitway_sim2real.imports.readers import described
+from onnx import TensorProto
+from sim2real.imports.published import GO2, description, linear_onnx, recurrent_onnx, write
+
+
+def made(tmp_path, graph, **changes):
+    """The bundle of a graph with the usual description, and that description."""
+    data = {key: value for key, value in description(**changes).items() if key != "family"}
+    source = write(tmp_path / "policy.onnx", graph)
+    policy = described.load(source, write(tmp_path / "d.yaml", data), Options())
+    return policy.export(tmp_path / "bundle"), policy.robot.description
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_a_bundle_computes_what_the_network_and_its_runner_do(tmp_path, opset):
+    graph = linear_onnx(45 * 3, 12, opset=opset)
+    bundle, d = made(tmp_path, graph, history={"ages": [2, 1, 0], "by": "step", "fill": "zeros"})
+    verify_files(bundle)
+    contract = Contract.load(bundle)
+    weights = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load_from_string(graph).graph.initializer}
+    observer = Observer(d, contract.joint_names)
+    mover = Mover(observer, contract.joint_names, contract.default_joint_pos)
+    signals = plausible_signals(np.array(contract.default_joint_pos), np.array(contract.command_ranges), steps=40,
+                                batch=4, step_dt=0.02, seed=3)  # fmt: skip
+    session = onnxruntime.InferenceSession((bundle / "policy.onnx").read_bytes())
+    state = torch.zeros(4, contract.state_dim)
+    for step in range(40):
+        feed = {name: signals[name][step] for name in contract.input_names[:-1]}
+        observation, kept = observer(*(torch.from_numpy(value) for value in feed.values()), state)
+        action = np.tanh(observation.numpy() @ weights["W"] + weights["b"]).astype(np.float32)
+        expected = mover(torch.from_numpy(action), kept)
+        found = session.run(list(contract.output_names), feed | {"state": state.numpy()})
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-5)
+        state = expected[-1]
+
+
+def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
+    memory = {"file": "policy.onnx", "observation": "obs", "action": "actions", "memory": [["h_in", "h_out", 1]]}
+    bundle, d = made(tmp_path, recurrent_onnx(45, 6, 12), network=memory)
+    contract = Contract.load(bundle)
+    assert contract.state_dim == 1 + 12 + 6
+    golden = np.load(bundle / "golden.npz")
+    assert (golden["state"][0] == 0).all() and np.ptp(golden["next_state"][:, -6:], axis=0).min() > 0.0
+    policy = OnboardPolicy(bundle)  # replays the golden vectors, memory included
+    signals = Signals(*(golden[name][0] for name in contract.input_names[:4]), stamp=0.0)
+    target = policy.step(signals, golden["command"][0])
+    np.testing.assert_allclose(target, golden["joint_pos_target"][0], atol=1e-6)
+
+
+def test_the_contract_says_what_was_published_and_what_was_not(tmp_path):
+    bundle, d = made(
+        tmp_path, linear_onnx(45, 12), licence="MIT", source="somebody/something", guessed={"rate": "50 Hz"},
+        action={"scale": 0.25, "raw_clip": 5.0},
+        command={"ranges": {"lin_vel_x": [-0.5, 1.0], "lin_vel_y": [0.0, 0.0], "ang_vel_z": [-1.0, 1.0]},
+                 "acceleration": [1.0, 1.0, 2.0]},
+    )  # fmt: skip
+    contract = Contract.load(bundle)
+    assert contract.origin == {"family": "described", "source": "somebody/something", "licence": "MIT",
+                               "policy": "policy.onnx"}  # fmt: skip
+    assert contract.joint_names == d.joints and set(contract.joint_names) == set(GO2.joint_names)
+    assert contract.command_acceleration == (1.0, 1.0, 2.0) and contract.action.raw_clip == 5.0
+    assert contract.command_ranges == ((-0.5, 1.0), (0.0, 0.0), (-1.0, 1.0))
+    assert contract.per_joint("stiffness") == (25.0,) * 12 and contract.physics_dt == 0.005
+    hardware = GO2.hardware.effort_limit
+    assert all(contract.per_joint("effort_limit")[k] <= hardware[name] for k, name in enumerate(contract.joint_names))
+    again = description_from(yaml.safe_load((bundle / "description.yaml").read_text()), "again")
+    assert again == d
+
+
+def test_stronger_motors_than_the_robots_are_not_believed(tmp_path):
+    data = {key: value for key, value in description(effort_limit=500.0).items() if key != "family"}
+    source = write(tmp_path / "policy.onnx", linear_onnx(45, 12))
+    policy = described.load(source, write(tmp_path / "d.yaml", data), Options())
+    assert any("500" in note for note in policy.robot.notes)
+    weakest = [law.effort_limit for law in policy.robot.robot.joint_actuators]
+    assert max(weakest) < 50.0
+
+
+def refused(tmp_path, graph, asked=None, model=None, **changes):
+    data = {key: value for key, value in description(**changes).items() if key != "family"}
+    source = write(tmp_path / "policy.onnx", graph)
+    with pytest.raises(UserError) as error:
+        described.load(source, write(tmp_path / "d.yaml", data), Options(robot=asked, model=model)).export(
+            tmp_path / "bundle"
+        )
+    assert not (tmp_path / "bundle").exists()
+    return str(error.value)
+
+
+def test_widths_that_do_not_match_are_refused_with_both(tmp_path):
+    said = refused(tmp_path, linear_onnx(48, 12))
+    assert "48" in said and "45" in said and "joint_vel_rel 12" in said
+    said = refused(tmp_path, linear_onnx(45, 10))
+    assert "10" in said and "12" in said and "action.joints" in said
+
+
+def test_half_precision_and_broken_weights_are_refused(tmp_path):
+    assert "float32" in refused(tmp_path, linear_onnx(45, 12, dtype=TensorProto.FLOAT16))
+    model = onnx.load_from_string(linear_onnx(45, 12))
+    weights = onnx.numpy_helper.to_array(model.graph.initializer[0]).copy()
+    weights[:] = np.nan
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "W"))
+    assert "weights are broken" in refused(tmp_path, model.SerializeToString())
+
+
+def test_unknown_joints_and_robots_are_refused_by_name(tmp_path):
+    said = refused(tmp_path, linear_onnx(45, 12), asked="h1")
+    assert "FR_hip_joint" in said and "--model" in said
+    assert "go2" in refused(tmp_path, linear_onnx(45, 12), asked="spot")
+    assert "--robot" in refused(tmp_path, linear_onnx(45, 12), robot=None)  # A1 and Go1 have the same joints
+
+
+def test_tensors_that_nobody_feeds_are_named(tmp_path):
+    assert "h_in" in refused(tmp_path, recurrent_onnx(45, 6, 12))
+    assert "hidden_state" in refused(
+        tmp_path, recurrent_onnx(45, 6, 12), network={"file": "p", "memory": [["hidden_state", "h_out", 1]]}
+    )
+
+
+def test_a_model_without_the_strength_of_a_joint_asks_for_it(tmp_path):
+    legs = "".join(
+        f'<body name="{side}_leg" pos="0 {y} 0"><joint name="{side}_hip_joint" axis="0 1 0"/>'
+        f'<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.3"/></body>'
+        for side, y in (("left", 0.1), ("right", -0.1))
+    )
+    xml = f'<mujoco><worldbody><body name="base" pos="0 0 .4"><freejoint/><geom type="box" size=".1 .1 .05"/>{legs}</body></worldbody></mujoco>'
+    model = write(tmp_path / "two_legs.xml", xml)
+    joints = {"joints": ["left_hip_joint", "right_hip_joint"], "default_joint_pos": 0.0, "robot": None,
+              "observation": ["joint_pos_rel"]}  # fmt: skip
+    said = refused(tmp_path, linear_onnx(2, 2), model=model, **joints)
+    assert "left_hip_joint" in said and "effort_limit" in said
+    data = {key: value for key, value in description(effort_limit=20.0, **joints).items() if key != "family"}
+    policy = described.load(
+        write(tmp_path / "policy.onnx", linear_onnx(2, 2)), write(tmp_path / "d.yaml", data), Options(model=model)
+    )
+    contract = Contract.load(policy.export(tmp_path / "bundle"))
+    assert contract.foot_bodies == ("left_leg", "right_leg") and contract.per_joint("effort_limit") == (20.0, 20.0)
