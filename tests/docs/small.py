@@ -39,6 +39,8 @@ STANDS_FOR = {
     ("docs/estimation.md", "RUN"): "runs/flat",
     ("docs/import_isaaclab.md", "RUN"): "logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00",
     ("docs/import_isaaclab.md", "BUNDLE"): "bundles/first",
+    ("docs/import.md", "SOURCE"): "published/walk.onnx",
+    ("docs/import.md", "BUNDLE"): "bundles/walk",
     ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",

@@ -42,7 +42,7 @@ COMMANDS = {
     "play": ["play", "nowhere"],
     "validate": ["validate", "nowhere"],
     "export": ["export", "nowhere", "--out", "b"],
-    "import-isaaclab": ["import-isaaclab", "nowhere", "--out", "b"],
+    "import": ["import", "nowhere", "--out", "b"],
     "record": ["record", "nowhere", "--out", "r.npz"],
     "diagnose": ["diagnose", "nowhere", "--recording", "none.npz"],
     "run": ["run", "nowhere"],

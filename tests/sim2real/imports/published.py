@@ -42,7 +42,7 @@ def linear_onnx(
 
 
 def recurrent_onnx(inputs: int, size: int, outputs: int) -> bytes:
-    """next h = tanh(obs W + h U), action = h V; h as (1, N, size), the robots in its second axis, as rsl_rl exports it."""
+    """next h = tanh(obs W + h U), action = h V; h is (1, N, size), as rsl_rl exports it."""
     rng = np.random.default_rng(1)
     weights = {"W": (inputs, size), "U": (size, size), "V": (size, outputs)}
     axes = numpy_helper.from_array(np.array([0], np.int64), "axis")
@@ -64,7 +64,9 @@ def recurrent_onnx(inputs: int, size: int, outputs: int) -> bytes:
         [axes, *(numpy_helper.from_array(rng.normal(0.0, 0.2, shape).astype(np.float32), name)
                  for name, shape in weights.items())],
     )  # fmt: skip
-    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString())
+    return bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString()
+    )
 
 
 def description(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Described policies as bundles: the same numbers as the published network, an honest contract, refusals before any file."""
+"""Described policies as bundles: the published network's numbers, an honest contract, refusals before any file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_bundle_computes_what_the_network_and_its_runner_do(tmp_path, opset):
 
 def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
     memory = {"file": "policy.onnx", "observation": "obs", "action": "actions", "memory": [["h_in", "h_out", 1]]}
-    bundle, d = made(tmp_path, recurrent_onnx(45, 6, 12), network=memory)
+    bundle, _ = made(tmp_path, recurrent_onnx(45, 6, 12), network=memory)
     contract = Contract.load(bundle)
     assert contract.state_dim == 1 + 12 + 6
     golden = np.load(bundle / "golden.npz")
@@ -142,7 +142,8 @@ def test_a_model_without_the_strength_of_a_joint_asks_for_it(tmp_path):
         f'<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.3"/></body>'
         for side, y in (("left", 0.1), ("right", -0.1))
     )
-    xml = f'<mujoco><worldbody><body name="base" pos="0 0 .4"><freejoint/><geom type="box" size=".1 .1 .05"/>{legs}</body></worldbody></mujoco>'
+    base = f'<body name="base" pos="0 0 .4"><freejoint/><geom type="box" size=".1 .1 .05"/>{legs}</body>'
+    xml = f"<mujoco><worldbody>{base}</worldbody></mujoco>"
     model = write(tmp_path / "two_legs.xml", xml)
     joints = {"joints": ["left_hip_joint", "right_hip_joint"], "default_joint_pos": 0.0, "robot": None,
               "observation": ["joint_pos_rel"]}  # fmt: skip

@@ -212,6 +212,11 @@ def test_euler_angles_are_roll_pitch_yaw():
     roll_, pitch, yaw = 0.3, -0.2, 2.5
     half = np.array([roll_, pitch, yaw]) / 2
     (cr, cp, cy), (sr, sp, sy) = np.cos(half), np.sin(half)
-    quat = [cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy]
+    quat = [
+        cr * cp * cy + sr * sp * sy,
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+    ]
     signals["imu_quat_wxyz"][:] = quat
     np.testing.assert_allclose(numbers(d, signals), np.full((STEPS, ROBOTS, 3), [roll_, pitch, yaw]), atol=1e-6)

@@ -1,4 +1,4 @@
-"""Readers of families: each finds its policies by what lies in the folder, reads the source's rules, and runs no code."""
+"""Readers of families: each finds its policies, reads the source's rules, and runs none of its code."""
 
 from __future__ import annotations
 

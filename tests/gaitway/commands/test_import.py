@@ -15,7 +15,7 @@ def test_a_run_becomes_a_bundle(tmp_path, capsys):
     agent = agent_settings(class_name="RNNModel", rnn_type="gru", rnn_hidden_dim=16, rnn_num_layers=1)
     write_run(tmp_path / "run", env, agent, width=48)
     out = tmp_path / "bundle"
-    assert main(["import-isaaclab", str(tmp_path / "run"), "--out", str(out)]) == 0
+    assert main(["import", str(tmp_path / "run"), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     for part in (
         "task        isaaclab-go2_flat, 50 Hz",
@@ -45,12 +45,12 @@ def test_refusals_exit_with_2_and_write_nothing(tmp_path, capsys):
     env["observations"]["policy"]["joint_pos"]["func"] = "my.mdp:joint_pos_rel"
     write_run(tmp_path / "run", env)
     out = tmp_path / "bundle"
-    assert main(["import-isaaclab", str(tmp_path / "run"), "--out", str(out)]) == 2
+    assert main(["import", str(tmp_path / "run"), "--out", str(out)]) == 2
     said = capsys.readouterr().err
     assert "observation term 'joint_pos': my.mdp:joint_pos_rel is not known" in said and "Traceback" not in said
-    assert main(["import-isaaclab", str(tmp_path / "nowhere"), "--out", str(out)]) == 2
+    assert main(["import", str(tmp_path / "nowhere"), "--out", str(out)]) == 2
     assert "no run folder at" in capsys.readouterr().err
     write_run(tmp_path / "run", env_settings(), width=44)
-    assert main(["import-isaaclab", str(tmp_path / "run"), "--out", str(out)]) == 2
+    assert main(["import", str(tmp_path / "run"), "--out", str(out)]) == 2
     assert "it reads 44 numbers, and env.yaml's terms give 45" in capsys.readouterr().err
     assert not out.exists()
