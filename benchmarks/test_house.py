@@ -36,6 +36,7 @@ COMMANDS = {
 }
 ROBOTS, SECONDS, RAMP = 4, 10.0, 2.0
 GAIT = ["policy", "swing [s]", "steps/s and foot", "clearance [cm]", "slip [m/s]"]
+ABOUT = "Mean distance of the velocity from the command [m/s, rad/s]; in brackets, robots of 4 that fell."
 RESULT, STRIP = "figures.json", "stride.json"
 
 
@@ -254,8 +255,7 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
     report = Report(
         "Public policies, side by side",
         head,
-        Section("Five commands", "Mean distance of the velocity from the command [m/s, rad/s]; in brackets, robots of 4 that fell.",
-                Table(columns, rows, kinds)),
+        Section("Five commands", ABOUT, Table(columns, rows, kinds)),
         Section("Gait at vx 0.5", Table(GAIT, gaits)),
         Section("One stride", *strips),
         Section("Suite", Table(["policy", "verdict", "required scenarios passed", "suite"], verdicts)),

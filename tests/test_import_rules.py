@@ -278,7 +278,7 @@ CONTRACTS = {
         "validate.scenario",
     },
     "diagnose": {"validate.scenario", "validate.conditions"},
-    "imports": {"isaaclab.networks"},
+    "imports": {"isaaclab.networks", "isaaclab.importer", "leapp.bundle", "leapp.package"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -1,15 +1,5 @@
-"""``gaitway import``: from a policy that others trained to a bundle."""
+"""``gaitway import``: make a bundle of a policy trained elsewhere.
 
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-from typing import Any
-
-from ..catalogue import EXPORT
-from . import common
-
-DESCRIPTION = """\
 Make a bundle of a policy that was trained elsewhere, for validation in MuJoCo and for robots.
 
 SOURCE is what was published or what the training left: a run folder of Isaac Lab, a LEAPP package, a folder with
@@ -32,28 +22,31 @@ examples:
   gaitway import policy.onnx --describe mine.yaml --model my_robot.xml --out bundles/mine
 """
 
+from __future__ import annotations
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser = common.parser(commands, "import", "make a bundle of a policy trained elsewhere", DESCRIPTION)
-    parser.add_argument("source", type=Path, metavar="SOURCE", nargs="?", help="folder or file of the policy")
-    parser.add_argument("--out", type=Path, metavar="BUNDLE", help="folder to write")
-    parser.add_argument("--describe", type=Path, metavar="FILE.yaml", help="how the policy is run, in your own words")
-    parser.add_argument("--template", action="store_true", help="print a description to fill in, and write nothing")
-    parser.add_argument("--show", action="store_true", help="print the description of SOURCE, and write nothing")
-    parser.add_argument("--robot", metavar="NAME", help="one of Gaitway's robots (default: found by the joints)")
-    parser.add_argument("--model", type=Path, metavar="robot.xml", help="MJCF of the robot, in place of Gaitway's")
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="Isaac Lab: model_<iteration>.pt (default: the newest)"
-    )
-    parser.add_argument(
-        "--joint-order", metavar="ORDER", help="Isaac Lab: physx, newton, or all joint names separated by commas"
-    )
-    return parser
+import argparse
+from pathlib import Path
+
+from gaitway_files.errors import UserError
+
+from ..catalogue import EXPORT
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source SOURCE", "folder or file of the policy", Path, nargs="?")
+    parser.option("--out BUNDLE", "folder to write", Path)
+    parser.option("--describe FILE.yaml", "how the policy is run, in your own words", Path)
+    parser.switch("--template", "print a description to fill in, and write nothing")
+    parser.switch("--show", "print the description of SOURCE, and write nothing")
+    parser.option("--robot NAME", "one of Gaitway's robots (default: found by the joints)")
+    parser.option("--model robot.xml", "MJCF of the robot, in place of Gaitway's", Path)
+    parser.option("--checkpoint FILE", "Isaac Lab: model_<iteration>.pt (default: the newest)", Path)
+    parser.option("--joint-order ORDER", "Isaac Lab: physx, newton, or all joint names separated by commas")
 
 
 def run(args: argparse.Namespace) -> int:
     common.require("import", EXPORT)
-    from gaitway_files.errors import UserError
     from gaitway_sim2real.imports import families
     from gaitway_sim2real.imports.readers import described
     from rich.markup import escape
@@ -68,11 +61,10 @@ def run(args: argparse.Namespace) -> int:
     options = families.Options(
         robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order
     )
-    if args.describe is not None:
-        policy = described.load(args.source, args.describe, options)
+    if args.describe is None:
+        policy = families.load(args.source, options)
     else:
-        family, path = families.find(args.source)
-        policy = family.reader().load(path, options)
+        policy = described.load(args.source, args.describe, options)
     if args.show:
         print(policy.description_text(), end="")
         return 0

@@ -82,3 +82,9 @@ def find(source: Path) -> tuple[Family, Path]:
         f"{source} is no policy of a family that is known here:{known}\nDescribe another one in a file and give it "
         f"with --describe FILE.yaml; --template prints one to fill in"
     )
+
+
+def load(source: Path, options: Options) -> Imported:
+    """The one policy at ``source``, read."""
+    family, path = find(source)
+    return family.reader().load(path, options)

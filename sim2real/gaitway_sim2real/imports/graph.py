@@ -168,8 +168,7 @@ def check_graph_equals(graph: bytes, network: OpenNetwork, observer: Observer, m
                 raise PolicyImportError(f"{network.name} gives numbers that are not finite: its weights are broken")
             wanted = mover(torch.from_numpy(out[0]), seen[1], *(torch.from_numpy(part) for part in out[1:]))
         for a, b in zip(found, (part.numpy() for part in wanted), strict=True):
-            error = np.abs(a - b) / np.maximum(1.0, np.abs(b))
-            worst = max(worst, float(error.max()))
+            worst = max(worst, float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max()))
         state = wanted[2].numpy()
     if not worst <= TOLERANCE:
         raise PolicyImportError(
@@ -229,7 +228,8 @@ def _rename(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
         for values in (node.input, node.output):
             for k, name in enumerate(values):
                 values[k] = names.get(name, name)
-    for tensor in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+    tensors: list[Any] = [*model.graph.input, *model.graph.output, *model.graph.initializer]
+    for tensor in tensors:
         tensor.name = names.get(tensor.name, tensor.name)
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import mujoco
+from gaitway_tasks.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, ImplicitPD, Robot
 
 from ..mujoco.own_model import OwnModel
-from .description import Description, per_name
+from .description import Description
 from .errors import PolicyImportError
-
-NEAR = 0.25  # share of the base's height above the lowest foot
 
 
 @dataclass(frozen=True)
@@ -68,10 +66,10 @@ def robot_of(d: Description, name: str | None = None, model: Path | None = None)
         drives |= {j: dataclasses.replace(drives[j], effort_limit=efforts[j]) for j in stronger}
     for joint in held:
         drives[joint] = _holding(d, joint, laws.get(joint), efforts.get(joint), base.name)
-        if at := _matching(d.held.position, joint):
+        if (at := _matching(d.held.position, joint)) is not None:
             pose[joint] = at
     pose |= dict(zip(d.joints, d.default_joint_pos, strict=True))
-    feet = base.foot_names if own is None else _feet(base, pose)
+    feet = base.foot_names if own is None else own.feet(pose)
     robot = base.replace(
         foot_names=feet,
         joint_names=names,
@@ -93,19 +91,6 @@ def _same_joints(joints: Sequence[str], known: Sequence[str]) -> dict[str, str]:
 
 def _plain(joint: str) -> str:
     return joint.lower().removesuffix("_joint")
-
-
-def _feet(robot: Robot, pose: dict[str, float]) -> tuple[str, ...]:
-    """Those last links of an MJCF that are near the ground in the default pose: a hand is no foot."""
-    model = mujoco.MjModel.from_xml_path(str(robot.mjcf))
-    data = mujoco.MjData(model)
-    for joint, angle in pose.items():
-        data.qpos[model.joint(joint).qposadr[0]] = angle
-    mujoco.mj_kinematics(model, data)
-    heights = {name: float(data.body(name).xpos[2]) for name in robot.foot_names}
-    lowest = min(heights.values())
-    reach = lowest + NEAR * (float(data.body(robot.base_name).xpos[2]) - lowest)
-    return tuple(name for name, height in heights.items() if height <= reach)
 
 
 def _known(d: Description, name: str | None) -> Robot:
@@ -130,7 +115,7 @@ def _known(d: Description, name: str | None) -> Robot:
 
 def _holding(d: Description, joint: str, law: ActuatorLaw | None, effort: float | None, robot: str) -> ImplicitPD:
     """The drive of a joint that the policy does not move: the description's, else the robot's own."""
-    values = {}
+    values: dict[str, float] = {}
     for key in ("stiffness", "damping"):
         value = _matching(getattr(d.held, key), joint)
         value = getattr(law, key, None) if value is None else value
@@ -141,15 +126,17 @@ def _holding(d: Description, joint: str, law: ActuatorLaw | None, effort: float 
             )
         values[key] = value
     effort = _matching(d.held.effort_limit, joint) or effort
-    return ImplicitPD(**values, effort_limit=_effort(joint, effort, robot), armature=getattr(law, "armature", None))
+    return ImplicitPD(
+        stiffness=values["stiffness"],
+        damping=values["damping"],
+        effort_limit=_effort(joint, effort, robot),
+        armature=getattr(law, "armature", None),
+    )
 
 
-def _matching(values: object, joint: str) -> float | None:
-    assert isinstance(values, dict) or hasattr(values, "items")
-    try:
-        return float(per_name(values, [joint], "held")[0]) if values else None
-    except PolicyImportError:
-        return None
+def _matching(values: Mapping[str, float], joint: str) -> float | None:
+    """The value of the first pattern that matches."""
+    return next((value for pattern, value in values.items() if matches(pattern, joint)), None)
 
 
 def _effort(joint: str, value: float | None, robot: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.robots.mjcf import ModelError
 
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+NEAR = 0.25  # share of the base's height above the lowest foot
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
 
 
@@ -50,6 +52,18 @@ class OwnModel:
             actuators={},
             mjcf=_standalone(spec, model, base, Path(self._folder.name) / path.name, path),
         )
+
+    def feet(self, pose: Mapping[str, float]) -> tuple[str, ...]:
+        """Those last links that are near the ground in ``pose`` ({joint: rad}): a hand is no foot."""
+        model = mujoco.MjModel.from_xml_path(str(self.robot.mjcf))
+        data = mujoco.MjData(model)
+        for joint, angle in pose.items():
+            data.qpos[model.joint(joint).qposadr[0]] = angle
+        mujoco.mj_kinematics(model, data)
+        heights = {name: float(data.body(name).xpos[2]) for name in self.robot.foot_names}
+        lowest = min(heights.values())
+        reach = lowest + NEAR * (float(data.body(self.robot.base_name).xpos[2]) - lowest)
+        return tuple(name for name, height in heights.items() if height <= reach)
 
 
 def _efforts(model: mujoco.MjModel, joints: list[str]) -> dict[str, float]:

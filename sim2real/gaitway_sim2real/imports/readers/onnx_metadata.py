@@ -8,13 +8,13 @@ sorts terms by name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
 from gaitway_files.graphs import check_graph
+from gaitway_files.json_files import parse_json
 from gaitway_files.reading import FileError, read_bytes
 from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
@@ -83,8 +83,8 @@ def _metadata(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text, "metadata")
+    except FileError:
         parts = [part.strip() for part in text.split(",")]
     try:
         return [float(part) for part in parts]
