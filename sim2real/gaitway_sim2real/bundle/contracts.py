@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import platform
 from collections.abc import Mapping
 from typing import Any
 
 from gaitway_files.errors import UserError
+from gaitway_files.versions import versions as installed
 from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
 from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.commands import steering
@@ -177,10 +176,4 @@ def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that a bundle is made with."""
-    found = {"python": platform.python_version()}
-    for package in ("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed as a package"
-    return found
+    return installed("gaitway", "torch", "onnx", "onnxruntime", "mujoco", "numpy")
