@@ -78,7 +78,7 @@ def follow(wanted: Command, before: Command, contract: Contract) -> Command:
     finite counts as zero.
     """
     told = []
-    for axis, (low, high) in enumerate(contract.command_ranges):  # plain floats: arrays of three cost five times as much
+    for axis, (low, high) in enumerate(contract.command_ranges):  # arrays of three cost five times as much
         now = float(wanted[axis])
         now = min(max(now if math.isfinite(now) else 0.0, low), high)
         if contract.command_acceleration is None:
