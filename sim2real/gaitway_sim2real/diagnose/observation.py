@@ -54,7 +54,9 @@ def check_term(view: View, term: Term, frames: np.ndarray, name_order: Callable[
     usable = view.age >= 1  # Isaac Lab's derived quantities are a step old after a reset
     if term.kind == "last_action":
         usable = usable & ((view.age >= 2) | view.start_known)
-    pose = np.array(view.contract.default_joint_pos) * np.asarray(term.layout.scale)
+    pose = None
+    if term.kind in SUBTRACTS_POSE:
+        pose = np.array(view.contract.default_joint_pos) * np.asarray(term.layout.scale)
     case = Compared(
         where=f"observation term {term.name} (columns {start}:{start + term.layout.dim} of the frame)",
         found=frames[..., term.columns],
@@ -63,7 +65,7 @@ def check_term(view: View, term: Term, frames: np.ndarray, name_order: Callable[
         usable=usable,
         continues=view.continues,
         noisy=view.recording.observation_noise and term.kind not in ("last_action", "generated_commands"),
-        pose=pose if term.kind in SUBTRACTS_POSE else None,
+        pose=pose,
         clip_cause="action_clip" if term.kind == "last_action" else "observation_clip",
         clip_fix="raw_clip should be {high:.6g}" if term.kind == "last_action" else Compared.clip_fix,
         by_name=name_order if joint else None,

@@ -88,7 +88,7 @@ def _kinds(contract: Contract, bundle: Path) -> list[str]:
         content = read_yaml(bundle / "io_descriptors.yaml") or {}
         described = content.get("observations", {}).get("policy", [])
         names = {
-            row.get("extras", {}).get("term"): str(row.get("full_path", "")).rpartition(".")[2] for row in described
+            row.get("extras", {}).get("term"): str(row.get("full_path") or "").rpartition(".")[2] for row in described
         }
     except (FileError, AttributeError, TypeError):  # of another program
         pass

@@ -15,9 +15,11 @@ from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
 from gaitway_onboard.bundle.contract import Action, Contract, Signal, TermLayout, is_bundle, sha256
 from gaitway_tasks.actions import JointPositionAction
+from gaitway_tasks.mdp import observations
 from gaitway_tasks.mdp.commands import UniformVelocityCommand
 from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.spec import ObservationGroup, Task, Timing
+from gaitway_tasks.vocabulary import OBSERVATIONS
 
 from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
@@ -160,7 +162,7 @@ def _raw_clip(d: Description) -> float | None:
 
 def _layout(d: Description, term: Term) -> TermLayout:
     return TermLayout(
-        term=term.term, dim=d.width(term), history=len(d.history.ages), scale=term.scale, clip=term.clip,
+        term=d.name_of(term), dim=d.width(term), history=len(d.history.ages), scale=term.scale, clip=term.clip,
         signals=SIGNALS[term.term],
     )  # fmt: skip
 
@@ -198,10 +200,14 @@ def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path)
     described = io_descriptors(
         task, {}, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
     )
-    described["observations"]["policy"] = [
-        raw_observation(
-            term.term, SIGNALS[term.term][0], d.width(term), d.joints if TERMS[term.term] == "joints" else None
-        )
-        for term in d.observation
-    ]
+    described["observations"]["policy"] = [_descriptor(d, term) for term in d.observation]
     (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
+
+
+def _descriptor(d: Description, term: Term) -> dict[str, object]:
+    """A term for tools that read IO descriptors; one of ours, read whole, is named by its function."""
+    joints = d.joints if TERMS[term.term] == "joints" else None
+    row = raw_observation(d.name_of(term), SIGNALS[term.term][0], d.width(term), joints)
+    whole = term.columns is None and not term.zeroed and term.at is None
+    known = term.term in OBSERVATIONS and d.full_width(term) == d.width(term)
+    return row | {"full_path": f"{observations.__name__}.{term.term}" if whole and known else None}

@@ -138,7 +138,7 @@ class Description:
     """Name of the reader, or ``described``."""
     name: str
     robot: str | None = None
-    """One of Gaitway's robots; None finds it by the joints, or takes the model that is given with the import."""
+    """The one of Gaitway's robots that is meant, where several have the joints."""
     joints: tuple[str, ...]
     default_joint_pos: Numbers
     """[rad]"""
@@ -189,6 +189,10 @@ class Description:
             return size
         return {"joints": len(self.joints), "action": len(self.action.joints),
                 "clock": len(self.clock.offsets) if self.clock else 0}[size]  # fmt: skip
+
+    def name_of(self, term: Term) -> str:
+        """The term's name in the contract; one that is read in parts has its columns."""
+        return term.term if term.columns is None else f"{term.term}{list(term.columns)}"
 
     @property
     def frame_dim(self) -> int:

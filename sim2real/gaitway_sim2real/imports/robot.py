@@ -32,7 +32,7 @@ class FoundRobot:
 def robot_of(d: Description, name: str | None = None, model: Path | None = None) -> FoundRobot:
     """The robot ``name``, that of the MJCF ``model``, or the one that fits, driven as the policy expects."""
     own = OwnModel(model) if model is not None else None
-    base = own.robot if own is not None else _known(d, name or d.robot)
+    base = own.robot if own is not None else _known(d, name)
     d = d.renamed(_same_joints(d.joints, base.joint_names))
     if unknown := [joint for joint in d.joints if joint not in base.joint_names]:
         raise PolicyImportError(
@@ -100,6 +100,8 @@ def _known(d: Description, name: str | None) -> Robot:
         return ROBOTS[name]
     joints = set(map(_plain, d.joints))
     fitting = [robot for robot in ROBOTS.values() if joints <= set(map(_plain, robot.joint_names))]
+    if named := [robot for robot in fitting if robot.name == d.robot]:
+        return named[0]
     exact = [robot for robot in fitting if len(robot.joint_names) == len(d.joints)] or fitting
     if len(exact) == 1:
         return exact[0]
