@@ -98,6 +98,21 @@ def test_soles_are_as_far_below_the_foot_frames_as_declared(name, models):
         assert data.body(foot).xpos[2] - sole == pytest.approx(robot.foot_height, abs=5e-4)
 
 
+SOLES = {"h1": (-0.10, 0.20, -0.070), "g1-29dof": (-0.05, 0.12, -0.035), "g1-23dof": (-0.05, 0.12, -0.035)}
+"""Heel, toe and ground [m] from the ankle's frame, as the sources named in each MJCF have them."""
+
+
+@pytest.mark.parametrize("name", SOLES)
+def test_a_humanoid_stands_on_the_whole_of_its_sole(name, models):
+    """A heel that is missing makes a policy fall that was trained with one."""
+    for foot in ROBOTS[name].foot_names:
+        model = models[name]
+        soles = np.flatnonzero((model.geom_bodyid == model.body(foot).id) & (model.geom_conaffinity > 0))
+        ends = np.array([model.geom_pos[geom] + sign * model.geom_size[geom] for geom in soles for sign in (-1, 1)])
+        assert (model.geom_type[soles] == mujoco.mjtGeom.mjGEOM_BOX).all()
+        np.testing.assert_allclose([ends[:, 0].min(), ends[:, 0].max(), ends[:, 2].min()], SOLES[name], atol=1e-6)
+
+
 @robots
 def test_nothing_visual_collides_or_weighs(robot, models):
     model = models[robot.name]
