@@ -22,14 +22,19 @@ from ..bundle.laws import actuator_laws
 from .alignment import align_base
 from .feet import (
     FORCE,
+    SHORTEST_SOLE,
     SOLE,
     FootSensors,
+    Sole,
     add_gait_sensors,
     feet_on_the_ground,
+    find_soles,
     foot_bodies,
     gait_sensors,
     named_shapes,
+    place_soles,
 )
+from .limbs import Arm, add_hand_sensors, find_arms, hand_links, hands
 from .model import (
     RobotModel,
     add_contact_sensor,
@@ -65,8 +70,17 @@ class Plant(RobotModel):
     feet: FootSensors | None  # what a gait is measured with, if asked for
     stand_height: float  # [m], contract's base origin above the ground when the default pose first touches it
     foot_places: np.ndarray  # (F, 2) [m], x and y of the feet from the base in the default pose, contract's base frame
+    foot_soles: tuple[Sole, ...]  # F
+    hands: tuple[str, ...]  # H bodies at the ends of arms
+    hand_sensor: np.ndarray  # (H,) addresses of where they are in the frame of the model's base
+    arms: tuple[Arm, ...]  # those that swing
     fall_bodies: tuple[str, ...]
     fall_sensor: np.ndarray  # (B,) addresses of the net contact force on each body that must not touch the ground
+
+    @property
+    def has_soles(self) -> bool:
+        """Whether its feet have a heel and a toe: a support longer than a tenth of the standing height."""
+        return min(sole.length for sole in self.foot_soles) > SHORTEST_SOLE * self.stand_height
 
     @property
     def mass(self) -> float:
@@ -112,7 +126,9 @@ def build_plant(
     for name in fall_bodies:
         add_contact_sensor(spec, f"fall/{name}", name, FORCE, subtree=False, net=True)
     if gait:
-        add_gait_sensors(spec, shapes)
+        add_gait_sensors(spec, base, shapes)
+    links = hand_links(spec, names, feet)
+    add_hand_sensors(spec, base, links)
     model = compile_robot(spec, path)
     plant = Plant(
         **addresses(model, base, names),
@@ -126,6 +142,10 @@ def build_plant(
         feet=gait_sensors(model, shapes) if gait else None,
         stand_height=0.0,
         foot_places=np.zeros((len(feet), 2)),
+        foot_soles=(),
+        hands=(),
+        hand_sensor=np.zeros(0, int),
+        arms=(),
         fall_bodies=tuple(fall_bodies),
         fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
     )
@@ -134,8 +154,16 @@ def build_plant(
     origin = plant.frame.position(standing, quat)
     data = _posed(plant, contract, standing, quat)
     places = np.array([data.geom_xpos[[model.geom(geom).id for geom in shapes[name]]].mean(0) for name in feet])
+    foot_soles = find_soles(data, feet, shapes)
+    if gait:
+        place_soles(model, feet, foot_soles)
+    found = hands(data, plant.base_body, links, float(origin[2]))
     return replace(
         plant,
+        foot_soles=foot_soles,
+        hands=tuple(found),
+        hand_sensor=np.array([model.sensor(f"hand/{name}").adr[0] for name in found], dtype=int),
+        arms=find_arms(data, plant.base_body, found, feet, names),
         start_height=_start_height(touch, contract, path, reference),
         stand_height=float(origin[2]),
         foot_places=(places - origin)[:, :2],

@@ -16,7 +16,7 @@ from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
 from .estimates import true_estimates
-from .feet import FOOT_FIELDS, SOLE_CONTACTS
+from .feet import FOOT_FIELDS, POINT_FIELDS, SOLE_CONTACTS
 from .plant import Plant, start_pose
 
 MAX_TILT = 1.0  # [rad]
@@ -42,9 +42,13 @@ class RobotBatch:
         self._normal = plant.ground.normal(plant.ground.origin(np.zeros(1))[0, :2])  # of where robots start
         self._foot_columns = plant.foot_sensor[:, None] + np.arange(FOOT_FIELDS)
         if plant.feet is not None:
-            fields = np.arange(SOLE_CONTACTS * FOOT_FIELDS).reshape(SOLE_CONTACTS, FOOT_FIELDS)
+            fields = np.arange(SOLE_CONTACTS * POINT_FIELDS).reshape(SOLE_CONTACTS, POINT_FIELDS)
             self._contact_columns = plant.feet.contacts[:, None, None] + fields
-            self._load_columns = plant.feet.force[:, None] + np.arange(3)
+            self._load_columns, self._middle_columns, self._forward_columns, self._place_columns = (
+                address[:, None] + np.arange(3)
+                for address in (plant.feet.force, plant.feet.middle, plant.feet.forward, plant.feet.place)
+            )
+        self._hand_columns = plant.hand_sensor[:, None] + np.arange(3)
         self._fall_columns = plant.fall_sensor[:, None] + np.arange(3)
 
     def randomise(self, *, friction: np.ndarray, payload: np.ndarray, strength: np.ndarray) -> None:
@@ -120,6 +124,8 @@ class RobotBatch:
         feet = self._sensors[:, self._foot_columns]  # (N, F, 7)
         contact = np.linalg.norm(feet[..., 1:4], axis=-1) > CONTACT_FORCE
         return {
+            "height": self.plant.ground.above(self.base_origin()),
+            "hands": self._sensors[:, self._hand_columns],  # (N, H, 3)
             "base_pos": self.base_pos(),
             "base_quat": quat,
             "lin_vel": self.lin_vel(),
@@ -143,13 +149,17 @@ class RobotBatch:
 
         Contact (bool, more than 1 N along the ground's normal), clearance of the lowest point of the foot's shapes
         above the ground [m], slip [m/s] (mean tangential speed of the contact points that press with more than 1 N;
-        0 without one), and the ground's force on the foot along its normal and across it [N].
+        0 without one), the ground's force on the foot along its normal and across it [N], contact of the rear and of
+        the front half of the sole, and how far left of the base it is [m].
         """
         assert self.plant.feet is not None
+        frame = self.plant.frame
         clearance = np.stack([readings[..., shapes].min(-1) for shapes in self.plant.feet.clearance], -1)
-        points = readings[..., self._contact_columns]  # (..., N, F, SOLE_CONTACTS, FOOT_FIELDS)
+        points = readings[..., self._contact_columns]  # (..., N, F, SOLE_CONTACTS, POINT_FIELDS)
         loaded = points[..., 1] > CONTACT_FORCE
-        speed = np.hypot(points[..., 5], points[..., 6])
+        speed = np.hypot(points[..., 8], points[..., 9])
+        from_middle = points[..., 4:7] - readings[..., self._middle_columns][..., None, :]
+        ahead = (from_middle * readings[..., self._forward_columns][..., None, :]).sum(-1)
         force = readings[..., self._load_columns]
         normal = force @ self._normal
         across = np.linalg.norm(force - normal[..., None] * self._normal, axis=-1)
@@ -159,6 +169,9 @@ class RobotBatch:
             "slip": (speed * loaded).sum(-1) / np.maximum(loaded.sum(-1), 1),
             "normal_force": np.abs(normal),
             "horizontal_force": across,
+            "heel": (loaded & (ahead < 0)).any(-1),
+            "toe": (loaded & (ahead >= 0)).any(-1),
+            "left": (readings[..., self._place_columns] - frame.origin) @ frame.rotation[1],
         }
 
     def falls(self) -> list[tuple[np.ndarray, str]]:

@@ -47,18 +47,6 @@ def draw_commands(
     raise UserError(f"commands {kind!r}: use one of {', '.join((*HELD, 'steps', 'stops', *CLASSES))}")
 
 
-def missing_commands(kind: str, ranges: np.ndarray) -> str | None:
-    """What a contract with ``ranges`` (3, 2) cannot be told of ``kind``; None if there is nothing."""
-    if kind in CLASSES:
-        return None if has_class(kind, ranges) else CLASSES[kind].title
-    if kind == "straight":
-        held = ranges[2, 0] <= 0.0 <= ranges[2, 1] and any(has_class(name, ranges) for name in STRAIGHT)
-        return None if held else "straight"
-    if kind in ("standing", "stops") and stand(ranges).any():
-        return kind
-    return "stops" if kind == "stops" and np.abs(ranges).max() < SLOWEST else None
-
-
 def stand(ranges: np.ndarray) -> np.ndarray:
     """The command that is closest to standing still, (3,)."""
     return np.clip(np.zeros(3), *ranges.T)

@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import mujoco
 import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.rotation import quat_from_axis
+from gaitway_onboard.rotation import quat_apply, quat_apply_inverse, quat_from_axis
+from gaitway_tasks.robots.mjcf import ModelError
 
+from ..mujoco.physics import LOWEST
 from ..mujoco.plant import Plant
 from ..mujoco.robots import CONTACT_FORCE, MAX_STATE, fall_causes
+from ..mujoco.shapes import KINDS, foot_shapes, lineage, lowest_point
 from .feet import FootTrace
 from .scenario import NOMINAL_FRICTION
-from .shapes import foot_shapes, lineage, lowest_point
 from .simulate import POLICY, Trajectory, foot_trace
 
 if TYPE_CHECKING:
@@ -70,9 +73,9 @@ class Engine(Protocol):
 def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions) -> Walk:
     """The walk of ``conditions``. Raises :class:`ValueError` for conditions that only MuJoCo can give.
 
-    Its :class:`ModelError` is that of :func:`.shapes.foot_shapes`.
+    Raises :class:`ModelError` for feet of a shape that engines cannot be given.
     """
-    foot_shapes(plant)
+    _check_shapes(plant)
     ordinary = (
         not conditions.push.any() and not conditions.payload.any() and not conditions.delay.any()
         and not conditions.stressors and plant.ground.flat
@@ -107,6 +110,17 @@ def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions)
         },
         command=conditions.command,
     )
+
+
+def _check_shapes(plant: Plant) -> None:
+    model, feet = plant.model, {plant.model.body(name).id: name for name in plant.foot_names}
+    for geom in plant.soles:
+        above, kind = lineage(model, model.geom_bodyid[geom]), mujoco.mjtGeom(model.geom_type[geom])
+        if kind not in KINDS and (foot := feet.keys() & above):
+            raise ModelError(
+                f"foot {feet[foot.pop()]!r} has a collision shape of type {kind.name}, and other engines measure feet "
+                f"of the types {', '.join(KINDS.values())} only: leave out --engine"
+            )
 
 
 def together(conditions: Sequence[Conditions]) -> Conditions:
@@ -169,6 +183,8 @@ def trajectory_of(
         foot_slip=feet.slip[last] * alive[..., None],
         qpos=None,
         feet=feet,
+        height=kept["base_pos"][..., 2],
+        arms=plant.arms,
         **kept,
     )
 
@@ -176,10 +192,15 @@ def trajectory_of(
 def trace_of(recorded: Mapping[str, np.ndarray], plant: Plant, steps: int, robots: int) -> FootTrace:
     """The feet of a recording. Its contact point is the lowest point of the foot, whose speed is the slip.
 
+    A foot that is loaded touches with its heel or toe if that is within 5 mm of the ground. Bases between control steps
+    are those at the end of the control step.
+
     Engines report the force of a step and the pose after it; a trace has the pose before it beside the force.
     """
     trace = foot_trace(plant, steps, robots)
-    for foot, shapes in enumerate(foot_shapes(plant)):
+    base = np.repeat(_held(recorded["base_quat"]), plant.decimation, 0)
+    base_pos = np.repeat(np.nan_to_num(recorded["base_pos"]), plant.decimation, 0)
+    for foot, shapes in enumerate(foot_shapes(plant.model, plant.foot_names, plant.soles)):
         pos, quat, lin_vel, ang_vel, force = (
             np.nan_to_num(recorded[f"foot_{name}"][:, :, foot])
             for name in ("pos", "quat", "lin_vel", "ang_vel", "force")
@@ -194,7 +215,17 @@ def trace_of(recorded: Mapping[str, np.ndarray], plant: Plant, steps: int, robot
         trace.normal_force[..., foot] = normal
         # PhysX reports friction for a step or two after a foot has left the ground, which no floor can give.
         trace.horizontal_force[..., foot] = np.linalg.norm(force[..., :2], axis=-1) * contact
+        sole = plant.foot_soles[foot]
+        for end, place in (("heel", sole.heel), ("toe", sole.toe)):
+            getattr(trace, end)[..., foot] = contact & (_before((pos + quat_apply(quat, place))[..., 2]) < LOWEST)
+        middle = pos + quat_apply(quat, sole.middle) - base_pos
+        trace.left[..., foot] = _before(quat_apply_inverse(base, middle)[..., 1])
     return trace
+
+
+def _held(quat: np.ndarray) -> np.ndarray:
+    """Orientations (..., 4), upright where nothing is known."""
+    return np.where(np.isfinite(quat).all(-1, keepdims=True), quat, [1.0, 0.0, 0.0, 0.0])
 
 
 def _before(values: np.ndarray) -> np.ndarray:

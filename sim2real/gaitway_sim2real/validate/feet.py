@@ -28,6 +28,8 @@ class FootTrace:
     """Bodies of the feet, F."""
     places: np.ndarray
     """Where the feet are in the default pose [m], (F, 2): x forward and y left of the base."""
+    soles: np.ndarray
+    """Length of each foot's support from heel to toe in the default pose [m], (F,); 0 for a foot without heel or toe."""
     contact: np.ndarray
     """Foot presses on the ground with more than 1 N, (S, N, F) bool."""
     clearance: np.ndarray
@@ -38,12 +40,18 @@ class FootTrace:
     """Force of the ground on the foot along the ground's normal [N], (S, N, F)."""
     horizontal_force: np.ndarray
     """Size of the force across the normal [N], (S, N, F)."""
+    heel: np.ndarray
+    """The rear half of the sole presses on the ground, (S, N, F) bool."""
+    toe: np.ndarray
+    """The front half of the sole presses on the ground, (S, N, F) bool."""
+    left: np.ndarray
+    """How far left of the base the middle of the sole is, in the base's frame [m], (S, N, F)."""
 
     @classmethod
     def empty(cls, steps: int, robots: int, **about: Any) -> FootTrace:
         """Zeros to :meth:`record` into; ``about`` are the other fields."""
         shape = (steps, robots, len(about["names"]))
-        arrays: dict[str, Any] = {n: np.zeros(shape, bool if n == "contact" else np.float32) for n in RECORDED}
+        arrays: dict[str, Any] = {n: np.zeros(shape, bool if n in TOUCHES else np.float32) for n in RECORDED}
         return cls(**about, **arrays)
 
     def record(self, steps: slice, measured: Mapping[str, np.ndarray]) -> None:
@@ -56,4 +64,5 @@ class FootTrace:
         return replace(self, **{name: getattr(self, name)[:, robots] for name in RECORDED})
 
 
-RECORDED = ("contact", "clearance", "slip", "normal_force", "horizontal_force")
+TOUCHES = ("contact", "heel", "toe")
+RECORDED = (*TOUCHES, "clearance", "slip", "normal_force", "horizontal_force", "left")

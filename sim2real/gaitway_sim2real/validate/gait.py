@@ -6,6 +6,9 @@ belongs to the stance. A short touch with 0.03 s of air on either side is a **st
 ground pushes a foot sideways with more than five times the vertical force. The first 2 s are left out, in which a robot
 comes up to speed, and so is all after a fall. Swings cut off by either end of the recording are not counted. A foot
 that does not swing counts as one with swings of 0 s and 0 m.
+
+A foot with a sole touches down **heel first** if only its rear half is loaded in the first 0.02 s, **toe first** if only
+its front half is, else **flat**.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ SHORTEST_RECORD = 1.0  # [s] between ramp and fall; a robot with less says nothi
 STUMBLE_RATIO = 5.0  # horizontal over vertical force, as in legged_gym and Isaac Lab
 STUMBLE_FORCE = 1.0  # [N]
 DRAG_RATE, DRAG_CLEARANCE = 0.05, 0.02  # [sqrt(g/L)], [L]: a foot that steps more rarely or is lifted less drags
+SINE = 2.0 * np.sqrt(2.0)  # height of a sine from bottom to top, over its standard deviation
+LEAST_SWING = 0.02  # [rad], arms that swing less are held still
 FALLEN = {"swing_time": 0.0, "clearance": 0.0, "dragging_feet": 1.0}
 
 
@@ -84,7 +89,7 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
     values = {
         "swing_time": swing_time.mean(1),
         "step_rate": rate.mean(1),
-        "clearance": np.sort(clearance, 1)[:, : shape[1] // 2].mean(1),
+        "clearance": np.sort(clearance, 1)[:, : max(shape[1] // 2, 1)].mean(1),
         "slip": slip,
         "dragging_feet": drags.mean(1),
         "stumbles": stumbles.sum(1) / np.maximum(count.sum(1), 1),
@@ -93,6 +98,11 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
         "front_hind": asymmetry(swing_time, front_and_hind(feet.places)),
         "impact_speed": np.where(count.sum(1) > 0, swings.per_foot(swings.impact, shape).mean(1), np.nan),
         **roughness(rec),
+        "double_support": (stance & measured).all(2).sum(0) * feet.dt / time if shape[1] == 2 else np.full(shape[0], np.nan),
+        "step_width": step_widths(feet, swings),
+        **strikes(feet, swings),
+        **posture(rec, feet.stand_height),
+        **arm_swing(rec),
     }
     values = {name: np.where(enough, value, np.nan) for name, value in values.items()}
     fell = rec.fall_step >= 0
@@ -199,6 +209,76 @@ def roughness(rec: Trajectory) -> dict[str, np.ndarray]:
         "torque_frequency": np.sqrt(change / np.maximum(size, 1e-12)) / (2 * np.pi),
         "base_acceleration": np.sqrt(shaken),
     }
+
+
+def step_widths(feet: FootTrace, swings: Swings) -> np.ndarray:
+    """Mean distance across the robot, at its touch-downs, of a foot and the one across [m], (N,); crossed, negative."""
+    pairs = mirrored_feet(feet.places)
+    other = np.full(len(feet.places), -1)
+    other[pairs[0]], other[pairs[1]] = pairs[1], pairs[0]
+    side = np.sign(feet.places[:, 1])[swings.foot]
+    partner = other[swings.foot]
+    width = side * (feet.left[swings.end, swings.robot, swings.foot] - feet.left[swings.end, swings.robot, partner])
+    return _share(width, partner >= 0, swings.robot, feet.contact.shape[1])
+
+
+def strikes(feet: FootTrace, swings: Swings) -> dict[str, np.ndarray]:
+    """Shares of the touch-downs of feet with soles that are heel first, flat and toe first, (N,) each."""
+    steps = swings.end[:, None] + np.arange(round(SHORTEST_TOUCH / feet.dt))
+    at = np.minimum(steps, len(feet.contact) - 1), swings.robot[:, None], swings.foot[:, None]
+    heel, toe = feet.heel[at].any(1), feet.toe[at].any(1)
+    known = (feet.soles[swings.foot] > 0) & (heel | toe)
+    kinds = {"heel_first": heel & ~toe, "flat": heel & toe, "toe_first": toe & ~heel}
+    return {name: _share(kind, known, swings.robot, feet.contact.shape[1]) for name, kind in kinds.items()}
+
+
+def _share(values: np.ndarray, known: np.ndarray, robot: np.ndarray, robots: int) -> np.ndarray:
+    """Mean of the ``known`` of ``values`` (K,) of each robot, (N,); NaN for one without any."""
+    count = np.bincount(robot[known], minlength=robots)
+    total = np.bincount(robot[known], weights=values[known].astype(float), minlength=robots)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def posture(rec: Trajectory, stand_height: float) -> dict[str, np.ndarray]:
+    """How high the base is carried, as a share of how it stands, and how far it bobs up and down [m], (N,) each.
+
+    ``bob`` is what a sine of the same deviation has from top to bottom.
+    """
+    if rec.height is None:
+        return dict.fromkeys(("base_height", "bob"), np.full(rec.alive.shape[1], np.nan))
+    mean, deviation = _spread(rec.height, _walked(rec))
+    return {"base_height": mean / stand_height, "bob": SINE * deviation}
+
+
+def arm_swing(rec: Trajectory) -> dict[str, np.ndarray]:
+    """How far shoulders swing to and fro [rad], as a sine of the same deviation, and how they go with the legs; (N,).
+
+    ``arms_with_legs`` is the correlation of each arm with the leg across: 1 as people swing, -1 with the leg of its
+    own side; NaN for arms that hardly swing. Both are means over the arms.
+    """
+    walked = _walked(rec)
+    ranges, alike = [], []
+    for arm in rec.arms:
+        angles = [sign * rec.joint_pos[..., joint].astype(float) for joint, sign in arm.joints]
+        (shoulder, swing), (hip, step) = (_spread(angle, walked) for angle in angles)
+        both = _spread((angles[0] - shoulder) * (angles[1] - hip), walked)[0]
+        swings = (SINE * swing > LEAST_SWING) & (step > 0)
+        ranges.append(SINE * swing)
+        alike.append(np.where(swings, both / np.where(swings, swing * step, 1.0), np.nan))
+    unknown = np.full((1, rec.alive.shape[1]), np.nan)
+    return {name: np.mean(rows or unknown, axis=0) for name, rows in (("arm_swing", ranges), ("arms_with_legs", alike))}
+
+
+def _walked(rec: Trajectory) -> np.ndarray:
+    """Control steps after the ramp and before a fall, (T, N) bool."""
+    return rec.alive & (np.arange(len(rec.alive))[:, None] >= round(RAMP / rec.control_dt))
+
+
+def _spread(values: np.ndarray, when: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of ``values`` (T, N) over the times ``when``, (N,) each."""
+    count = np.maximum(when.sum(0), 1)
+    mean = (values * when).sum(0) / count
+    return mean, np.sqrt((((values - mean) ** 2) * when).sum(0) / count)
 
 
 def runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

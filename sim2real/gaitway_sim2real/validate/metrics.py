@@ -12,6 +12,7 @@ from ..mujoco.model import GRAVITY
 from ..pages.verdict import rounded
 from .gait import gait_metrics
 from .intervals import Samples
+from .needs import ARMS, FOOT_PAIRS, HANDS, SOLES, TWO_FEET
 from .rest import rest_metrics, stop_metrics
 from .simulate import Trajectory
 from .steady import steady_metrics
@@ -25,6 +26,8 @@ class Metric:
     unit: str
     about: str
     percent: bool = False
+    needs: tuple[str, ...] = ()
+    """What a robot must have to be measured: names of :data:`.needs.NEEDS`."""
 
 
 METRICS: dict[str, Metric] = {
@@ -93,6 +96,12 @@ METRICS: dict[str, Metric] = {
         unit="/s",
         about="Root mean square rate of change of the torques at rest, in shares of the effort limits.",
     ),
+    "hand_drift": Metric(
+        title="Hand drift",
+        unit="m",
+        about="Root mean square distance of the hands from their mean place in the base's frame, at rest.",
+        needs=(HANDS,),
+    ),
     "cost_of_transport": Metric(
         title="Cost of transport", unit="", about="Mechanical energy, sum of |torque x speed|, over weight x path."
     ),
@@ -143,7 +152,10 @@ METRICS: dict[str, Metric] = {
     ),
     "duty_factor": Metric(title="Duty factor", unit="", percent=True, about="Share of the time that a foot stands."),
     "left_right": Metric(
-        title="Left-right asymmetry", unit="", about="Swing times of mirrored feet: difference over mean."
+        title="Left-right asymmetry",
+        unit="",
+        about="Swing times of mirrored feet: difference over mean.",
+        needs=(FOOT_PAIRS,),
     ),
     "front_hind": Metric(
         title="Front-hind asymmetry", unit="", about="Swing times of a side's two feet: difference over mean."
@@ -155,6 +167,45 @@ METRICS: dict[str, Metric] = {
         title="Torque frequency", unit="Hz", about="RMS change of the torques over their RMS deviation, as of a sine."
     ),
     "base_acceleration": Metric(title="Base acceleration", unit="m/s²", about="Root mean square over time."),
+    "base_height": Metric(
+        title="Base height", unit="", percent=True, about="Mean height of the base over that in the default pose."
+    ),
+    "bob": Metric(title="Bob", unit="m", about="The base up and down: a sine of the same deviation, bottom to top."),
+    "step_width": Metric(
+        title="Step width",
+        unit="m",
+        about="Distance across the robot of a foot that touches down and the one across; negative if they cross.",
+        needs=(FOOT_PAIRS,),
+    ),
+    "double_support": Metric(
+        title="Double support", unit="", percent=True, about="Share of the time on both feet.", needs=(TWO_FEET,)
+    ),
+    **{
+        name: Metric(
+            title=f"{title} touch-downs",
+            unit="",
+            percent=True,
+            about=f"Share of touch-downs in whose first 0.02 s the ground presses on {where} of the sole.",
+            needs=(SOLES,),
+        )
+        for name, title, where in (
+            ("heel_first", "Heel first", "only the rear half"),
+            ("flat", "Flat", "both halves"),
+            ("toe_first", "Toe first", "only the front half"),
+        )
+    },
+    "arm_swing": Metric(
+        title="Arm swing",
+        unit="rad",
+        about="The shoulders to and fro: a sine of the same deviation, end to end.",
+        needs=(ARMS,),
+    ),
+    "arms_with_legs": Metric(
+        title="Arms with legs across",
+        unit="",
+        about="Correlation of each shoulder with the hip across: 1 as people swing, -1 with the leg of its own side.",
+        needs=(ARMS,),
+    ),
 }
 
 GAIT = tuple(METRICS)[list(METRICS).index("swing_time") :]

@@ -20,6 +20,7 @@ from .command_classes import CLASSES
 from .engine_section import engine_section
 from .evidence import Evidence
 from .metrics import GAIT, METRICS
+from .needs import by_reason
 from .scenarios import NOT_TESTED
 from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
@@ -193,7 +194,8 @@ def _gait_tables(verdict: Verdict) -> list[Any]:
         found = {kind.title: f"gait_{name}{suffix}" for name, kind in CLASSES.items()}
         results = {title: r for title, name in found.items() for r in verdict.scenarios if r.name == name}
         rows = []
-        for metric in (*GAIT, *TRACKING, "cost_of_transport"):
+        known = {name for result in results.values() for name, value in result.metrics.items() if not math.isnan(value)}
+        for metric in (name for name in (*GAIT, *TRACKING, "cost_of_transport") if name in known):
             check = next((c for r in results.values() for c in r.checks if c.metric == metric), None)
             limit = "" if check is None else "\n" + _allowed(check, _short(metric, check.limit))
             rows.append([METRICS[metric].title + limit, *(_gait_cell(r, metric) for r in results.values())])
@@ -265,7 +267,21 @@ def _scope(verdict: Verdict, contract: Contract) -> Section:
         f"ground with more than {CONTACT_FORCE:g} N. It is counted once and measured until then."
     )
     notes = [heading("Notes"), verdict.notes] if verdict.notes else []
-    return Section("What this does and does not show", text, *notes, heading("Not tested"), NOT_TESTED)
+    parts = [*notes, *_left_out(verdict), heading("Not tested"), NOT_TESTED]
+    return Section("What this does and does not show", text, *parts)
+
+
+LEFT_OUT = {"scenario": "Scenarios", "limit": "Limits of", "metric": "Metrics"}
+
+
+def _left_out(verdict: Verdict) -> list[Any]:
+    """What this robot or its contract does not have, and why that was not judged."""
+    rows = [
+        [title, ", ".join(what), why]
+        for kind, title in LEFT_OUT.items()
+        for why, what in by_reason([row for row in verdict.left_out if row.kind == kind]).items()
+    ]
+    return [heading("Left out"), Table(["", "Not judged", "Why"], rows)] if rows else []
 
 
 def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> Section:

@@ -43,7 +43,17 @@ def rest_metrics(rec: Trajectory, contract: Contract) -> dict[str, np.ndarray]:
         "rest_yaw_rate": rms(rec.ang_vel[..., 2].astype(float) ** 2, rest),
         "rest_joint_speed": rms((rec.joint_vel.astype(float) ** 2).mean(-1), rest),
         "rest_torque_change": rms((change**2).mean(-1), both),
+        "hand_drift": hand_drifts(rec, rest),
     }
+
+
+def hand_drifts(rec: Trajectory, rest: np.ndarray) -> np.ndarray:
+    """Root mean square distance of the hands from where they are on average at rest [m], (N,); NaN without hands."""
+    if rec.hands is None or not rec.hands.shape[2]:
+        return np.full(rec.alive.shape[1], np.nan)
+    hands, when = rec.hands.astype(float), rest[..., None, None]
+    mean = (hands * when).sum(0) / np.maximum(when.sum(0), 1)
+    return rms(((hands - mean) ** 2).sum(-1).mean(-1), rest)
 
 
 def rms(squares: np.ndarray, when: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import mujoco
@@ -16,15 +17,16 @@ from .feet import FootTrace
 from .scenario import NOMINAL_FRICTION
 from .simulate import Trajectory, simulate
 
+STAND = "stand"
 SEQUENCE: tuple[tuple[float, str, tuple[float, float, float]], ...] = (
-    (1.5, "stand", (0.0, 0.0, 0.0)),
+    (1.5, STAND, (0.0, 0.0, 0.0)),
     (3.5, "forward, slow", (0.5, 0.0, 0.0)),
     (3.5, "forward, fast", (1.0, 0.0, 0.0)),
     (3.5, "forward, turning", (0.5, 0.0, 0.6)),
     (3.5, "sideways", (0.0, 0.5, 0.0)),
     (3.5, "backward", (-0.5, 0.0, 0.0)),
     (3.5, "turning", (0.0, 0.0, -0.8)),
-    (1.5, "stand", (0.0, 0.0, 0.0)),
+    (1.5, STAND, (0.0, 0.0, 0.0)),
 )
 """Seconds, what a person would call it, and the command as a share of the contract's ranges."""
 WINDOW = 2.0
@@ -51,15 +53,15 @@ class Showcase:
     def windows(self) -> list[tuple[str, float, float]]:
         """Each kind of walking: its label, and the last :data:`WINDOW` seconds of it [s], as far as the robot stood."""
         spans, start = [], 0.0
-        for seconds, label, share in SEQUENCE:
-            start += seconds
-            if any(share) and start <= self.end:
+        for label, run in itertools.groupby(self.labels):
+            start += len(list(run)) * self.recording.control_dt
+            if label != STAND and start <= self.end + 1e-9:
                 spans.append((label, start - WINDOW, start))
         return spans
 
 
 def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The commands (T, 3) and a label for each control step."""
+    """The commands (T, 3) and a label for each control step; without walks that the contract does not have."""
     low, high = np.array(contract.command_ranges).T
     rows, labels = [], []
     for seconds, label, share in SEQUENCE:
@@ -67,6 +69,8 @@ def command_sequence(contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
         command = np.where(
             np.array(share) >= 0, np.array(share) * np.maximum(high, 0), -np.array(share) * np.minimum(low, 0)
         )
+        if any(share) and not command.any():
+            continue
         rows.append(np.tile(np.clip(command, low, high), (count, 1)))
         labels += [label] * count
     return np.concatenate(rows), tuple(labels)

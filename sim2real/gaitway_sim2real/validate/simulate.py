@@ -15,6 +15,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 
 from ..mujoco.delay import DelayLine
+from ..mujoco.limbs import Arm
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
 from .conditions import Conditions
@@ -60,12 +61,15 @@ class Trajectory:
     qpos: np.ndarray | None  # (T, N, nq), if asked for
     feet: FootTrace | None = None  # if the plant was built to measure gaits
     own_velocity_error: np.ndarray | None = None  # (T, N, 3) [m/s], of the policy's own estimate, if it makes one
+    height: np.ndarray | None = None  # (T, N) [m], base above the ground
+    hands: np.ndarray | None = None  # (T, N, H, 3) [m], in the base's frame, if it has hands
+    arms: tuple[Arm, ...] = ()
 
     def of(self, robots: slice) -> Trajectory:
         """What happened to some of the robots."""
         rows = ("mass", "fall_step", "fall_cause", "start_pos")
         parts: dict[str, Any] = {}
-        for name in (field.name for field in fields(self) if field.name != "control_dt"):
+        for name in (field.name for field in fields(self) if field.name not in ("control_dt", "arms")):
             value = getattr(self, name)
             if isinstance(value, FootTrace):
                 parts[name] = value.of(robots)
@@ -102,6 +106,8 @@ def simulate(
             ("foot_slip", feet, np.float32), ("push", 2, np.float32),
         )
     }  # fmt: skip
+    record["height"] = np.zeros((steps, n), np.float32)
+    record["hands"] = np.zeros((steps, n, len(plant.hands), 3), np.float32)
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
     trace = foot_trace(plant, steps, n) if plant.feet else None
     own_error = np.zeros((steps, n, 3), np.float32)
@@ -156,7 +162,7 @@ def simulate(
         for who, cause in world.falls():
             fall(who, t, cause)
         for name, value in world.measure().items():
-            record[name][t] = np.where(alive[t][:, None], value, 0)
+            record[name][t] = np.where(alive[t].reshape(-1, *[1] * (value.ndim - 1)), value, 0)
         record["target"][t] = target
         if qpos is not None:
             qpos[t] = world.qpos
@@ -173,6 +179,7 @@ def simulate(
         qpos=qpos,
         feet=trace,
         own_velocity_error=own_error if OWN_VELOCITY in contract.estimates else None,
+        arms=plant.arms,
         **record,
     )
 
@@ -187,4 +194,5 @@ def foot_trace(plant: Plant, steps: int, robots: int) -> FootTrace:
         stand_height=plant.stand_height,
         names=plant.foot_names,
         places=plant.foot_places,
+        soles=np.array([sole.length if plant.has_soles else 0.0 for sole in plant.foot_soles]),
     )

@@ -20,12 +20,13 @@ from ..mujoco.estimates import estimates_note
 from ..mujoco.model import help_in
 from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
 from ..pages.verdict import software
-from .commands import missing_commands
 from .conditions import Conditions, draw
 from .engines import Engine
 from .evidence import Evidence, evidence_of
 from .examination import MOST_REPETITIONS, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
+from .metrics import METRICS
+from .needs import OF_COMMANDS, LeftOut, Subject, unmet
 from .scenario import Scenario
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION
 from .simulate import Trajectory, simulate
@@ -64,8 +65,8 @@ def validate_bundle(
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
-    chosen, missing = usable(scenarios, contract, plants)
-    notes = estimates_note(contract) + missing + help_note(path, contract)
+    chosen, left_out = usable(scenarios, contract, plants)
+    notes = estimates_note(contract) + help_note(path, contract)
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
     if report_dir is not None:
@@ -101,6 +102,7 @@ def validate_bundle(
         model="bundle" if model is None else path.name,
         model_sha256=sha256(path.read_bytes()),
         notes=notes,
+        left_out=left_out,
         software=software(contract) | {name: text for engine in engines for name, text in engine.software.items()},
         scenarios=(*results, *(result for each in elsewhere for result in each)),
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
@@ -160,31 +162,40 @@ def closest(seed: int, results: Sequence[ScenarioResult]) -> SeedResult:
     )
 
 
-def usable(scenarios: Sequence[Scenario], contract: Contract, plants: Plants) -> tuple[list[Scenario], tuple[str, ...]]:
-    """The scenarios that the contract's commands and this robot's feet allow, and notes that name the others.
+def usable(
+    scenarios: Sequence[Scenario], contract: Contract, plants: Plants
+) -> tuple[list[Scenario], tuple[LeftOut, ...]]:
+    """The scenarios that this robot's body and the contract's commands allow, and what is left out.
 
     Limits are in SI units. All plants are compiled; raises :class:`ModelError` for a model that cannot be used at all.
     """
-    allowed, notes = possible(scenarios, contract)
+    subject = Subject.of(contract, plants.get())
     kept: list[Scenario] = []
-    fixed = []
-    for scenario in allowed:
+    left_out: list[LeftOut] = []
+    for scenario in scenarios:
+        if why := unmet((*OF_COMMANDS.get(scenario.commands, ()), *scenario.needs), subject):
+            left_out.append(LeftOut(what=scenario.title, why=why))
+            continue
         try:
-            kept.append(for_robot(scenario, plants.of(scenario)))
+            plant = plants.of(scenario)
         except FixedFeet:
-            fixed.append(scenario.title)
-    if fixed:
-        notes += (f"Not measured, since no ball feet can be altered on this robot: {', '.join(fixed).lower()}.",)
-    return kept, notes
-
-
-def possible(scenarios: Sequence[Scenario], contract: Contract) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
-    """The scenarios whose commands the contract allows, and a note about the others."""
-    ranges = np.array(contract.command_ranges)
-    missing = {scenario.name: missing_commands(scenario.commands, ranges) for scenario in scenarios}
-    kept = tuple(scenario for scenario in scenarios if missing[scenario.name] is None)
-    titles = ", ".join(dict.fromkeys(title for title in missing.values() if title is not None))
-    return kept, (f"Not measured, since the contract allows no such command: {titles}.",) if titles else ()
+            left_out.append(LeftOut(what=scenario.title, why="its feet are not of a shape that can be altered so"))
+            continue
+        limits = [limit for limit in scenario.limits if not unmet(limit.needs, subject)]
+        judged = {limit.metric for limit in limits}
+        left_out += [
+            LeftOut(what=METRICS[limit.metric].title, why=unmet(limit.needs, subject), kind="limit")
+            for limit in scenario.limits
+            if limit.metric not in judged
+        ]
+        if limits or not scenario.limits:
+            kept.append(for_robot(replace(scenario, limits=tuple(limits)), plant))
+    left_out += [
+        LeftOut(what=metric.title, why=why, kind="metric")
+        for metric in METRICS.values()
+        if (why := unmet(metric.needs, subject))
+    ]
+    return kept, tuple(dict.fromkeys(left_out))
 
 
 class Plants:

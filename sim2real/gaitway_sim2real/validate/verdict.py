@@ -15,6 +15,7 @@ from ..pages.verdict import plain, write_verdict
 from .in_engines import engines_of, side_by_side
 from .intervals import CERTAINTY, Samples
 from .metrics import METRICS, format_value
+from .needs import LeftOut, by_reason
 from .scenario import CORNERS, Limit, Scenario
 from .sensitivity import Factor, sensitivity, spreads
 from .variants import CONTACT
@@ -199,6 +200,8 @@ class Verdict:
     """All seeds' robots, pooled."""
     seeds: tuple[SeedResult, ...] = ()
     """Every seed on its own, if there are several."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What this robot or its contract does not have, and was not judged."""
 
     @property
     def sensitivity(self) -> tuple[Factor, ...]:
@@ -236,6 +239,8 @@ class Verdict:
             for title, (worst, *others) in failed.items()
         ]
         lines += [f"  {line}" for line in (*self.remarks(), *side_by_side(self.scenarios))]
+        judged = by_reason([row for row in self.left_out if row.kind != "metric"])
+        lines += [f"  left out, since {why}: {', '.join(what).lower()}" for why, what in judged.items()]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
     def worst_floor(self) -> tuple[ScenarioResult, LimitCheck] | None:
@@ -285,6 +290,7 @@ class Verdict:
                 **{key: data[key] for key in _SCALARS},
                 notes=tuple(data["notes"]),
                 seeds=tuple(SeedResult(**row) for row in data.get("seeds", ())),
+                left_out=tuple(LeftOut(**row) for row in data.get("left_out", ())),
                 scenarios=tuple(_result(row) for row in data["scenarios"]),
             )
             verdict.summary()  # what cannot be said is no verdict

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gaitway_sim2real.validate.command_classes import CLASSES
-from gaitway_sim2real.validate.commands import HELD, WALK_BEFORE_STOP, draw_commands, missing_commands
+from gaitway_sim2real.validate.commands import HELD, WALK_BEFORE_STOP, draw_commands
 from gaitway_sim2real.validate.corners import corner_commands, corner_of, fallen_corners, mirror_images
+from gaitway_sim2real.validate.needs import OF_COMMANDS, Subject, unmet
 from gaitway_sim2real.validate.scenario import Scenario
 
 BOX = np.array([[-1.0, 1.0], [-0.5, 0.5], [-1.0, 1.0]])
@@ -48,10 +49,21 @@ def test_straight_commands_take_turns() -> None:
 
 def test_what_a_contract_cannot_be_told() -> None:
     kinds = [*HELD, "steps", "stops", *CLASSES]
-    assert [kind for kind in kinds if missing_commands(kind, BOX)] == []
-    assert [kind for kind in kinds if missing_commands(kind, ONE_SIDED)] == ["backward", "sideways"]
-    tiny = np.array([[-0.1, 0.1]] * 3)
-    assert [kind for kind in kinds if missing_commands(kind, tiny)] == ["straight", "stops", *CLASSES]
+
+    def lacking(ranges: np.ndarray) -> list[str]:
+        subject = Subject(ranges=ranges, feet=4)
+        return [kind for kind in kinds if unmet(OF_COMMANDS.get(kind, ()), subject)]
+
+    assert lacking(BOX) == []
+    assert lacking(ONE_SIDED) == ["backward", "sideways"]
+    assert lacking(np.array([[-0.1, 0.1]] * 3)) == ["straight", "stops", *CLASSES]
+    assert lacking(np.zeros((3, 2))) == ["grid", "straight", "small_grid", "stops", *CLASSES]
+    assert lacking(BOX + [[0.0], [1.0], [0.0]]) == ["standing", "stops"]  # always to the left
+
+
+@pytest.mark.parametrize("kind", ["mixed", "random", "standing", "steps"])
+def test_a_policy_without_commands_can_still_be_tried(kind: str) -> None:
+    assert not commands(kind, np.zeros((3, 2))).any()
 
 
 def test_corners_and_their_mirror_images() -> None:

@@ -11,9 +11,10 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import Verdict, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES, draw_class, has_class
-from gaitway_sim2real.validate.scenario import GAIT_LIMITS, Limit
+from gaitway_sim2real.validate.scenario import GAIT_LIMITS, Limit, Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
-from gaitway_sim2real.validate.suite import possible
+from gaitway_sim2real.validate.needs import TWO_FEET, by_reason
+from gaitway_sim2real.validate.suite import Plants, usable
 from stand_bundle import make_stand_bundle
 
 PATTERING = Path(__file__).parent / "pattering" / "bundle"
@@ -87,23 +88,46 @@ def test_a_class_that_a_contract_does_not_have() -> None:
     assert (draw_class("sideways", always, 4, np.random.default_rng(0))[:, 0] == 0.3).all()
 
 
+def judged(contract: Contract, bundle: Path) -> tuple[list[Scenario], dict[str, list[str]]]:
+    """Scenarios that are run, and titles of the others by the reason."""
+    model = bundle / "robot.xml"
+    kept, left_out = usable(SUITE, contract, Plants(contract, model, model))
+    return kept, by_reason([row for row in left_out if row.kind != "metric"])
+
+
 def test_a_class_that_is_missing_is_said(tmp_path: Path) -> None:
     bundle = make_stand_bundle(tmp_path)
     contract = Contract.load(bundle)
-    assert possible(SUITE, contract) == (SUITE, ())
+    kept, missing = judged(contract, bundle)
+    assert ([s.name for s in kept], missing) == ([s.name for s in SUITE], {})
     commands = {"base_velocity": {"lin_vel_x": (0.0, 1.0), "lin_vel_y": (0.0, 0.0), "ang_vel_z": (-1.0, 1.0)}}
-    kept, (note,) = possible(SUITE, replace(contract, commands=commands))
+    kept, missing = judged(replace(contract, commands=commands), bundle)
     assert len(SUITE) - len(kept) == 4 and not {"backward", "sideways"} & {s.commands for s in kept}
-    assert note == "Not measured, since the contract allows no such command: backward, sideways."
+    assert missing["the command ranges do not reach 0.2 sideways"] == [
+        "Gait: sideways", "Gait on carpet: sideways"
+    ]  # fmt: skip
     walks_on = {"base_velocity": {"lin_vel_x": (0.3, 1.0), "lin_vel_y": (-1.0, 1.0), "ang_vel_z": (0.1, 1.0)}}
-    kept, (note,) = possible(SUITE, replace(contract, commands=walks_on))
+    kept, missing = judged(replace(contract, commands=walks_on), bundle)
     assert not {"standing", "stops", "straight"} & {s.commands for s in kept}
-    assert note.endswith(": standing, straight, stops, backward.")
+    assert {"Standing still", "Stops"} <= set(missing["it cannot be told to stand"]) and len(missing) == 3
+
+
+def test_a_policy_that_only_stands_is_judged_on_standing(tmp_path: Path) -> None:
+    bundle = make_stand_bundle(tmp_path)
+    still = {"base_velocity": dict.fromkeys(("lin_vel_x", "lin_vel_y", "ang_vel_z"), (0.0, 0.0))}
+    kept, missing = judged(replace(Contract.load(bundle), commands=still), bundle)
+    names = {scenario.name for scenario in kept}
+    assert names >= {"standing", "standing_pushed", "standing_slope", "pushes", "friction_0.4", "delay_20ms", "nominal"}
+    assert not names & {"command_grid", "straight", "stops", "command_steps", "gait_turning"}
+    asked = {limit.metric for scenario in kept for limit in scenario.limits}
+    assert not asked & {"swing_time", "clearance", "dragging_feet", "corner_falls"} and "falls" in asked
+    assert {"Command grid", "Swing time", "Clearance"} <= set(missing["the policy takes no velocity command"])
 
 
 def test_limits_grow_with_the_robot() -> None:
     """ANYmal C and a robot of a quarter of its height: half the time, half the speed, a quarter of the length."""
-    large, small = ({limit.metric: limit.for_robot(height) for limit in GAIT_LIMITS} for height in (0.549, 0.549 / 4))
+    limits = [limit for limit in GAIT_LIMITS if TWO_FEET not in limit.needs]
+    large, small = ({limit.metric: limit.for_robot(height) for limit in limits} for height in (0.549, 0.549 / 4))
     assert large["swing_time"].value == pytest.approx(0.189, abs=1e-3)
     assert large["step_rate"].value == pytest.approx(2.62, abs=1e-2)
     assert large["clearance"].value == pytest.approx(0.0329, abs=1e-4)

@@ -106,8 +106,9 @@ def pattering(swing: float, period: float) -> Showcase:
     air = (time % period) < swing
     shape = (STEPS * 4, 1, 2)
     trace = FootTrace.empty(
-        STEPS * 4, 1, dt=DT, decimation=4, stand_height=0.5, names=("L", "R"), places=np.array([[0, 0.1], [0, -0.1]])
-    )
+        STEPS * 4, 1, dt=DT, decimation=4, stand_height=0.5, names=("L", "R"), soles=np.zeros(2),
+        places=np.array([[0, 0.1], [0, -0.1]]),
+    )  # fmt: skip
     trace.contact[:] = np.broadcast_to(~air[:, None, None], shape)
     trace.clearance[:] = np.broadcast_to(0.05 * air[:, None, None], shape)
     trace.slip[:, :, 1] = 0.5

@@ -1,4 +1,5 @@
-"""Lowest points of a foot's collision shapes, from the poses of its link: for simulators that report poses alone."""
+"""Lowest points of a foot's collision shapes, from the poses of its link: where a sole ends, and what other simulators
+that report poses alone touch the ground with."""
 
 from __future__ import annotations
 
@@ -8,15 +9,13 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 from gaitway_onboard.rotation import projected_gravity, quat_apply
-from gaitway_tasks.robots.mjcf import ModelError
-
-from ..mujoco.plant import Plant
 
 _GEOM = mujoco.mjtGeom
 KINDS = {
     _GEOM.mjGEOM_SPHERE: "sphere", _GEOM.mjGEOM_CAPSULE: "capsule", _GEOM.mjGEOM_CYLINDER: "cylinder",
     _GEOM.mjGEOM_BOX: "box", _GEOM.mjGEOM_ELLIPSOID: "ellipsoid",
 }  # fmt: skip
+MESH = "mesh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,41 +23,40 @@ class Shape:
     """A convex shape fixed to a link. ``size`` is MuJoCo's: radius, half length and half widths [m]."""
 
     kind: str
-    size: np.ndarray  # (3,)
+    size: np.ndarray  # (3,); of a mesh its vertices in its axes [m], (V, 3)
     position: np.ndarray  # (3,) [m], of its centre in the link's frame
     rotation: np.ndarray  # (3, 3), of its axes in the link's frame
 
 
-def foot_shapes(plant: Plant) -> list[list[Shape]]:
-    """Collision shapes of each foot of ``plant``, in the frame of the foot's body, those of the bodies below included.
+def foot_shapes(model: mujoco.MjModel, feet: Sequence[str], geoms: Sequence[int]) -> list[list[Shape]]:
+    """Those of ``geoms`` (ids) that belong to each of the bodies ``feet``, or to one below it, in the foot's frame.
 
-    Raises :class:`ModelError` for a mesh or another shape without a simple lowest point.
+    Shapes that have no simple lowest point, such as height fields, are left out.
     """
-    model, data = plant.model, mujoco.MjData(plant.model)
+    data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    feet = []
-    for name in plant.foot_names:
+    found: list[list[Shape]] = []
+    for name in feet:
         foot = model.body(name).id
         turn, origin = data.xmat[foot].reshape(3, 3), data.xpos[foot]
-        shapes = []
-        for geom in plant.soles:
-            if foot not in lineage(model, model.geom_bodyid[geom]):
-                continue
-            if (kind := KINDS.get(_GEOM(model.geom_type[geom]))) is None:
-                raise ModelError(
-                    f"foot {name!r} has a collision shape of type {_GEOM(model.geom_type[geom]).name}, and other "
-                    f"engines measure feet of the types {', '.join(KINDS.values())} only: leave out --engine"
-                )
-            shapes.append(
-                Shape(
-                    kind=kind,
-                    size=model.geom_size[geom].copy(),
+        found.append([])
+        for geom in (geom for geom in geoms if foot in lineage(model, model.geom_bodyid[geom])):
+            kind = _GEOM(model.geom_type[geom])
+            if kind in KINDS or kind == _GEOM.mjGEOM_MESH:
+                shape = Shape(
+                    kind=KINDS.get(kind, MESH),
+                    size=model.geom_size[geom].copy() if kind in KINDS else _vertices(model, geom),
                     position=turn.T @ (data.geom_xpos[geom] - origin),
                     rotation=turn.T @ data.geom_xmat[geom].reshape(3, 3),
                 )
-            )
-        feet.append(shapes)
-    return feet
+                found[-1].append(shape)
+    return found
+
+
+def _vertices(model: mujoco.MjModel, geom: int) -> np.ndarray:
+    mesh = model.geom_dataid[geom]
+    first = model.mesh_vertadr[mesh]
+    return np.array(model.mesh_vert[first : first + model.mesh_vertnum[mesh]], float)
 
 
 def lineage(model: mujoco.MjModel, body: int) -> list[int]:
@@ -85,7 +83,9 @@ def _reach(shape: Shape, down: np.ndarray) -> np.ndarray:
     """The lowest point of a shape, (..., 3), both it and ``down`` (..., 3), a unit vector, in its link's frame."""
     down = down @ shape.rotation  # in the shape's axes
     size = shape.size
-    if shape.kind == "box":
+    if shape.kind == MESH:
+        point = size[(down @ size.T).argmax(-1)]
+    elif shape.kind == "box":
         point = np.where(down >= 0, size, -size)
     elif shape.kind == "ellipsoid":
         point = size**2 * down / np.linalg.norm(size * down, axis=-1, keepdims=True)

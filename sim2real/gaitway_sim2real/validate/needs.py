@@ -1,0 +1,117 @@
+"""What a scenario, a limit or a metric needs of body, contract and commands, and what is left out for want of it.
+
+Any legged robot is judged, on whatever its body has and its contract allows. A scenario names what it needs, a limit too:
+``needs=("two feet",)``. What the commands of a scenario need follows from their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from gaitway_files.errors import UserError
+from gaitway_onboard.bundle.contract import Contract
+
+from ..mujoco.plant import Plant
+from .command_classes import CLASSES, SLOWEST, has_class
+
+VELOCITY, ZERO, FULL, STRAIGHT = "velocity command", "zero command", "full speed", "straight command"
+TWO_FEET, OTHER_FEET, FOOT_PAIRS = "two feet", "feet other than two", "left and right feet"
+SOLES, ARMS, HANDS = "soles", "arms", "hands"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """Facts about what is judged, as far as something needs them."""
+
+    ranges: np.ndarray
+    """Of vx, vy [m/s] and yaw rate [rad/s], (3, 2)."""
+    feet: int
+    pairs: bool = True
+    """Whether there are as many left feet as right ones."""
+    soles: bool = False
+    """Whether feet have a heel and a toe."""
+    arms: bool = False
+    """Whether it has arms that can swing."""
+    hands: bool = False
+
+    @classmethod
+    def of(cls, contract: Contract, plant: Plant) -> Subject:
+        side = np.sign(plant.foot_places[:, 1])
+        return cls(
+            ranges=np.array(contract.command_ranges),
+            feet=len(plant.foot_names),
+            pairs=bool((side > 0).sum() == (side < 0).sum() > 0),
+            soles=plant.has_soles,
+            arms=bool(plant.arms),
+            hands=bool(plant.hands),
+        )
+
+
+@dataclass(frozen=True)
+class Need:
+    """``holds`` tells whether it is there, ``why`` is what readers are told if it is not."""
+
+    holds: Callable[[Subject], bool]
+    why: str
+
+
+def _class(name: str) -> Need:
+    return Need(lambda s: has_class(name, s.ranges), f"the command ranges do not reach {SLOWEST:g} {CLASSES[name].title}")
+
+
+def _straight(subject: Subject) -> bool:
+    turning = subject.ranges[2]
+    names = (name for name, kind in CLASSES.items() if not any(kind.yaw))
+    return bool(turning[0] <= 0.0 <= turning[1]) and any(has_class(name, subject.ranges) for name in names)
+
+
+NEEDS: dict[str, Need] = {
+    VELOCITY: Need(lambda s: bool(s.ranges.any()), "the policy takes no velocity command"),
+    ZERO: Need(lambda s: bool((s.ranges[:, 0] <= 0).all() and (s.ranges[:, 1] >= 0).all()), "it cannot be told to stand"),
+    FULL: Need(lambda s: bool(np.abs(s.ranges).max() >= SLOWEST), f"no command range reaches {SLOWEST:g}"),
+    STRAIGHT: Need(_straight, f"it cannot be told to go straight at {SLOWEST:g} m/s"),
+    TWO_FEET: Need(lambda s: s.feet == 2, "the robot has not two feet"),
+    OTHER_FEET: Need(lambda s: s.feet != 2, "the robot has two feet"),
+    FOOT_PAIRS: Need(lambda s: s.pairs, "its feet are not in pairs of left and right"),
+    SOLES: Need(lambda s: s.soles, "its feet are balls or pads, without heel and toe"),
+    ARMS: Need(lambda s: s.arms, "it has no arms that the policy can swing"),
+    HANDS: Need(lambda s: s.hands, "it has no hands that the policy moves"),
+    **{f"command: {kind.title}": _class(name) for name, kind in CLASSES.items()},
+}
+"""By its name, in plain words."""
+
+OF_COMMANDS: dict[str, tuple[str, ...]] = {
+    "grid": (VELOCITY,), "small_grid": (VELOCITY,), "standing": (ZERO,), "straight": (STRAIGHT,), "stops": (ZERO, FULL),
+    **{name: (f"command: {kind.title}",) for name, kind in CLASSES.items()},
+}  # fmt: skip
+"""What each kind of commands needs; those that are not here, nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """What was not judged, and why, in plain words."""
+
+    what: str
+    """Title of a scenario, or of a metric."""
+    why: str
+    kind: str = "scenario"
+    """``scenario``, ``limit`` (the metric is shown without one) or ``metric``."""
+
+
+def unmet(needs: Iterable[str], subject: Subject) -> str:
+    """Why ``needs`` are not all there; empty if they are."""
+    for name in needs:
+        if name not in NEEDS:
+            raise UserError(f"need {name!r}: use one of {', '.join(NEEDS)}")
+    return ", and ".join(NEEDS[name].why for name in needs if not NEEDS[name].holds(subject))
+
+
+def by_reason(rows: Sequence[LeftOut]) -> dict[str, list[str]]:
+    """What was left out for each reason, each named once."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.what not in found.setdefault(row.why, []):
+            found[row.why].append(row.what)
+    return found
