@@ -200,7 +200,7 @@ def trace_of(recorded: Mapping[str, np.ndarray], plant: Plant, steps: int, robot
     trace = foot_trace(plant, steps, robots)
     base = np.repeat(_held(recorded["base_quat"]), plant.decimation, 0)
     base_pos = np.repeat(np.nan_to_num(recorded["base_pos"]), plant.decimation, 0)
-    for foot, shapes in enumerate(foot_shapes(plant.model, plant.foot_names, plant.soles)):
+    for foot, shapes in enumerate(foot_shapes(plant.model, plant.foot_names, plant.soles.tolist())):
         pos, quat, lin_vel, ang_vel, force = (
             np.nan_to_num(recorded[f"foot_{name}"][:, :, foot])
             for name in ("pos", "quat", "lin_vel", "ang_vel", "force")

@@ -29,7 +29,7 @@ class FootTrace:
     places: np.ndarray
     """Where the feet are in the default pose [m], (F, 2): x forward and y left of the base."""
     soles: np.ndarray
-    """Length of each foot's support from heel to toe in the default pose [m], (F,); 0 for a foot without heel or toe."""
+    """Length of each sole from heel to toe [m], (F,); 0 for feet that have neither."""
     contact: np.ndarray
     """Foot presses on the ground with more than 1 N, (S, N, F) bool."""
     clearance: np.ndarray

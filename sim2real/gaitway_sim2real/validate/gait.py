@@ -7,8 +7,8 @@ ground pushes a foot sideways with more than five times the vertical force. The 
 comes up to speed, and so is all after a fall. Swings cut off by either end of the recording are not counted. A foot
 that does not swing counts as one with swings of 0 s and 0 m.
 
-A foot with a sole touches down **heel first** if only its rear half is loaded in the first 0.02 s, **toe first** if only
-its front half is, else **flat**.
+A foot with a sole touches down **heel first** if only its rear half is loaded in the first 0.02 s, **toe first** if
+only its front half is, else **flat**.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
         "front_hind": asymmetry(swing_time, front_and_hind(feet.places)),
         "impact_speed": np.where(count.sum(1) > 0, swings.per_foot(swings.impact, shape).mean(1), np.nan),
         **roughness(rec),
-        "double_support": (stance & measured).all(2).sum(0) * feet.dt / time if shape[1] == 2 else np.full(shape[0], np.nan),
+        "double_support": (stance & measured).all(2).sum(0) * feet.dt / time
+        if shape[1] == 2
+        else np.full(shape[0], np.nan),
         "step_width": step_widths(feet, swings),
         **strikes(feet, swings),
         **posture(rec, feet.stand_height),

@@ -1,7 +1,7 @@
 """What a scenario, a limit or a metric needs of body, contract and commands, and what is left out for want of it.
 
-Any legged robot is judged, on whatever its body has and its contract allows. A scenario names what it needs, a limit too:
-``needs=("two feet",)``. What the commands of a scenario need follows from their kind.
+Any legged robot is judged, on whatever its body has and its contract allows. Scenarios and limits name what they need,
+``needs=("two feet",)`` for example. What the commands of a scenario need follows from their kind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Need:
 
 
 def _class(name: str) -> Need:
-    return Need(lambda s: has_class(name, s.ranges), f"the command ranges do not reach {SLOWEST:g} {CLASSES[name].title}")
+    return Need(
+        lambda s: has_class(name, s.ranges), f"the command ranges do not reach {SLOWEST:g} {CLASSES[name].title}"
+    )
 
 
 def _straight(subject: Subject) -> bool:
@@ -69,7 +71,9 @@ def _straight(subject: Subject) -> bool:
 
 NEEDS: dict[str, Need] = {
     VELOCITY: Need(lambda s: bool(s.ranges.any()), "the policy takes no velocity command"),
-    ZERO: Need(lambda s: bool((s.ranges[:, 0] <= 0).all() and (s.ranges[:, 1] >= 0).all()), "it cannot be told to stand"),
+    ZERO: Need(
+        lambda s: bool((s.ranges[:, 0] <= 0).all() and (s.ranges[:, 1] >= 0).all()), "it cannot be told to stand"
+    ),
     FULL: Need(lambda s: bool(np.abs(s.ranges).max() >= SLOWEST), f"no command range reaches {SLOWEST:g}"),
     STRAIGHT: Need(_straight, f"it cannot be told to go straight at {SLOWEST:g} m/s"),
     TWO_FEET: Need(lambda s: s.feet == 2, "the robot has not two feet"),

@@ -34,8 +34,8 @@ from .stressors import NOISE, SensorNoise
 from .variants import VARIANTS
 
 SUITE_VERSION = "2.2"
-"""2.2: robots with two feet must lift them by 0.02 L in place of 0.06 L; scenarios name what they need of a robot. Robots
-with other numbers of feet have the limits and the numbers of 2.1."""
+"""2.2: robots with two feet must lift them by 0.02 L in place of 0.06 L, and policies without commands are judged on
+standing. Other robots have the limits and the numbers of 2.1."""
 ROBOTS_1, ROBOTS_5 = 272, 56
 """Robots of which no fall shows, with 95 % certainty, that at most 1 % and 5 % fall."""
 CORNER_ROBOTS = 8 * STARTS

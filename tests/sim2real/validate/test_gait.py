@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gaitway_sim2real.mujoco.limbs import Arm
 from gaitway_sim2real.validate import gait
 from gaitway_sim2real.validate.feet import FootTrace
 from gaitway_sim2real.validate.gait import gait_metrics
 from gaitway_sim2real.validate.metrics import METRICS
+from gaitway_sim2real.validate.needs import OTHER_FEET, VELOCITY
+from gaitway_sim2real.validate.scenario import GAIT_LIMITS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording import recording
@@ -219,6 +222,88 @@ def test_base_acceleration_is_that_of_the_world_frame() -> None:
     lin_vel[..., 0], quat[:, 0, 0], quat[:, 0, 3] = 1.0, np.cos(time / 2), np.sin(time / 2)  # 1 m/s and 1 rad/s
     measured = gait.roughness(recording(steps=400, robots=1, lin_vel=lin_vel, base_quat=quat))
     assert measured["base_acceleration"][0] == pytest.approx(1.0, rel=0.01)
+
+
+def walk(stride: float = 1.0, swing: float = 0.4, cycles: int = 8) -> np.ndarray:
+    """Two feet that swing in turns, (S, 1, 2): 0.4 of a stride each, as people do."""
+    one = steps(*[stride - swing, swing] * cycles)
+    other = steps(stride / 2 - swing, *[swing, stride - swing] * cycles)
+    return robot(one, other)
+
+
+def test_a_walk_is_measured_as_people_are() -> None:
+    """A stride of 1 s, a pelvis at 0.93 m, and toes that clear 19 mm where they are lowest (docs/validate.md)."""
+    measured = measure(walk(), BIPED, stand_height=0.93, clearance=np.where(walk(), 0.0, 0.019))
+    assert measured["swing_time"] == pytest.approx(0.4, abs=DT)
+    assert measured["double_support"] == pytest.approx(0.2, abs=0.02)
+    limits = [limit for limit in GAIT_LIMITS if limit.metric in measured]
+    failed = [limit for limit in limits if not limit.for_robot(0.93).passes(measured[limit.metric])]
+    assert [limit.needs for limit in failed] == [(VELOCITY, OTHER_FEET)]  # and not the one for two feet
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.05, 0.4), st.floats(-0.1, 0.1), st.floats(-0.2, 0.2))
+def test_step_width_is_the_distance_at_touch_down(width: float, sway: float, offset: float) -> None:
+    """Feet that stand still under a base which sways: when one lands, the other is where it was."""
+    contact = walk()
+    base = offset + sway * np.sin(np.arange(len(contact)) * DT)[:, None]
+    left = np.stack([width / 2 - base, -width / 2 - base], -1)
+    left = left + np.where(contact, 0.0, 0.07) * [1.0, -1.0]  # feet swing outward; what they do in the air is no width
+    assert measure(contact, BIPED, left=left)["step_width"] == pytest.approx(width, abs=1e-6)
+    assert measure(contact, BIPED, left=-left)["step_width"] == pytest.approx(-width, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(["heel_first", "flat", "toe_first"]), min_size=1, max_size=8))
+def test_strikes_are_told_apart(kinds: list[str]) -> None:
+    """Each touch-down of the left foot is of one kind; the other end follows 30 ms later, or 10 ms if flat."""
+    one = steps(*[0.6, 0.4] * len(kinds), 0.6)
+    contact = robot(one, np.ones_like(one))
+    heel, toe = contact.copy(), contact.copy()
+    down = np.flatnonzero(np.diff(contact[:, 0, 0].astype(int)) == 1) + 1
+    for start, kind in zip(down, kinds, strict=True):
+        late = round((0.01 if kind == "flat" else 0.03) / DT)
+        (heel if kind == "toe_first" else toe)[start : start + late, 0, 0] = False
+    measured = measure(contact, BIPED, heel=heel, toe=toe, soles=np.full(2, 0.2))
+    assert {name: measured[name] for name in ("heel_first", "flat", "toe_first")} == pytest.approx(
+        {name: kinds.count(name) / len(kinds) for name in ("heel_first", "flat", "toe_first")}
+    )
+    assert math.isnan(measure(contact, BIPED, heel=heel, toe=toe)["flat"])  # balls have no heel
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.1, 1.0), st.floats(0.0, 2 * math.pi), st.floats(0.6, 1.2))
+def test_arms_swing_with_the_legs_across(swing: float, phase: float, stride: float) -> None:
+    """Of three robots one swings its arms as told, one against that, one not at all; the signs of joints differ."""
+    time = np.arange(round((2.0 + 8 * stride) / 0.02))[:, None] * 0.02
+    turn = 2 * np.pi * time / stride
+    joints = np.zeros((len(time), 3, 4))
+    joints[..., 2] = 0.3 * np.sin(turn)  # hip of the right leg
+    joints[..., 0] = np.sin(turn + phase) * [-swing / 2, swing / 2, 0.0] + 0.4  # left shoulder, forward is negative
+    arms = (Arm(hand="left", joints=((0, -1.0), (2, 1.0))),)
+    rec = recording(steps=len(time), robots=3, joints=4, joint_pos=joints, arms=arms)
+    found = gait.arm_swing(rec)
+    np.testing.assert_allclose(found["arm_swing"], [swing, swing, 0.0], rtol=0.02, atol=1e-6)
+    np.testing.assert_allclose(found["arms_with_legs"], [math.cos(phase), -math.cos(phase), np.nan], atol=0.03)
+
+
+def test_the_base_bobs() -> None:
+    time = np.arange(400)[:, None] * 0.02
+    height = 0.9 + 0.02 * np.sin(2 * np.pi * 2 * time) + np.zeros((400, 2))
+    height[:50] = 0.3  # the ramp does not count
+    found = gait.posture(recording(steps=400, robots=2, height=height), 1.0)
+    np.testing.assert_allclose(found["base_height"], 0.9, atol=1e-3)
+    np.testing.assert_allclose(found["bob"], 0.04, rtol=0.01)
+
+
+@pytest.mark.parametrize("feet", [1, 2, 3, 6])
+def test_any_number_of_feet(feet: int) -> None:
+    one = steps(*[0.4, 0.3] * 8)
+    places = np.array([[0.1 * k, 0.1 * (-1) ** k] for k in range(feet)])
+    measured = measure(robot(*[one] * feet), places)
+    assert measured["swing_time"] == pytest.approx(0.3, abs=DT) and measured["clearance"] == pytest.approx(0.05)
+    assert math.isnan(measured["left_right"]) == math.isnan(measured["step_width"]) == (feet % 2 == 1)
+    assert math.isnan(measured["double_support"]) == (feet != 2)
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,9 +11,9 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.validate import Verdict, validate_bundle
 from gaitway_sim2real.validate.command_classes import CLASSES, draw_class, has_class
+from gaitway_sim2real.validate.needs import TWO_FEET, by_reason
 from gaitway_sim2real.validate.scenario import GAIT_LIMITS, Limit, Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
-from gaitway_sim2real.validate.needs import TWO_FEET, by_reason
 from gaitway_sim2real.validate.suite import Plants, usable
 from stand_bundle import make_stand_bundle
 
