@@ -25,7 +25,7 @@ SOLE_CONTACTS = 4  # contacts of a foot that are read, the hardest: a box has fo
 OUT_OF_REACH = 2.0  # [m], the greatest clearance that is told apart
 LEVEL = 0.25  # feet reach within this share of the robot's height of the lowest foot in the default pose
 ROCK = 0.3  # [rad], by which a foot is rocked to find the ends of its sole: a ball rolls by 0.6 of its radius
-SHORTEST_SOLE = 0.1  # of the standing height; balls and pads have 0.06 at most, Unitree's G1 0.23, H1 0.3
+SHORTEST_SOLE = 0.1  # of the standing height; balls and pads have 0.06 at most, Unitree's G1 0.22, H1 0.31
 
 
 @dataclass(frozen=True, kw_only=True)
