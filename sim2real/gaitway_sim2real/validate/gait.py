@@ -28,6 +28,7 @@ SHORTEST_RECORD = 1.0  # [s] between ramp and fall; a robot with less says nothi
 STUMBLE_RATIO = 5.0  # horizontal over vertical force, as in legged_gym and Isaac Lab
 STUMBLE_FORCE = 1.0  # [N]
 DRAG_RATE, DRAG_CLEARANCE = 0.05, 0.02  # [sqrt(g/L)], [L]: a foot that steps more rarely or is lifted less drags
+DRAG_ON_TWO = 0.007  # [L], of robots with two feet: like the other a third of the clearance that is required
 SINE = 2.0 * np.sqrt(2.0)  # height of a sine from bottom to top, over its standard deviation
 LEAST_SWING = 0.02  # [rad], arms that swing less are held still
 FALLEN = {"swing_time": 0.0, "clearance": 0.0, "dragging_feet": 1.0}
@@ -85,7 +86,7 @@ def gait_metrics(rec: Trajectory, feet: FootTrace) -> dict[str, np.ndarray]:
         slip = (slip_of_steps(feet) * loaded).sum((0, 2)) / loaded.sum((0, 2))
     rate, clearance = count / time[:, None], swings.per_foot(swings.peak, shape, "median")
     drags = rate < DRAG_RATE * np.sqrt(GRAVITY / feet.stand_height)
-    drags |= clearance < DRAG_CLEARANCE * feet.stand_height
+    drags |= clearance < (DRAG_ON_TWO if shape[1] == 2 else DRAG_CLEARANCE) * feet.stand_height
     values = {
         "swing_time": swing_time.mean(1),
         "step_rate": rate.mean(1),

@@ -22,6 +22,7 @@ from .verdict import ScenarioResult
 HIGHEST = 0.12  # [m], full height of a foot's row
 SIDES = ("LF", "RF", "LH", "RH", "FL", "FR", "RL", "RR", "HL", "HR", "LEFT", "RIGHT", "L", "R", "JOINT")
 MOST_TYPES = 6
+LONGEST_NAME = 10
 LOWEST_FREQUENCY = 1 / WINDOW  # [Hz]
 
 
@@ -51,6 +52,8 @@ def gait_figures(showcase: Showcase, contract: Contract, limits: Mapping[str, fl
         note(
             f"Every physics step ({1000 * showcase.feet.dt:g} ms) of one undisturbed robot. Height: "
             f"lowest point of the foot; a full row is {100 * HIGHEST:.0f} cm. Right: time on the ground."
+            + " The lower half of a bar is the heel, the upper half the toe."
+            * bool(showcase.feet.soles.any())
         ),
         heading("Feet from the side"),
         Figure("", legend=[("command", "left"), ("measured", "right"), required]),
@@ -74,14 +77,17 @@ def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: f
         bottom=36,
     )  # fmt: skip
     time = np.arange(span.stop - span.start) * feet.dt
-    for k, name in enumerate(feet.names):
+    for k, name in enumerate(short_names(feet.names)):
         row = count - 1 - k
         down = feet.contact[span, 0, k]
         slides = down & (feet.slip[span, 0, k] > (np.inf if slip is None else slip))
         axes.box(0.0, end - start, row + 0.06, row + 0.94, "swing")
-        for mask, css in ((down, "stance"), (slides, "slide")):
+        halves = [(down, 0.06, 0.26, "stance")]
+        if feet.soles[k]:
+            halves = [(feet.heel[span, 0, k], 0.06, 0.16, "stance"), (feet.toe[span, 0, k], 0.16, 0.26, "stance")]
+        for mask, low, high, css in (*halves, (slides, 0.06, 0.26, "slide")):
             for a, b in zip(*runs(mask), strict=True):
-                axes.box(a * feet.dt, b * feet.dt, row + 0.06, row + 0.26, css)
+                axes.box(a * feet.dt, b * feet.dt, row + low, row + high, css)
         height = np.clip(feet.clearance[span, 0, k], 0.0, HIGHEST) / HIGHEST
         axes.line(time[::2], row + 0.26 + 0.66 * height[::2], "command")
         if clearance is not None:
@@ -89,6 +95,14 @@ def feet_over_time(showcase: Showcase, start: float, end: float, *, clearance: f
         axes.name(row + 0.5, name, f"{100 * down.mean():.0f} %")
     axes.grid("time [s]", x=np.arange(0.0, end - start + 0.01, 0.5), y=())
     return axes.render("contacts and heights of the feet over time")
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names of feet that fit beside a plot: long ones without the last words that all share."""
+    parts = [name.split("_") for name in names]
+    while max(map(len, names)) > LONGEST_NAME and min(map(len, parts)) > 1 and len({each[-1] for each in parts}) == 1:
+        parts = [each[:-1] for each in parts]
+    return ["_".join(each) for each in parts]
 
 
 def side_view(showcase: Showcase, start: float, end: float, *, clearance: float | None) -> str:

@@ -143,7 +143,7 @@ METRICS: dict[str, Metric] = {
         title="Dragging feet",
         unit="",
         percent=True,
-        about="Share of feet lifted less than 0.02 L, or fewer than 0.05 sqrt(g/L) times a second.",
+        about="Share of feet lifted less than 0.02 L (two feet: 0.007 L) or fewer than 0.05 sqrt(g/L) times a second.",
     ),
     "stumbles": Metric(
         title="Stumbles",

@@ -263,7 +263,7 @@ def _scope(verdict: Verdict, contract: Contract) -> Section:
         "The exported graph drove the robot model in plain MuJoCo, through the contract's joint order, rates, gains "
         f"and torque limits. Signals were joint encoders, gyro and orientation{given}; nothing else reached the "
         f"policy. A robot counts as fallen when its base tilts by more than {MAX_TILT:g} rad, sinks below "
-        f"{100 * MIN_HEIGHT:.0f} % of its initial height, or when any body above the last link of a leg presses on the "
+        f"{100 * MIN_HEIGHT:.0f} % of its initial height, or when a body above the last link of a limb presses on the "
         f"ground with more than {CONTACT_FORCE:g} N. It is counted once and measured until then."
     )
     notes = [heading("Notes"), verdict.notes] if verdict.notes else []
@@ -281,7 +281,7 @@ def _left_out(verdict: Verdict) -> list[Any]:
         for kind, title in LEFT_OUT.items()
         for why, what in by_reason([row for row in verdict.left_out if row.kind == kind]).items()
     ]
-    return [heading("Left out"), Table(["", "Not judged", "Why"], rows)] if rows else []
+    return [heading("Left out"), Table(["", "Not judged", "Why"], rows, ["", "", ""])] if rows else []
 
 
 def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> Section:

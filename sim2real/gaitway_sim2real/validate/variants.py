@@ -9,10 +9,10 @@ from typing import Any
 
 from ..mujoco.floors import FLOORS, NOMINAL
 from ..mujoco.physics import Physics
-from .scenario import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, MIXED, NOMINAL_FRICTION, YAW, Scenario
+from .scenario import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, LINEAR_ON_TWO, MIXED, NOMINAL_FRICTION, YAW, Scenario
 from .stressors import Links
 
-TRACKING = (LINEAR, YAW, FALLS_5, CORNERS)
+TRACKING = (LINEAR, LINEAR_ON_TWO, YAW, FALLS_5, CORNERS)
 GAIT = tuple(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metric, YAW.metric))
 
 FACTORS: dict[str, tuple[str, str, float | None]] = {

@@ -296,6 +296,15 @@ def test_the_base_bobs() -> None:
     np.testing.assert_allclose(found["bob"], 0.04, rtol=0.01)
 
 
+@pytest.mark.parametrize(("share", "dragging"), [(0.006, (1.0, 1.0)), (0.015, (1.0, 0.0)), (0.021, (0.0, 0.0))])
+def test_a_foot_that_is_hardly_lifted_drags(share: float, dragging: tuple[float, float]) -> None:
+    """Of four feet below 0.02 L, of two below 0.007 L."""
+    four, two = trot(period=0.7, air=0.3), walk()
+    for contact, places, expected in zip((four, two), (QUADRUPED, BIPED), dragging, strict=True):
+        clearance = np.where(contact, 0.0, share * HEIGHT)
+        assert measure(contact, places, clearance=clearance)["dragging_feet"] == expected
+
+
 @pytest.mark.parametrize("feet", [1, 2, 3, 6])
 def test_any_number_of_feet(feet: int) -> None:
     one = steps(*[0.4, 0.3] * 8)

@@ -190,6 +190,17 @@ def test_two_feet_have_their_own_clearance_and_four_feet_keep_theirs(bundles: di
         assert limit.value == share * plants.get().stand_height and limit.at_least
 
 
+def test_two_feet_may_sway_but_must_follow_on_average(bundles: dict[str, Path]) -> None:
+    for name, linear in (("h1", 0.20), ("anymal-c", 0.15)):
+        contract, model = Contract.load(bundles[name]), bundles[name] / "robot.xml"
+        chosen = [s for s in SUITE if s.name in ("command_grid", "nominal", "gait_turning")]
+        kept, _ = usable(chosen, contract, Plants(contract, model, model))
+        limits = [{limit.metric: limit.value for limit in scenario.limits} for scenario in kept]
+        assert [limit["lin_vel_error"] for limit in limits] == [linear, 0.2, linear]
+        assert limits[0]["lin_vel_bias"] == limits[2]["lin_vel_bias"] == 0.05
+        assert all(len(scenario.limits) == len({limit.metric for limit in scenario.limits}) for scenario in kept)
+
+
 def test_what_is_left_out_is_told_in_the_verdict_and_on_the_page(bundles: dict[str, Path], tmp_path: Path) -> None:
     chosen = (
         *(s for s in SUITE if s.name == "foot_worn"),

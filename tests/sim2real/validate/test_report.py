@@ -125,6 +125,22 @@ def test_feet_over_time_at_physics_steps() -> None:
     assert svg.count("limit dashed") == 2 and "80 %" in svg
 
 
+def test_heels_and_toes_have_halves_of_a_bar() -> None:
+    show = pattering(0.05, 0.25)
+    show.feet.soles[:], show.feet.heel[:] = 0.2, show.feet.contact
+    svg = gait_plots.feet_over_time(show, 0.0, 2.0, clearance=0.033, slip=None)
+    assert svg.count('class="stance"') == 2 * 8  # heels; toes never touch
+    show.feet.toe[:] = show.feet.contact
+    assert gait_plots.feet_over_time(show, 0.0, 2.0, clearance=0.033, slip=None).count('class="stance"') == 4 * 8
+
+
+def test_long_names_of_feet_are_shortened() -> None:
+    assert gait_plots.short_names(("left_ankle_link", "right_ankle_link")) == ["left", "right"]
+    assert gait_plots.short_names(("LF_FOOT", "RF_FOOT")) == ["LF_FOOT", "RF_FOOT"]
+    assert gait_plots.short_names(("a_very_long_foot",)) == ["a"]
+    assert gait_plots.short_names(("averylongfoot", "anotherlongfoot")) == ["averylongfoot", "anotherlongfoot"]
+
+
 def test_a_stride_goes_from_touch_down_to_touch_down() -> None:
     start, end = gait_plots.one_stride(pattering(0.05, 0.25).feet, 1.0, 3.0)
     assert end - start == pytest.approx(0.25)

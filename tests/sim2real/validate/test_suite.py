@@ -90,6 +90,16 @@ def test_report_is_complete_and_self_contained(bundle: Path, tmp_path: Path) -> 
         assert text in page
 
 
+def test_a_policy_without_commands_has_a_verdict_and_a_page(tmp_path: Path) -> None:
+    bundle, folder = make_stand_bundle(tmp_path / "still", speed=0.0), tmp_path / "report"
+    chosen = pick("standing", "command_grid", "friction_0.4", "gait_turning", "stops")
+    verdict = validate_bundle(bundle, scenarios=chosen, report_dir=folder, video=False, processes=1)
+    assert [result.name for result in verdict.scenarios] == ["standing", "friction_0.4"]
+    page = (folder / "report.html").read_text()
+    for text in ("Left out", "Command grid", "the policy takes no velocity command", "do not reach 0.2 turning"):
+        assert text in page
+
+
 def test_video_shows_the_robot(bundle: Path, tmp_path: Path) -> None:
     import imageio.v3 as iio
 
