@@ -57,29 +57,35 @@ def hands(data: mujoco.MjData, base: int, links: Sequence[str], height: float) -
 def find_arms(
     data: mujoco.MjData, base: int, found: Sequence[str], feet: Sequence[str], joint_names: Sequence[str]
 ) -> tuple[Arm, ...]:
-    """Arms of the hands ``found`` with the feet across, in the pose of ``data``, in which the base faces along x."""
-    model = data.model
+    """Arms of the hands ``found`` with the feet across, in the pose of ``data``, in which the base faces along x.
+
+    Fingers, each a last driven link, are of one arm.
+    """
+    model, origin = data.model, data.xpos[base]
     joint_ids = [model.joint(name).id for name in joint_names]
     chains = {name: set(lineage(model, model.body(name).id)) for name in (*found, *feet)}
+    left = {name: bool(data.body(name).xipos[1] > origin[1]) for name in chains}
 
-    def swings(limb: str) -> tuple[int, float] | None:
-        """The first joint of its own, from the base, that swings a limb to and fro; and its sign."""
-        others = set[int]().union(*(chain for name, chain in chains.items() if name != limb))
-        own = [k for k, joint in enumerate(joint_ids) if model.jnt_bodyid[joint] in chains[limb] - others]
-        for k in sorted(own, key=lambda k: int(model.jnt_bodyid[joint_ids[k]])):  # parents come before children
+    def swings(limb: str, others: Sequence[str]) -> tuple[int, float] | None:
+        """The first joint, from the base, that swings a limb and none of ``others`` to and fro; and its sign."""
+        own = chains[limb].difference(*(chains[name] for name in others))
+        joints = [k for k, joint in enumerate(joint_ids) if model.jnt_bodyid[joint] in own]
+        for k in sorted(joints, key=lambda k: int(model.jnt_bodyid[joint_ids[k]])):  # parents come before children
             across = float(data.xaxis[joint_ids[k]][1])
             if abs(across) > ALONG:
                 return k, -float(np.sign(across))  # about y, a limb that hangs goes backward
         return None
 
-    arms = []
+    arms: dict[int, Arm] = {}
     for hand in found:
-        place = data.body(hand).xipos - data.xpos[base]
-        across = [foot for foot in feet if (data.body(foot).xpos[1] - data.xpos[base][1]) * place[1] < 0]
-        if not across:
+        far = [name for name in found if left[name] != left[hand]]
+        across = [foot for foot in feet if left[foot] != left[hand]]
+        shoulder = swings(hand, [*far, *feet])
+        if shoulder is None or not across:
             continue
-        foot = min(across, key=lambda name: abs(data.body(name).xpos[0] - data.xpos[base][0] - place[0]))
-        shoulder, hip = swings(hand), swings(foot)
-        if shoulder is not None and hip is not None:
-            arms.append(Arm(hand=hand, joints=(shoulder, hip)))
-    return tuple(arms)
+        place = data.body(hand).xipos[0]
+        foot = min(across, key=lambda name: abs(data.body(name).xipos[0] - place))
+        hip = swings(foot, [name for name in chains if name != foot])
+        if hip is not None:
+            arms.setdefault(shoulder[0], Arm(hand=hand, joints=(shoulder, hip)))
+    return tuple(arms.values())

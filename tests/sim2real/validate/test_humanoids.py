@@ -27,6 +27,7 @@ from recording import recording
 from stand_bundle import make_stand_bundle
 
 HUMANOIDS = ("h1", "g1-29dof")
+WITH_FINGERS = "g1"
 STANDING = Scenario(name="s", title="", about="", limits=(), envs=3, seconds=3.0, commands="standing")
 
 
@@ -43,7 +44,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         replace(contract, base_body=ROBOTS[name].base_name).save(bundle)
         return bundle
 
-    return {name: make(name) for name in (*HUMANOIDS, "anymal-c")}
+    return {name: make(name) for name in (*HUMANOIDS, WITH_FINGERS, "anymal-c")}
 
 
 def plant_of(bundle: Path, contract: Contract | None = None) -> Plant:
@@ -63,8 +64,17 @@ def test_soles_arms_and_hands_are_found(bundles: dict[str, Path], name: str, end
         side = arm.hand.split("_")[0]
         assert joints[shoulder].startswith(f"{side}_shoulder_pitch") and "hip_pitch" in joints[hip]
         assert not joints[hip].startswith(side) and forward == -1.0  # a larger angle swings it backward
+    assert len(plant.arms) == 2
     quadruped = plant_of(bundles["anymal-c"])
     assert not quadruped.has_soles and quadruped.hands == () == quadruped.arms
+
+
+def test_fingers_are_of_one_arm(bundles: dict[str, Path]) -> None:
+    plant, joints = plant_of(bundles[WITH_FINGERS]), ROBOTS[WITH_FINGERS].joint_names
+    assert len(plant.hands) > 2
+    assert [joints[arm.joints[0][0]] for arm in plant.arms] == [
+        "left_shoulder_pitch_joint", "right_shoulder_pitch_joint"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HUMANOIDS)
