@@ -19,6 +19,8 @@ from gaitway_sim2real.validate.metrics import compute_metrics
 from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.simulate import simulate
 from gaitway_sim2real.validate.stressors import SensorNoise
+from gaitway_tasks.robots import ROBOTS
+from gaitway_tasks.robots.mjcf import ModelError
 from stand_bundle import make_stand_bundle
 
 STANDING = Scenario(name="s", title="", about="", limits=(), envs=3, seconds=1.0, commands="standing")
@@ -88,6 +90,42 @@ class MujocoAsEngine:
         force = world._sensors[:, world._load_columns]
         columns = zip(("pos", "quat", "lin_vel", "ang_vel"), zip(*rows, strict=True), strict=True)
         return {**{f"foot_{name}": np.reshape(values, shape) for name, values in columns}, "foot_force": -force}
+
+
+def test_soles_of_another_engine_have_heels_toes_and_places(tmp_path):
+    bundle = make_stand_bundle(tmp_path, ROBOTS["g1-29dof"], stiffness=3000.0, damping=100.0, effort_limit=5000.0)
+    contract = replace(Contract.load(bundle), base_body="pelvis")
+    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", gait=True)
+    drawn = conditions_of(contract)
+    conditions = replace(drawn, joint_offset=0 * drawn.joint_offset, velocity=0 * drawn.velocity)
+    ours = simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 3), conditions)
+    walk = plan(bundle, contract, plant, conditions)
+    theirs = trajectory_of(MujocoAsEngine(plant).record(walk), conditions, contract, plant)
+    assert ours.feet is not None and theirs.feet is not None and (ours.fall_step == -1).all()
+    stands = slice(-40, None)
+    for end in ("heel", "toe"):
+        found, known = getattr(theirs.feet, end), getattr(ours.feet, end)
+        assert known[stands].mean() > 0.8 and found[known].mean() > 0.98  # what presses is within 5 mm of the ground
+        assert not getattr(theirs.feet, end)[0].any()  # it starts a little above the ground
+    np.testing.assert_allclose(theirs.feet.left, ours.feet.left, atol=5e-3)
+    np.testing.assert_allclose(theirs.height, ours.height, atol=1e-4)
+    assert theirs.arms == ours.arms and theirs.feet.soles.all()
+
+
+def test_feet_of_meshes_are_refused_by_name(bundle, contract, tmp_path):
+    spec = mujoco.MjSpec.from_file(str(bundle / "robot.xml"))
+    spec.add_mesh(name="tetrahedron", uservert=[0, 0, 0, 0.04, 0, 0, 0, 0.04, 0, 0, 0, 0.04])
+    for geom in list(spec.body("LF_FOOT").geoms):
+        spec.delete(geom)
+    spec.body("LF_FOOT").add_geom(
+        contype=1, conaffinity=1, mass=0, type=mujoco.mjtGeom.mjGEOM_MESH, meshname="tetrahedron"
+    )
+    spec.compile()
+    path = tmp_path / "meshes.xml"
+    path.write_text(spec.to_xml())
+    meshes = build_plant(contract, path, bundle / "robot.xml", gait=True)
+    with pytest.raises(ModelError, match=r"foot 'LF_FOOT' has a collision shape of type mjGEOM_MESH.*sphere, capsule"):
+        plan(bundle, contract, meshes, conditions_of(contract))
 
 
 def test_the_same_physics_gives_the_same_trajectory(bundle, contract, plant):
