@@ -16,6 +16,7 @@ from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
 from gaitway_sim2real.validate import suite
 from gaitway_sim2real.validate.commands import command_grid
 from gaitway_sim2real.validate.conditions import draw
+from gaitway_sim2real.validate.needs import TWO_FEET
 from gaitway_sim2real.validate.scenario import Scenario
 from gaitway_sim2real.validate.scenarios import SUITE
 from gaitway_sim2real.validate.simulate import Trajectory, simulate
@@ -195,7 +196,9 @@ def test_command_grid_has_a_command_in_every_cell_and_all_corners() -> None:
 
 
 def test_suite_asks_for_no_less_than_the_agreed_limits() -> None:
-    limits = {(s.name, c.metric): (c.value, s.required) for s in SUITE for c in s.limits}
+    limits = {(s.name, c.metric): (c.value, s.required) for s in SUITE for c in s.limits if TWO_FEET not in c.needs}
+    for_two_feet = {(c.metric, c.value, c.unit) for s in SUITE for c in s.limits if TWO_FEET in c.needs}
+    assert for_two_feet == {("lin_vel_error", 0.2, ""), ("clearance", 0.02, "length")}  # all that is asked otherwise
     assert limits["command_grid", "lin_vel_error"] == (0.15, True)
     assert limits["command_grid", "yaw_vel_error"] == (0.15, True)
     assert limits["command_grid", "falls"] == (0.01, True)
