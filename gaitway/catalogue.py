@@ -72,6 +72,7 @@ MUJOCO = Entry(("mujoco",), ("mujoco",))
 WIRE_TWIN = Entry(("mujoco", "cyclonedds"), ("mujoco", "robot"))
 DEPLOY = Entry(("cyclonedds", "mcap"), ("robot",))
 SIGNING = Entry(("cryptography",), ("robot",))
+HUB = Entry(("huggingface_hub",), ("hub",))
 FLIGHT = Entry(("mcap",), ("robot",))
 IDENTIFY = Entry(("mujoco", "cma", "mcap"), ("mujoco", "robot"))
 IDENTIFY_NETWORK = Entry((*IDENTIFY.modules, "torch"), ("mujoco", "robot", "train"))
@@ -90,6 +91,9 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "validate LEAPP": (LEAPP,),
     "validate": (MUJOCO,),
     "validate --sign": (SIGNING,),
+    "pull hf:": (HUB,),
+    "pull --trust": (SIGNING,),
+    "push hf:": (HUB,),
     "record": (MUJOCO,),
     "diagnose": (MUJOCO,),
     "run --sim": (MUJOCO,),

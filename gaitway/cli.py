@@ -50,6 +50,8 @@ COMMANDS = (
     "validate",
     "export",
     "import_",
+    "pull",
+    "push",
     "record",
     "diagnose",
     "run",

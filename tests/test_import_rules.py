@@ -44,6 +44,7 @@ HEAVY = {
     "transformers",
     "peft",
     "math_verify",
+    "huggingface_hub",
 }
 
 

@@ -1,12 +1,14 @@
 """``gaitway demo``: watch and steer a robot that walks already.
 
 Watch a robot walk in a web browser, without training anything: steer it, push it, change the floor and the payload,
-and watch the forces on its feet. Its policy comes with Gaitway. Use 'gaitway play' for a policy of your own.
+and watch the forces on its feet. Its policy comes with Gaitway, or was fetched by 'gaitway pull'. Use 'gaitway play'
+for a policy of your own.
 
 examples:
   gaitway demo
   gaitway demo --port 9000
   gaitway demo --about
+  gaitway demo --list
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("robot ROBOT", "robot (default anymal-c)", default="anymal-c", nargs="?")
+    parser.option("robot ROBOT|NAME", "robot, or a pulled bundle (default anymal-c)", default="anymal-c", nargs="?")
+    parser.switch("--list", "list what came with Gaitway and what was pulled, and end")
     parser.switch("--about", "say how the policy was made and validated, and end")
     parser.switch("--no-browser", "do not open a browser")
     common.add_page(parser)
@@ -29,6 +32,8 @@ def add_options(parser: common.Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ..demo import about, bundle_of
 
+    if args.list:
+        return _list()
     bundle = bundle_of(args.robot)
     if args.about:
         print(about(bundle))
@@ -44,4 +49,18 @@ def run(args: argparse.Namespace) -> int:
     if not display:
         print(f"no display here; from another machine: ssh -L {args.port}:localhost:{args.port} THIS_MACHINE")
     view(walker, args.host, args.port, args.seconds, touring=True, browse=display and not args.no_browser)
+    return 0
+
+
+def _list() -> int:
+    from ..demo import rows
+    from ..hub.library import library
+    from ..tables import make_table, show_table
+    from ..terminal import console
+
+    table = make_table("name", "robot", "verdict", "licence")
+    for row in rows():
+        table.add_row(row.name, row.robot, row.verdict, row.licence)
+    show_table(console(), table)
+    print(f"pulled bundles are in {library()}")
     return 0

@@ -38,6 +38,7 @@ EXTRAS = {
     "vllm": ("vllm",),
     "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
     "robot": ("cyclonedds", "mcap"),
+    "hub": ("huggingface_hub",),
 }
 GL_PROBE = """
 import mujoco

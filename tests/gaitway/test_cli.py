@@ -51,6 +51,8 @@ def run_path(tmp_path_factory) -> Path:
         "play",
         "validate",
         "export",
+        "pull",
+        "push",
         "record",
         "diagnose",
         "run",
@@ -72,7 +74,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 21
+    assert len(COMMANDS) == 23
 
 
 def test_version_is_the_one_of_the_project(capsys):

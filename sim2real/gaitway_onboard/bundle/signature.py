@@ -30,7 +30,9 @@ SIGNATURE_FILE = "signature.json"
 SCHEMA = 1
 CONTEXT = b"gaitway bundle, signature 1\n"
 """Before what is signed, so that no other signature by the same key can be taken for one of a bundle."""
-UNCOVERED = (SIGNATURE_FILE, REHEARSAL_FILE)
+CARD_FILE, INDEX_FILE = "README.md", "published.json"
+UNCOVERED = (SIGNATURE_FILE, REHEARSAL_FILE, CARD_FILE, INDEX_FILE)
+"""A rehearsal comes after the signature; ``gaitway push`` writes the page and the index of what it publishes."""
 KEY_BYTES = 64 * KIB
 AGAIN = "sign it with 'gaitway validate --sign KEY'"
 
@@ -73,9 +75,7 @@ def verify_bundle(bundle: str | Path, trusted: Iterable[PublicKey]) -> PublicKey
     path = bundle / SIGNATURE_FILE
     if bundle.is_dir() and not os.path.lexists(path):
         raise SignatureError(f"{bundle} is not signed, it has no {SIGNATURE_FILE}: {AGAIN}, or leave --trust out")
-    content = read_json(path)
-    if not isinstance(content, dict) or content.get("gaitway_signature") != SCHEMA:
-        raise SignatureError(f"{path} is not a signature of version {SCHEMA}: {AGAIN}")
+    content = _content(path)
     signed: Any = content.get("files")
     try:
         signature = base64.b64decode(str(content.get("signature")), validate=True)
@@ -93,6 +93,30 @@ def verify_bundle(bundle: str | Path, trusted: Iterable[PublicKey]) -> PublicKey
         raise SignatureError(f"{path} was edited: the signature is not one of {claimed} over what it lists: {AGAIN}")
     known = ", ".join(f"{key.path} ({key.fingerprint})" for key in trusted)
     raise SignatureError(f"{path} says that {claimed!r} signed it, which is not a key of --trust: {known}")
+
+
+def signed_by(bundle: str | Path) -> str | None:
+    """Fingerprint of the key that ``bundle`` says it is signed by, over its files as they are; None if by none.
+
+    Anyone can claim a fingerprint: only :func:`verify_bundle` proves it. Raises :class:`SignatureError` for a signature
+    over other files, which no key would save.
+    """
+    path = Path(bundle) / SIGNATURE_FILE
+    if not os.path.lexists(path):
+        return None
+    content = _content(path)
+    signed = content.get("files")
+    if not isinstance(signed, dict):
+        raise SignatureError(f"{path} lists no files: {AGAIN}")
+    _compare(Path(bundle), signed)
+    return str(content.get("key"))[:80]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("gaitway_signature") != SCHEMA:
+        raise SignatureError(f"{path} is not a signature of version {SCHEMA}: {AGAIN}")
+    return content
 
 
 def _compare(bundle: Path, signed: dict[str, str]) -> None:
