@@ -1,7 +1,7 @@
 """``gaitway pull``: fetch a bundle that somebody published.
 
 Fetch a published bundle. SOURCE is hf:OWNER/NAME (a model repository of the Hugging Face hub, @REVISION for a fixed
-one), https://... (a folder of a file server) or file:/path (a folder of this machine).
+one), https://... (a folder of a file server) or file:path (a folder of this machine).
 
 Every file is checked before the folder appears: names, sizes, hashes, contract, signature, policy, recording, verdict.
 A file that does not belong in a bundle is refused by name. Nothing of a bundle runs as code.
@@ -38,7 +38,7 @@ def add_options(parser: common.Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..hub.library import library
-    from ..hub.place import open_place
+    from ..hub.places import open_place
     from ..hub.transfer import pull
 
     place = open_place(args.source)

@@ -1,7 +1,7 @@
 """``gaitway push``: publish a bundle.
 
 Publish a bundle, so that 'gaitway pull' can fetch it. DESTINATION is hf:OWNER/NAME (a model repository of the Hugging
-Face hub, made if there is none; 'hf auth login' first) or file:/path (a folder, which a file server may serve).
+Face hub, made if there is none; 'hf auth login' first) or file:path (a folder, which a file server may serve).
 
 The bundle is checked as on arrival, and refused if it would be refused there. What travels: its files, validation.json,
 the signature, LICENSE and films (.webm, .mp4, .gif) that lie in it, a page README.md that is written from the bundle,
@@ -32,7 +32,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..hub.place import open_place
+    from ..hub.places import open_place
     from ..hub.transfer import push
 
     place = open_place(args.destination, private=args.private)

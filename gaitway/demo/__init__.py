@@ -44,7 +44,7 @@ def bundle_of(name: str) -> Path:
 
 
 def rows() -> list[Row]:
-    """Every bundle that can be shown; one that is damaged says so in place of its verdict."""
+    """Every bundle that can be shown; one that is damaged says so in place of its verdict, and why with --about."""
     known = {name: BUNDLES / name for name in shipped()} | pulled()
     return [_row(name, bundle) for name, bundle in known.items()]
 
@@ -63,8 +63,8 @@ def _row(name: str, bundle: Path) -> Row:
         verify_files(bundle)
         if (bundle / VERDICT_FILE).exists():
             said = read_verdict(bundle / VERDICT_FILE, policy=bundle / "policy.onnx")["verdict"]
-    except UserError as error:
-        said = f"damaged: {error}"
+    except UserError:
+        said = "damaged"
     return Row(name=name, robot=robot, verdict=said, licence=licence, place=bundle)
 
 

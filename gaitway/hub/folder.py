@@ -16,8 +16,9 @@ from .place import Heard, PlaceError, plain_name
 
 class FolderPlace:
     def __init__(self, path: Path):
-        if not path.is_absolute() or path == path.parent:
-            raise PlaceError(f"file:{path}: give the whole path of the bundle's folder, such as file:/srv/bundles/walk")
+        path = path.absolute()
+        if not path.name or path.name == "..":
+            raise PlaceError(f"file:{path}: name the bundle's own folder, such as file:/srv/bundles/walk")
         self.path, self.group, self.name = path, "local", plain_name(path.name)
 
     def __str__(self) -> str:

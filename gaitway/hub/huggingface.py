@@ -12,6 +12,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.reading import read_bytes, size
+from gaitway_onboard.bundle.published import PublishedError, check_names
+from gaitway_onboard.bundle.signature import INDEX_FILE
 
 from ..catalogue import HUB
 from ..commands.common import require
@@ -47,11 +49,14 @@ class HuggingFacePlace:
         return HfApi(library_name="gaitway", library_version=__version__)
 
     @cached_property
+    def _info(self) -> Any:
+        with _told(self):
+            return self._api.model_info(self.repository, revision=self.revision, files_metadata=True, timeout=20)
+
+    @property
     def _files(self) -> tuple[str, dict[str, int]]:
         """The commit, and the size of each file in it."""
-        with _told(self):
-            info = self._api.model_info(self.repository, revision=self.revision, files_metadata=True, timeout=20)
-        return str(info.sha), {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
+        return str(self._info.sha), {file.rfilename: int(file.size or 0) for file in self._info.siblings or ()}
 
     def names(self) -> list[str] | None:
         return sorted(name for name in self._files[1] if name not in THEIRS)
@@ -73,10 +78,20 @@ class HuggingFacePlace:
             raise PlaceError(f"{self}@{self.revision}: a bundle is pushed to the newest revision: leave @ out")
         with _told(self), _quiet():
             self._api.create_repo(self.repository, private=self.private or None, exist_ok=True)
+            self._check_replaceable()
             commit = self._api.upload_folder(
                 repo_id=self.repository, folder_path=folder, commit_message=note, delete_patterns="*"
             )
         return str(commit.repo_url)
+
+    def _check_replaceable(self) -> None:
+        """The repository may have been there: with other files, which would be lost, or for everybody to see."""
+        try:
+            check_names((name for name in self.names() or () if name != INDEX_FILE), self)
+        except PublishedError as error:
+            raise PlaceError(f"{error}; it would be lost: push to another repository") from None
+        if self.private and not self._info.private:
+            raise PlaceError(f"{self} is public already: leave --private out, or push to another repository")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Where published bundles lie: ``file:/path``, ``https://...`` and ``hf:OWNER/NAME``, behind one interface."""
+"""What a place of published bundles does, whether it is a folder, a file server or the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
 from gaitway_files.errors import NotDone, UserError
 
-FORMS = "hf:OWNER/NAME, file:/path or https://..."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Heard = Callable[[int], None]
 """Called with the number of bytes after each piece."""
@@ -38,31 +36,6 @@ class Place(Protocol):
 
     def put(self, folder: Path, note: str) -> str:
         """Publish the files of ``folder``, and nothing besides, in one step; returns where it is now."""
-
-
-def open_place(text: str, *, private: bool = False) -> Place:
-    """The place that ``text`` names; raises :class:`PlaceError`."""
-    kind, colon, rest = text.partition(":")
-    if kind == "hf" and colon:
-        from .huggingface import HuggingFacePlace
-
-        return HuggingFacePlace(rest, private=private)
-    if private:
-        raise PlaceError(f"--private is for hf:OWNER/NAME, not {text}: leave it out")
-    if kind == "file" and colon:
-        from .folder import FolderPlace
-
-        return FolderPlace(Path(unquote(rest.removeprefix("//"))))
-    if kind in ("http", "https") and rest.startswith("//"):
-        from .web import WebPlace
-
-        parts = urlsplit(text)
-        if parts.username or parts.query or parts.fragment or not parts.hostname:
-            raise PlaceError(f"{text}: give the address of the bundle's folder alone, such as https://example.org/walk")
-        if kind == "http" and parts.hostname not in LOOPBACK:
-            raise PlaceError(f"{text}: http is for this machine only, since anyone between could change it: use https:")
-        return WebPlace(text.rstrip("/"))
-    raise PlaceError(f"{text!r} is no place of bundles: use {FORMS}")
 
 
 def plain_name(text: str) -> str:

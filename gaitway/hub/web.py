@@ -54,7 +54,7 @@ class WebPlace:
                             f"{address} has more than {size(most)}, the most of it: do not use this server"
                         )
                     heard(len(part))
-                if answer.length:  # what is left of the length that the server told
+                if answer.length and not self._watch.expired:  # what is left of the length that the server told
                     raise Unreachable(f"{address} ended after {size(count)}, {size(answer.length)} early: try again")
         except urllib.error.HTTPError as error:
             with error:
@@ -69,14 +69,14 @@ class WebPlace:
         return b"".join(parts)
 
     def put(self, folder: Path, note: str) -> str:
-        raise PlaceError(
-            f"a file server takes no bundles: push to file:/path, and let {self.address} serve that folder"
-        )
+        raise PlaceError(f"a file server takes no bundles: push to file:path, and let {self.address} serve that folder")
 
 
 def _refusal(address: str, code: int) -> Exception:
     if code in (404, 410):
         return PlaceError(f"no {address}: is it the folder that 'gaitway push' wrote?")
+    if 300 <= code < 400:
+        return PlaceError(f"{address} leads to another server, or in a circle: name the place itself")
     return Unreachable(f"{address} is refused with status {code}")
 
 

@@ -28,6 +28,7 @@ NOT_HERE = (
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),
+    (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
     (r"\S*pip |python3 -m venv|source ", "installs"),

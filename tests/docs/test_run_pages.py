@@ -45,6 +45,7 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A copy of the workshop to work in."""
     folder = shutil.copytree(template, tmp_path / "workshop")
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("GAITWAY_HOME", str(tmp_path / "home"))
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
     examine = partial(validation.validate_bundle, scenarios=SCENARIOS)
