@@ -22,16 +22,18 @@ LICENCE_IDS = (
 
 
 def licence_of(contract: Any, names: list[str]) -> str:
-    """The licence as the contract says, else the file that has it, else ``unknown``."""
-    origin = getattr(contract, "origin", None)
-    told = (origin.get("licence") or origin.get("license")) if isinstance(origin, Mapping) else None
-    return str(told) if told else next((name for name in LICENCES if name in names), "unknown")
+    """The licence as the contract's ``origin`` says, else the file that has it, else ``unknown``."""
+    origin = contract.origin
+    told = str(origin.get("licence", "")) if origin is not None else ""
+    if told not in ("", "not stated"):
+        return told
+    return next((name for name in LICENCES if name in names), "unknown")
 
 
 def card(folder: Path, checked: Checked, place: str) -> str:
     """Markdown with the front matter of the hub."""
     contract, names = checked.contract, sorted(path.name for path in folder.iterdir())
-    origin, licence = getattr(contract, "origin", None), licence_of(contract, names)
+    origin, licence = contract.origin, licence_of(contract, names)
     known = licence.lower() in LICENCE_IDS
     head = {
         "license": licence.lower() if known else "unknown" if licence == "unknown" else "other",
@@ -49,11 +51,7 @@ def card(folder: Path, checked: Checked, place: str) -> str:
         f"{1 / contract.control_dt:.4g} steps per second.",
         *(f"![film]({name})" for name in names if is_film(name) and name.endswith(".gif")),
         *(f"Film: [{name}]({name})." for name in names if is_film(name) and not name.endswith(".gif")),
-        *(
-            []
-            if not isinstance(origin, Mapping) or not origin.get("source")
-            else [f"Source: {_text(origin['source'])}."]
-        ),
+        *([] if origin is None or not origin.get("source") else [f"Source: {_text(origin['source'])}."]),
         "Licence: " + ("not stated." if licence == "unknown" else f"{_text(licence)}."),
         "## Verdict",
         *_verdict(checked.verdict),

@@ -71,6 +71,23 @@ def test_the_page_says_robot_verdict_gait_and_how_to_run_it(shelf):
     assert "gaitway pull file:/" in page and "gaitway play walk" in page
 
 
+@pytest.mark.parametrize(
+    ("licence", "head"),
+    [
+        ("BSD-3-Clause", 'license: "bsd-3-clause"\n'),
+        ("ours: ask", 'license: "other"\nlicense_name: "ours: ask"\n'),
+        ("not stated", 'license: "unknown"\n'),
+    ],
+)
+def test_an_imported_policy_keeps_source_and_licence(bundle, tmp_path, capsys, licence, head):
+    origin = {"family": "x", "source": "https://example.org/<b>walk", "licence": licence}
+    dataclasses.replace(Contract.load(bundle), origin=origin).save(bundle)
+    judge(bundle)
+    assert ours("push", bundle, f"file:{tmp_path}/x", capsys=capsys)[0] == 0
+    page = (tmp_path / "x/README.md").read_text()
+    assert head in page and r"Source: https://example.org/\<b\>walk." in page
+
+
 def test_a_verdict_is_there_or_is_waived(bundle, tmp_path, capsys):
     (bundle / "validation.json").unlink()
     code, _, err = ours("push", bundle, f"file:{tmp_path}/x", capsys=capsys)
