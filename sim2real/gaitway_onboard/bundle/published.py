@@ -32,6 +32,7 @@ LIMITS = {
     "golden.npz": FILE_BYTES,
     "robot.xml": TEXT_BYTES,
     "io_descriptors.yaml": TEXT_BYTES,
+    "description.yaml": TEXT_BYTES,
     VERDICT_FILE: TEXT_BYTES,
     REHEARSAL_FILE: TEXT_BYTES,
     SIGNATURE_FILE: MIB,

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.contract import Contract, sha256
 from gaitway_onboard.bundle.published import INDEX_BYTES, NEEDED, TOTAL_BYTES
 from gaitway_onboard.bundle.signature import load_private_key, sign_bundle
+from gaitway_sim2real.imports.bundle import DESCRIPTION_FILE
 from published_bundle import folder_handler, judge, make_bundle, reindex, reseal, serving
 
 from gaitway.cli import main
@@ -79,11 +80,15 @@ def test_the_page_says_robot_verdict_gait_and_how_to_run_it(shelf):
         ("not stated", 'license: "unknown"\n'),
     ],
 )
-def test_an_imported_policy_keeps_source_and_licence(bundle, tmp_path, capsys, licence, head):
+def test_an_imported_policy_keeps_source_licence_and_description(bundle, tmp_path, capsys, licence, head):
+    (bundle / DESCRIPTION_FILE).write_text("family: x\n")
+    contract = Contract.load(bundle)
+    files = {**contract.files, DESCRIPTION_FILE: sha256((bundle / DESCRIPTION_FILE).read_bytes())}
     origin = {"family": "x", "source": "https://example.org/<b>walk", "licence": licence}
-    dataclasses.replace(Contract.load(bundle), origin=origin).save(bundle)
+    dataclasses.replace(contract, origin=origin, files=files).save(bundle)
     judge(bundle)
     assert ours("push", bundle, f"file:{tmp_path}/x", capsys=capsys)[0] == 0
+    assert (tmp_path / "x" / DESCRIPTION_FILE).read_text() == "family: x\n"
     page = (tmp_path / "x/README.md").read_text()
     assert head in page and r"Source: https://example.org/\<b\>walk." in page
 
