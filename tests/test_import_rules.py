@@ -112,51 +112,34 @@ def test_contracts_are_light():
     assert "torch" not in loaded
 
 
-TASKS_MAY = {
-    "robots/mjcf.py": "mujoco",
-    "ground.py": "mujoco",
-    "language/math_answers.py": "math_verify",
-    "language/files.py": "pyarrow",
-    "language/hub.py": "datasets",
+LIBRARIES = {
+    "gaitway_tasks": {"torch", "numpy", "gaitway_files"},
+    "gaitway_files": {"numpy", "yaml"},
+    "gaitway_onboard": {"numpy", "onnxruntime", "yaml", "gaitway_files"},
 }
-"""The modules of tasks that need a library of their subject, which is imported when they are used."""
+"""What packages import anywhere beside Python's own modules."""
+MAY = {
+    "gaitway_tasks": {
+        "robots/mjcf.py": ("mujoco",), "ground.py": ("mujoco",), "language/math_answers.py": ("math_verify",),
+        "language/files.py": ("pyarrow",), "language/hub.py": ("datasets",),
+    },
+    "gaitway_files": {"checkpoints.py": ("torch",), "graphs.py": ("onnxruntime",), "packed.py": ("zstandard", "lz4")},
+    "gaitway_onboard": {"wire/": ("cyclonedds",), "flight/": ("mcap",), "bundle/signature.py": ("cryptography",)},
+}  # fmt: skip
+"""Modules that need a library of their subject, or of the ``robot`` extra, which is imported when they are used."""
 
 
-def test_tasks_need_torch_and_numpy_only():
-    free = {"torch", "numpy", "gaitway_files", "gaitway_tasks", *sys.stdlib_module_names}
-    found = offences(OURS["gaitway_tasks"], lambda module: top(module) not in free)
-    allowed = [(f"tasks/gaitway_tasks/{file}:", f" imports {library}") for file, library in TASKS_MAY.items()]
-    assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in allowed)] == []
-
-
-FILES_MAY = {"checkpoints.py": ("torch",), "graphs.py": ("onnxruntime",), "packed.py": ("zstandard", "lz4")}
-"""The readers that open what they have checked, with the library of its kind, which is imported when they are used."""
-
-
-def test_files_need_numpy_and_yaml_only():
-    free = {"numpy", "yaml", "gaitway_files", *sys.stdlib_module_names}
-    found = offences(OURS["gaitway_files"], lambda module: top(module) not in free)
-    allowed = [(f"tasks/gaitway_files/{file}:", f" imports {lib}") for file, libs in FILES_MAY.items() for lib in libs]
-    assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in allowed)] == []
+@pytest.mark.parametrize("package", LIBRARIES)
+def test_a_package_needs_few_libraries(package):
+    free = {package, *LIBRARIES[package], *sys.stdlib_module_names}
+    found = offences(OURS[package], lambda module: top(module) not in free)
+    where = OURS[package].relative_to(ROOT)
+    may = [(f"{where}/{file}", f" imports {lib}") for file, libs in MAY[package].items() for lib in libs]
+    assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in may)] == []
 
 
 def test_agents_know_no_simulator():
     assert offences(OURS["gaitway_agents"], lambda module: top(module) in {"mujoco", "isaaclab", "isaacsim"}) == []
-
-
-ONBOARD_MAY = {"wire/": "cyclonedds", "flight/": "mcap", "bundle/signature.py": "cryptography"}
-"""Where the libraries of the ``robot`` extra are used; everything else runs without them."""
-
-
-def test_onboard_half_stands_alone():
-    free = {"numpy", "onnxruntime", "yaml", *sys.stdlib_module_names}
-
-    def forbidden(module: str) -> bool:
-        return top(module) not in {*free, "gaitway_onboard", "gaitway_files"}
-
-    found = offences(OURS["gaitway_onboard"], forbidden)
-    allowed = [(f"sim2real/gaitway_onboard/{file}", f" imports {lib}") for file, lib in ONBOARD_MAY.items()]
-    assert [line for line in found if not any(line.startswith(f) and lib in line for f, lib in allowed)] == []
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import gaitway_sim2real.validate as validation
 import pytest
+from gaitway_sim2real.bundle import measured
 from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
@@ -50,6 +51,8 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
     examine = partial(validation.validate_bundle, scenarios=SCENARIOS)
     monkeypatch.setattr(validation, "validate_bundle", lambda *args, **given: examine(*args, **given | {"frames": few}))
+    monkeypatch.setattr(measured, "SECONDS", 0.2)  # of a walk, which calibrates a policy's commands
+    monkeypatch.setattr(measured, "RAMP", 0.1)
     monkeypatch.setattr(video, "record_video", partial(video.record_video, seconds=0.1))
     monkeypatch.setattr(Counter, "each", lambda counter, frames: few(frames))
     with warnings.catch_warnings():

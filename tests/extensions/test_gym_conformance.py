@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import conformance
-import envpool
 import gaitway_ale
 import gaitway_gymnasium
 import pytest
@@ -39,6 +38,8 @@ def atari(name: str, **changes: Any) -> conformance.Factory:
 def itself(num_envs: int, *, seed: int = 0, num_threads: int = 1, episode_length: int | None = None) -> Any:
     """EnvPool's own vector environment, which restarts an episode in the step after its last."""
     limit = {} if episode_length is None else {"max_episode_steps": episode_length}
+    import envpool  # 100 MB, which only those who run this need
+
     pool = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=num_envs, seed=seed, num_threads=1, **limit)
     return adapt(pool)
 

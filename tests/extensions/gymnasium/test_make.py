@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import envpool
 import gymnasium
 import numpy as np
 import pytest
@@ -115,6 +114,8 @@ def test_the_seed_of_the_factory_is_that_of_the_first_reset(backend):
 def test_the_pool_steps_as_envpool_does(env_id):
     """Until a first episode ends both go through the same, number for number; what replaces it is the first spare."""
     ours = EnvPoolVectorEnv(env_id, 4, seed=2, num_threads=2)
+    import envpool  # 100 MB, which only those who run this need
+
     theirs = envpool.make(env_id, env_type="gymnasium", num_envs=4 + ours.num_spares, seed=2, num_threads=1)
     first, _ = ours.reset()
     expected = theirs.reset()[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import envpool
 import gymnasium
 import numpy as np
 import pytest
@@ -20,6 +19,8 @@ CLASSIC = [name for name in SHARED if name not in MUJOCO + BOX2D]
 
 
 def pool(name: str, num_envs: int, seed: int = 0) -> Any:
+    import envpool  # 100 MB, which only those who run this need
+
     return envpool.make(IDS[name], env_type="gymnasium", num_envs=num_envs, num_threads=1, seed=seed)
 
 

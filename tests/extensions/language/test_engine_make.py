@@ -65,11 +65,18 @@ def test_vllm_gets_room_for_what_the_run_needs_and_not_for_what_the_model_can(mo
     assert (asked["max_model_len"], asked["tensor_parallel_size"], asked["dtype"]) == (room, 2, "bfloat16")
 
 
-def test_only_vllm_here_is_split_over_gpus():
-    with pytest.raises(ValueError, match="tensor_parallel 2 with rollout 'transformers'"):
-        options(tensor_parallel=2)
-    with pytest.raises(ValueError, match="tensor_parallel 0"):
-        options(rollout="vllm", tensor_parallel=0)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tensor_parallel": 2}, "tensor_parallel 2 with rollout 'transformers'"),
+        ({"rollout": "vllm", "tensor_parallel": 0}, "tensor_parallel 0"),
+        ({"transport": "pigeon"}, "transport 'pigeon': use one of 'http', 'nccl', 'gloo'"),
+        ({"transport": "nccl"}, "only a 'vllm-server' has one"),
+    ],
+)
+def test_options_that_their_engine_has_not(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        options(**wrong)
 
 
 def deep(layers, scale):
@@ -98,10 +105,3 @@ def test_vllm_that_is_not_there_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     with pytest.raises(ImportError, match=r"pip install 'gaitway\[vllm\]'"):
         make_engine(options(rollout="vllm"), make(), PROMPTS)
-
-
-def test_only_a_server_has_a_transport():
-    with pytest.raises(ValueError, match="transport 'pigeon': use one of 'http', 'nccl', 'gloo'"):
-        options(transport="pigeon")
-    with pytest.raises(ValueError, match="only a 'vllm-server' has one"):
-        options(transport="nccl")

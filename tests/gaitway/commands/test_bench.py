@@ -88,12 +88,18 @@ def test_a_process_that_is_killed_is_started_again_and_one_that_fails_is_not(tmp
 
 
 @pytest.mark.slow
-def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
+def test_a_run_that_fails_is_told_and_done_by_the_same_command_which_leaves_finished_ones_alone(tmp_path, capsys):
     jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
-    assert run_matrix(jobs[:1], 1) == 0
-    before = (jobs[0].folder / "run.json").read_bytes()
+    jobs[0].folder.mkdir(parents=True)
+    (jobs[0].folder / "thesis.tex").touch()
+    assert run_matrix(jobs, 2) == 1
+    said = capsys.readouterr()
+    assert "cartpole ppo seed 0: failed, exit code 2" in said.out and "1 of 2 runs failed" in said.err
+    assert "is not an empty folder" in jobs[0].log.read_text()
+    before = (jobs[1].folder / "run.json").read_bytes()
+    (jobs[0].folder / "thesis.tex").unlink()
     assert run_matrix(jobs, 2) == 0
-    assert (jobs[0].folder / "run.json").read_bytes() == before
+    assert (jobs[1].folder / "run.json").read_bytes() == before
     told = capsys.readouterr().out
     assert "1 of 2 runs are finished already" in told and "all 2 runs are finished" in told
     assert "evaluation " in told
@@ -101,18 +107,6 @@ def test_finished_runs_are_left_alone_and_others_done(tmp_path, capsys):
         assert RunFolder.open(job.folder).record["seed"] == job.seed
         assert len(read_rows(job.folder / "evaluations.jsonl")[-1]["returns"]) == 2
         assert sum(row["length"] for row in read_rows(job.folder / "episodes.jsonl")) <= 2048
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, capsys):
-    jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
-    jobs[0].folder.mkdir(parents=True)
-    (jobs[0].folder / "thesis.tex").touch()
-    assert run_matrix(jobs, 1) == 1
-    said = capsys.readouterr()
-    assert "cartpole ppo seed 0: failed, exit code 2" in said.out and "1 of 2 runs failed" in said.err
-    assert "is not an empty folder" in jobs[0].log.read_text()
-    assert jobs[1].is_finished()
 
 
 @pytest.mark.slow

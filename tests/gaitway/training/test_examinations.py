@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bit_by_bit import differences
+from gaitway_sim2real.bundle import measured
 from gaitway_sim2real.validate import examiner
 from gaitway_sim2real.validate.examiner import Examiner
 from scripted_examinations import SMALL, outcomes
@@ -101,7 +102,9 @@ def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
     """With the real examiner, of a few robots for a moment: bit by bit the run without."""
     short = [replace(s, envs=2, seconds=0.1) for s in examiner.EXAMINATION if s.name in ("standing", "command_grid")]
     monkeypatch.setattr(Examiner.__init__, "__kwdefaults__", {"seed": 0, "threads": 1, "scenarios": short})
-    few = [*SMALL, "total_steps=384"]
+    monkeypatch.setattr(measured, "SECONDS", 0.4)
+    monkeypatch.setattr(measured, "RAMP", 0.2)
+    few = [*SMALL, "task.commands.base_velocity.margin=0.1", "total_steps=384"]
     with_, without = tmp_path / "with", tmp_path / "without"
     assert main(["train", BLIND, "--preset", "cpu", "--until", "good", "--out", str(with_), "--quiet", *few]) == 0
     assert main(["train", BLIND, "--preset", "cpu", "--out", str(without), "--quiet", *few]) == 0

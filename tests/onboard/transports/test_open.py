@@ -31,16 +31,16 @@ def test_a_transport_is_a_row_of_the_table_or_a_function_by_name():
         open_robot(dataclasses.replace(go2, family="nothing_here:open"), Connection())
 
 
-def test_a_robot_has_no_more_motors_than_its_messages():
-    go2 = HARDWARE["unitree-go2"]
-    with pytest.raises(DeployError, match="21 motors, and unitree_go has room for 20"):
-        open_robot(dataclasses.replace(go2, motors=(*go2.motors, None)), Connection(bus=MemoryBus()))
-
-
-def test_a_wire_with_mode_bytes_needs_them():
-    go2 = HARDWARE["unitree-go2"]
-    with pytest.raises(DeployError, match="unitree-go2: unitree_go needs enable"):
-        open_robot(dataclasses.replace(go2, enable={}), Connection(bus=MemoryBus()))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"motors": (*HARDWARE["unitree-go2"].motors, None)}, "21 motors, and unitree_go has room for 20"),
+        ({"enable": {}}, "unitree-go2: unitree_go needs enable"),
+    ],
+)
+def test_a_robot_that_its_messages_cannot_carry(changes, message):
+    with pytest.raises(DeployError, match=message):
+        open_robot(dataclasses.replace(HARDWARE["unitree-go2"], **changes), Connection(bus=MemoryBus()))
 
 
 def test_options_that_do_not_belong_together():

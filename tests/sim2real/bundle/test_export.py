@@ -93,17 +93,16 @@ def test_clip_scale_and_no_history_are_in_the_graph(task: Task, tmp_path: Path) 
 
 
 def test_the_graph_follows_a_command_no_faster_than_the_contract_says(
-    task: Task, actor: nn.Module, tmp_path: Path
+    task: Task, actor: nn.Module, exported: Path, tmp_path: Path
 ) -> None:
     """The graph's answer to a jump is that of an unlimited one to a ramp of the same slope; a reset starts at zero."""
     command = dataclasses.replace(task.commands["base_velocity"], acceleration=(2.5, 1.0, 5.0))
     limited = export_bundle(
         task.replace(commands={"base_velocity": command}), actor, tmp_path / "limited", checkpoint_sha256="00" * 32
     )
-    plain = export_bundle(task, actor, tmp_path / "plain", checkpoint_sha256="00" * 32)
     assert Contract.load(limited).command_acceleration == (2.5, 1.0, 5.0)
-    assert Contract.load(plain).command_acceleration is None
-    first, second = OnboardPolicy(limited), OnboardPolicy(plain)
+    assert Contract.load(exported).command_acceleration is None
+    first, second = OnboardPolicy(limited), OnboardPolicy(exported)
     signals = Signals(np.array(task.robot.default_joint_pos), np.zeros(12), np.array([1.0, 0, 0, 0]), np.zeros(3), 0.0)
     wanted, change = np.array([0.3, -0.05, -1.0]), 0.02 * np.array([2.5, 1.0, 5.0])
     for _ in range(2):

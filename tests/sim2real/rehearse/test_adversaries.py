@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.commands import scripted, tour
-from gaitway_onboard.control.controller import Mode
+from gaitway_onboard.control.controller import ControllerConfig, Mode
 from gaitway_onboard.interface import Array
 from gaitway_onboard.safety.clamp import Clamp, Command
 from gaitway_sim2real.digital_twin.quirks import Quirks
@@ -89,7 +89,8 @@ def perform(bundle: Path, kind: str, quirks: Quirks, seconds: float) -> Performa
     stage = Stage(bundle, GO2, quirks=quirks)
     contract = stage.policy.contract
     stage.policy.twist = Adversary(kind, contract, GO2.joint_names)
-    return stage.perform(scripted(tour(contract.command_ranges, seconds)), seconds)
+    config = ControllerConfig(ramp=1.0, hold=0.1)
+    return stage.perform(scripted(tour(contract.command_ranges, seconds)), seconds, config=config)
 
 
 def largest_torque(performance: Performance) -> float:

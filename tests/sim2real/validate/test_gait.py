@@ -119,16 +119,12 @@ def test_short_touches_and_short_lifts() -> None:
         assert measured["stumbles"] == pytest.approx(stumbles)
 
 
-@pytest.mark.parametrize(("air", "counted"), [(0.0275, 0), (0.03, 1)])
-def test_shortest_swing(air: float, counted: int) -> None:
-    foot = steps(0.5, air, 1.0)
-    measured = measure(robot(foot, foot), BIPED)
-    assert measured["step_rate"] * (len(foot) // DECIMATION * DECIMATION * DT - 2.0) == pytest.approx(counted)
-
-
-@pytest.mark.parametrize(("touch", "swings"), [(0.0175, 1), (0.02, 2)])
-def test_shortest_touch(touch: float, swings: int) -> None:
-    foot = steps(0.5, 0.2, touch, 0.2, 1.0)
+@pytest.mark.parametrize(
+    ("times", "swings"),
+    [((0.0275, 1.0), 0), ((0.03, 1.0), 1), ((0.2, 0.0175, 0.2, 1.0), 1), ((0.2, 0.02, 0.2, 1.0), 2)],
+)
+def test_shortest_swing_and_touch(times: tuple[float, ...], swings: int) -> None:
+    foot = steps(0.5, *times)
     measured = measure(robot(foot, foot), BIPED)
     assert measured["step_rate"] * (len(foot) // DECIMATION * DECIMATION * DT - 2.0) == pytest.approx(swings)
 

@@ -46,29 +46,23 @@ def test_tasks_are_done_here_or_elsewhere(count: int) -> None:
     assert found == {1: 11, 2: 12, 3: 13, 4: 14}
 
 
-def test_an_error_is_raised_here() -> None:
-    with pytest.raises(ValueError, match="task -1: give a positive one"), Workers(1, adder, 0) as workers:
-        workers.submit([-1])
+@pytest.mark.parametrize(
+    ("count", "make", "task", "error", "says"),
+    [
+        (1, adder, -1, ValueError, "task -1: give a positive one"),
+        (2, adder, -1, ValueError, "task -1: give a positive one"),
+        (2, broken, 1, BundleError, "no such bundle"),  # at the start
+        (2, adder, 99, WorkerError, "was ended"),  # killed
+    ],
+)
+def test_an_error_here_or_elsewhere_is_raised_here(
+    count: int, make: Callable[[int], object], task: int, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says) as caught, Workers(count, make, 0) as workers:
+        workers.submit([task])
         list(workers.results())
-
-
-def test_an_error_elsewhere_is_raised_here_with_the_traceback_of_there() -> None:
-    with pytest.raises(ValueError, match="task -1: give a positive one") as caught, Workers(2, adder, 0) as workers:
-        workers.submit([-1])
-        list(workers.results())
-    assert "in add" in str(caught.value.__cause__)
-
-
-def test_an_error_of_ours_at_the_start_is_raised_with_the_first_task() -> None:
-    with pytest.raises(BundleError, match="no such bundle"), Workers(2, broken, 0) as workers:
-        workers.submit([1])
-        list(workers.results())
-
-
-def test_a_process_that_is_killed_is_said() -> None:
-    with pytest.raises(WorkerError, match="was ended"), Workers(2, adder, 0) as workers:
-        workers.submit([99])
-        list(workers.results())
+    if (count, error) == (2, ValueError):  # with the traceback of there
+        assert "in add" in str(caught.value.__cause__)
 
 
 def test_nobody_is_left_behind_by_ctrl_c() -> None:
