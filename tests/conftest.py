@@ -13,6 +13,7 @@ from gaitway_onboard.control import realtime
 from hypothesis import settings
 
 torch.set_num_threads(1)
+gc.set_threshold(5_000, 10, 10)  # at the usual 700 a fifteenth of the suite's time went into looking for garbage
 settings.register_profile("gaitway", deadline=None, derandomize=True)
 settings.load_profile("gaitway")
 
@@ -35,6 +36,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     marked = (collection_path, collection_path.with_name("conftest.py"))  # whose parameters may have marks
     return None if any(path.exists() and "mark.slow" in path.read_text() for path in marked) else True
+
+
+def pytest_collection_finish():
+    """What modules made while they were imported stays to the end: garbage is not looked for among it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):
