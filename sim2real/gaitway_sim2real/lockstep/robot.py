@@ -40,6 +40,7 @@ class LockstepRobot:
         self.joint_names = tuple(contract.joint_names[i] for i in order)
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
+        self._held: tuple[Array, Array] | None = None
         base, dof = plant.base_qpos, plant.base_dof
         self._pos, self._quat = self.data.qpos[base : base + 3], self.data.qpos[base + 3 : base + 7]
         self._vel = self.data.qvel[dof : dof + 6]
@@ -57,6 +58,13 @@ class LockstepRobot:
         self.data.qpos[self.plant.joint_qpos] = joint_pos
         mujoco.mj_forward(self.model, self.data)
 
+    def hold(self, held: bool) -> None:
+        """Keep the base where it is, as a stand does, or let it go."""
+        if not held:
+            self._held = None
+        elif self._held is None:
+            self._held = self._pos.copy(), self._quat.copy()
+
     def clock(self) -> float:
         return float(self.data.time)
 
@@ -66,6 +74,8 @@ class LockstepRobot:
             if self._damping:
                 data.ctrl[self._ctrl] = data.qpos[self._qpos]  # no position error: only the damping term is left
             mujoco.mj_step(self.model, data)
+            if self._held is not None:
+                self._pos[:], self._quat[:], self._vel[:] = *self._held, 0.0
         if self._realtime:
             time.sleep(max(0.0, self._wall_start + data.time - time.monotonic()))
 
@@ -77,6 +87,7 @@ class LockstepRobot:
             imu_quat_wxyz=quat.copy(),
             gyro=self._gyro().copy(),
             stamp=float(self.data.time),
+            joint_torque=self.data.actuator_force[self._ctrl],
             **self._truth(quat),
         )
 

@@ -117,7 +117,11 @@ def run_bundle(
     tracking = Tracking(robot, policy, echo, max(1, round(1.0 / contract.control_dt)))
     filmed: list[tuple[Array, tuple[float, float, float], Array, str]] = []
 
+    falls_alone = len(contract.foot_bodies) < 4  # on two feet it stands by its policy alone
+    robot.hold(falls_alone)
+
     def on_period(period: Period) -> None:
+        robot.hold(falls_alone and period.mode is not Mode.POLICY)
         if period.mode is Mode.POLICY:
             tracking.add(period.command)
         if video is not None:

@@ -19,12 +19,14 @@ from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_tasks.actuators import dc_motor_torque
-from gaitway_tasks.robots import ANYMAL_C, DCMotor
+from gaitway_tasks.robots import ANYMAL_C, ROBOTS, DCMotor
 from gaitway_tasks.robots.mjcf import ModelError
 from gaitway_tasks.spec import Task
 from once import exported_once
+from stand_bundle import make_stand_bundle
 from torch import nn
 
+G1_29DOF = ROBOTS["g1-29dof"]
 FORWARD = [(0.0, (0.5, 0.0, 0.0))]
 
 
@@ -102,6 +104,7 @@ def test_a_write_follows_the_actuator_law_with_the_gains_given(standing: Path) -
         mujoco.mj_forward(twin.model, twin.data)
         expected = dc_motor_torque(law, targets, twin.read().joint_pos, velocity)
         np.testing.assert_allclose(twin.data.qfrc_actuator[twin._dof], expected, atol=1e-9)
+        np.testing.assert_allclose(twin.read().joint_torque, expected, atol=1e-9)
 
 
 def test_damping_resists_motion_and_holds_no_position(standing: Path) -> None:
@@ -115,6 +118,16 @@ def test_damping_resists_motion_and_holds_no_position(standing: Path) -> None:
     twin.sleep_until(4.0)
     assert twin.base_height() < 0.3  # down, softly
     assert np.abs(moving).max() < 3.0
+
+
+def test_a_robot_on_two_feet_hangs_until_its_policy_runs_and_when_it_ends(tmp_path: Path) -> None:
+    bundle, seen = make_stand_bundle(tmp_path / "g1", G1_29DOF), []
+    report = run_bundle(bundle, 0.2, command=FORWARD, log=tmp_path / "log.mcap", echo=seen.append)
+    assert report.exit_code == 0 and report.loop.policy_periods == 10, seen
+    quats = read_flight(tmp_path / "log.mcap").state.imu_quat_wxyz
+    tilt = 2.0 * np.hypot(*quats[:, 1:3].T)
+    assert tilt[:20].max() < 1e-6 < tilt[-1]  # held while it stands up, then on its own feet
+    assert np.ptp(tilt[-20:]) < 1e-6  # held again where its policy left it
 
 
 def test_run_tracks_reports_and_logs(standing: Path, tmp_path: Path) -> None:
