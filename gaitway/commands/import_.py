@@ -39,6 +39,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--describe FILE.yaml", "how the policy is run, in your own words", Path)
     parser.switch("--template", "print a description to fill in, and write nothing")
     parser.switch("--show", "print the description of SOURCE, and write nothing")
+    parser.option("--recipe NAME", "how policies of this source are run, whatever the file's name; 'list' lists them")
     parser.option("--robot NAME", "one of Gaitway's robots (default: found by the joints)")
     parser.option("--model robot.xml", "MJCF of the robot, in place of Gaitway's", Path)
     parser.option("--checkpoint FILE", "Isaac Lab: model_<iteration>.pt (default: the newest)", Path)
@@ -48,20 +49,29 @@ def add_options(parser: common.Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     common.require("import", EXPORT)
     from gaitway_sim2real.imports import families
-    from gaitway_sim2real.imports.readers import described
+    from gaitway_sim2real.imports.readers import described, recipes
     from rich.markup import escape
 
     from ..terminal import console
 
+    if args.recipe == "list":
+        for name in recipes.names():
+            print(f"{name:22}{recipes.recipe(name).match.file} of {recipes.recipe(name).data['source']}")
+        return 0
+    if args.template and args.recipe is not None:
+        print(recipes.template(args.recipe), end="")
+        return 0
     if args.template:
         print(described.TEMPLATE, end="")
         return 0
     if args.source is None or (args.out is None and not args.show):
         raise UserError("gaitway import needs SOURCE and --out BUNDLE (or --show, or --template alone)")
     options = families.Options(
-        robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order
+        robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order, recipe=args.recipe
     )
-    if args.describe is None:
+    if args.recipe is not None and args.describe is None:
+        policy = recipes.load_named(args.source, options)
+    elif args.describe is None:
         policy = families.load(args.source, options)
     else:
         policy = described.load(args.source, args.describe, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,6 +179,8 @@ def _history(d: Description) -> str:
 def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path) -> None:
     """``robot.xml`` and ``io_descriptors.yaml``."""
     shutil.copyfile(robot.mjcf, folder / "robot.xml")
+    if d.damping_is_whole:
+        _without_damping(folder / "robot.xml", d.joints)
     spec = mjcf.load_spec(folder / "robot.xml")
     mjcf.check_joints(spec, robot.joint_names)
     model = mjcf.compile_spec(spec, folder / "robot.xml")
@@ -211,3 +213,12 @@ def _descriptor(d: Description, term: Term) -> dict[str, object]:
     whole = term.columns is None and not term.zeroed and term.at is None
     known = term.term in OBSERVATIONS and d.full_width(term) == d.width(term)
     return row | {"full_path": f"{observations.__name__}.{term.term}" if whole and known else None}
+
+
+def _without_damping(path: Path, joints: Sequence[str]) -> None:
+    """Take the passive damping of ``joints`` out of the MJCF at ``path``."""
+    spec = mjcf.load_spec(path)
+    for name in joints:
+        joint = spec.joint(name)
+        joint.damping = 0.0 * joint.damping
+    path.write_text(spec.to_xml(), "utf-8")

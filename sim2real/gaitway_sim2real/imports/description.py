@@ -148,6 +148,9 @@ class Description:
     """[N m s/rad]"""
     effort_limit: Numbers | None = None
     """[N m]; None takes the robot's or the model's."""
+    damping_is_whole: bool = False
+    """Whether ``damping`` holds the joints' passive damping too, which the bundle's model then has no more: a source
+    that simulates with passive damping alone commands none, and a robot needs it from its motors."""
     armature: Numbers | None = None
     """[kg m^2]; None keeps the model's."""
     held: Held = Held()

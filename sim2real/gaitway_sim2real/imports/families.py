@@ -19,6 +19,7 @@ class Options:
     model: Path | None = None
     checkpoint: Path | None = None
     joint_order: str | None = None
+    recipe: str | None = None
 
 
 class Imported(Protocol):

@@ -93,6 +93,10 @@ def _plain(joint: str) -> str:
     return joint.lower().removesuffix("_joint")
 
 
+class OtherRobot(PolicyImportError):
+    """A policy of none of Gaitway's robots, imported without a model."""
+
+
 def _known(d: Description, name: str | None) -> Robot:
     if name is not None:
         if name not in ROBOTS:
@@ -109,7 +113,7 @@ def _known(d: Description, name: str | None) -> Robot:
         raise PolicyImportError(
             f"the policy's joints are those of {', '.join(robot.name for robot in exact)}: name one with --robot"
         )
-    raise PolicyImportError(
+    raise OtherRobot(
         f"none of the robots known here ({', '.join(ROBOTS)}) has the joints {', '.join(d.joints)}: give the robot's "
         f"MJCF with --model robot.xml"
     )

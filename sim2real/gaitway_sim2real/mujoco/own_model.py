@@ -15,6 +15,7 @@ from gaitway_tasks.robots.mjcf import ModelError
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 NEAR = 0.25  # share of the base's height above the lowest foot
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
+UNSEEN = 1 << 30  # a bit of conaffinity that no geom's contype has: such a geom touches through its pairs alone
 
 
 class OwnModel:
@@ -27,6 +28,8 @@ class OwnModel:
     def __init__(self, path: Path):
         self._folder = tempfile.TemporaryDirectory(prefix="gaitway-model-")
         spec = mjcf.load_spec(path)
+        _free_base(spec)
+        _free_pairs(spec)
         _drop_looks(spec)
         model = mjcf.compile_spec(spec, path)
         base = _check(spec, path)
@@ -136,12 +139,43 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
     return out
 
 
+def _free_base(spec: Any) -> None:
+    """Give bodies that three slides and a ball let free a free joint in their place."""
+    for body in spec.worldbody.bodies:
+        joints = list(body.joints)
+        kinds = sorted(int(joint.type) for joint in joints)
+        if kinds == sorted([int(mujoco.mjtJoint.mjJNT_BALL), *[int(mujoco.mjtJoint.mjJNT_SLIDE)] * 3]):
+            for joint in joints:
+                spec.delete(joint)
+            body.add_freejoint()
+
+
+def _free_pairs(spec: Any) -> None:
+    """Let geoms that touch the scene's only through a ``<pair>`` touch any ground, and delete those pairs.
+
+    A pair names the scene's floor, which does not come along. Pairs of two of the robot's own geoms stay.
+    """
+    scene = {geom.name for geom in spec.worldbody.geoms}
+    own = {geom.name: geom for geom in spec.geoms if geom.name and geom.name not in scene}
+    for pair in list(spec.pairs):
+        names = (pair.geomname1, pair.geomname2)
+        for name in names:
+            if name in own and not all(other in own for other in names):
+                own[name].conaffinity |= 1
+                own[name].condim = max(own[name].condim, 3)
+            elif name in own and not (own[name].contype or own[name].conaffinity):
+                own[name].conaffinity = UNSEEN
+        if not all(name in own for name in names):
+            spec.delete(pair)
+
+
 def _drop_looks(spec: Any) -> None:
     """Delete what only a camera sees, and with it the need for its files, which are often not published."""
     mjcf.strip_visuals(spec)
     for geom in spec.geoms:
         geom.material = ""
-    for group in (spec.materials, spec.textures, spec.skins):
+    # Sensors are no part of the robot's copy, and may name geoms that are deleted here.
+    for group in (spec.materials, spec.textures, spec.skins, spec.sensors):
         for element in list(group):
             spec.delete(element)
     used = {geom.meshname for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH}
