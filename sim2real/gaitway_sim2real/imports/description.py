@@ -75,6 +75,8 @@ class Clock:
     """Phase of all feet at rest, in cycles; None gives 0 for sine and cosine."""
     restarts: bool = False
     """Whether the clock starts anew after a rest; otherwise it went on."""
+    wakes_late: bool = False
+    """Whether the first step after a rest reads phase 0, as where the runner still has the frequency of the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,10 +156,14 @@ class Observer(nn.Module):
             return {}, count
         length = command.norm(dim=1, keepdim=True)
         count = torch.where(started > 0.5, count, torch.full_like(count, clock.first * self.advance))
+        if clock.wakes_late:  # a count below 0 is that of a step after a rest
+            rested = count < 0.0
+            count = torch.where(rested, count + self.cycle, count)
         share = torch.clamp(length / clock.fastest_at, max=1.0)
         advance = self.advance + clock.faster * self.description.control_dt * share
         following = torch.remainder(count + advance, self.cycle)
-        angle = 2.0 * math.pi * (count / self.cycle + self.offsets)
+        shown = torch.where(rested, torch.zeros_like(count), count) if clock.wakes_late else count
+        angle = 2.0 * math.pi * (shown / self.cycle + self.offsets)
         sine, cosine = angle.sin(), angle.cos()
         if clock.rest_below:
             resting = length < clock.rest_below
@@ -170,6 +174,8 @@ class Observer(nn.Module):
             )
             if clock.restarts:
                 following = torch.where(resting, torch.zeros_like(following), following)
+            if clock.wakes_late:
+                following = torch.where(resting, following - self.cycle, following)
         return {"phase_sin": sine, "phase_cos": cosine}, following
 
     def _columns(self) -> list[int]:

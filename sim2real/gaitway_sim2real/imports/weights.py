@@ -26,7 +26,8 @@ def read_network(d: Description, path: Path) -> Found:
         content = read_bytes(path, FILE_BYTES)
     except FileError as error:
         raise PolicyImportError(str(error)) from None
-    graph, network = network_graph(network_of(read_torchscript(content, path)), d.observation_dim, path.name)
+    module = network_of(read_torchscript(content, path))
+    graph, network = network_graph(module, module.in_features, path.name)  # a width that d has wrong is told later
     return Found(description=d.replace(network=network), graph=graph, weights_sha256=sha256(content))
 
 

@@ -16,6 +16,7 @@ SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 NEAR = 0.25  # share of the base's height above the lowest foot
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
 UNSEEN = 1 << 30  # a bit of conaffinity that no geom's contype has: such a geom touches through its pairs alone
+ITERATIONS, LINE_SEARCHES = 100, 50  # of the constraint solver, at least: MuJoCo's defaults
 
 
 class OwnModel:
@@ -123,6 +124,9 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
         if body.name != base:
             spec.delete(body)
     mjcf.strip_visuals(spec)
+    # Models for MJX allow one iteration, which does not hold a robot on the ground in other contact settings.
+    spec.option.iterations = max(spec.option.iterations, ITERATIONS)
+    spec.option.ls_iterations = max(spec.option.ls_iterations, LINE_SEARCHES)
     for mesh in list(spec.meshes):
         _inline(spec, mesh, model)
     try:
