@@ -19,7 +19,7 @@ import tempfile
 import types
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ import torch
 from gaitway_sim2real.bundle.golden import Signals, plausible_signals
 from gaitway_sim2real.imports import families
 from gaitway_sim2real.imports.bundle import open_network_session
-from gaitway_sim2real.imports.description import Description
 from gaitway_sim2real.imports.described_policy import DescribedPolicy
+from gaitway_sim2real.imports.description import Description
 from gaitway_sim2real.imports.graph import memory_of, open_network
 from gaitway_sim2real.imports.policy import Observer
 from numpy.typing import NDArray
@@ -260,11 +260,8 @@ def humanoid_gym(checkout: Path, case: Case, signals: Signals, joints: tuple[str
 
 def run_script(path: Path, *arguments: str) -> None:
     """Run a script as from the command line, until :class:`Done`."""
-    with mock.patch.object(sys, "argv", [str(path), *arguments]):
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except Done:
-            pass
+    with mock.patch.object(sys, "argv", [str(path), *arguments]), suppress(Done):
+        runpy.run_path(str(path), run_name="__main__")
 
 
 # --------------------------------------------------------------------------------------------------- unitree_rl_gym

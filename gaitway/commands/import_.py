@@ -7,8 +7,8 @@ deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), a YAML file of unitree_rl_gym, a
 holosoma or mjlab, or a file that Gaitway has a recipe for. The family is found by what lies there, and nothing in it is
 executed: of TorchScript archives the weights are read, never the code.
 
-Policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy are known by their names; --recipe NAME runs
-your own policy of such a robot in the same way (--recipe list), and --recipe NAME --template prints what it does.
+Policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy are known by their names. --recipe NAME
+runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints how they are run.
 
 What the source does not say is assumed and printed as 'guessed'. For any other policy, write a description:
 --template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.

@@ -11,7 +11,8 @@ LEG = """
 <body name="{side}_leg" pos="0 {y} 0">
   <joint name="{side}_hip" axis="0 1 0" range="-1 1"/>
   <geom name="{side}_shin" type="capsule" fromto="0 0 0 0 0 -.3" size=".03" contype="0" conaffinity="0" mass="1"/>
-  <geom name="{side}_foot" type="box" size=".1 .04 .02" pos="0 0 -.32" contype="0" conaffinity="0" condim="1" mass=".5"/>
+  <geom name="{side}_foot" type="box" condim="1"
+    size=".1 .04 .02" pos="0 0 -.32" contype="0" conaffinity="0" mass=".5"/>
 </body>"""
 MODEL = """
 <mujoco>
