@@ -27,9 +27,9 @@ from unittest import mock
 
 import numpy as np
 import torch
+from gaitway_files.graphs import open_graph
 from gaitway_sim2real.bundle.golden import Signals, plausible_signals
 from gaitway_sim2real.imports import families
-from gaitway_sim2real.imports.bundle import open_network_session
 from gaitway_sim2real.imports.described_policy import DescribedPolicy
 from gaitway_sim2real.imports.description import Description
 from gaitway_sim2real.imports.graph import memory_of, open_network
@@ -390,7 +390,8 @@ def ours(policy: DescribedPolicy, signals: Signals) -> Steps:
     network = open_network(policy.found.graph, d.network)
     observer = Observer(d, joints, memory_of(network)).eval()
     with tempfile.TemporaryDirectory() as folder:
-        session = open_network_session((policy.export(Path(folder) / "bundle") / "policy.onnx").read_bytes())
+        graph = policy.export(Path(folder) / "bundle") / "policy.onnx"
+        session = open_graph(graph.read_bytes(), graph, own=True)
     state = np.zeros((1, sum(observer.widths)), np.float32)
     steps: Steps = []
     for k in range(len(signals["gyro"])):

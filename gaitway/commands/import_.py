@@ -72,7 +72,10 @@ def run(args: argparse.Namespace) -> int:
     options = families.Options(
         robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order, recipe=args.recipe
     )
-    if args.recipe is not None and args.describe is None:
+    if args.recipe is not None and args.describe is not None:
+        raise UserError("--recipe and --describe both say how the policy is run: leave one out")
+    policy: families.Imported
+    if args.recipe is not None:
         policy = recipes.load_named(args.source, options)
     elif args.describe is None:
         policy = families.load(args.source, options)
