@@ -37,7 +37,7 @@ from gaitway_sim2real.imports.policy import Observer
 from numpy.typing import NDArray
 
 LIMIT = 1e-5
-"""Of each number; relative above 1, where raw actions in float32 are."""
+"""Of each number. Last actions are taken times the action's scale, in rad: they are the targets of the step before."""
 Array = NDArray[np.floating]
 Steps = list[tuple[Array, dict[str, float]]]
 """The observation (D,) and the targets by joint of each control step."""
@@ -441,16 +441,19 @@ def compare(case: Case, checkouts: Path, steps: int) -> bool:
     theirs = case.run(checkout, case, signals, robot.joint_names, d)
     assert len(mine) == len(theirs) == steps
     seen = [np.stack([step[0] for step in side]) for side in (mine, theirs)]
-    gaps = np.abs(seen[0] - seen[1]) / np.maximum(1.0, np.abs(seen[1]))
+    gaps = np.abs(seen[0] - seen[1])
+    if actions := spans(d).get("last_action"):
+        raw = float(gaps[:, actions].max())
+        gaps[:, actions] *= np.tile(d.action.scale, len(d.history.ages))
     gap = gaps.max(0)
     shown = {term: float(gap[places].max()) for term, places in spans(d).items()}
     moved = [name for name in d.joints if name in theirs[0][1]]
     targets = [max(abs(a[1][name] - b[1][name]) for name in moved) for a, b in zip(mine, theirs, strict=True)]
     shown["targets"] = max(targets)
     good = max(shown.values()) <= LIMIT
-    print(f"{case.checkout} {case.name or Path(case.policy).stem}: {'equal' if good else 'DIFFERENT'}, {steps} steps")
+    print(f"{case.checkout} {Path(case.policy).stem}: {'equal' if good else 'DIFFERENT'}, {steps} steps")
     for term, value in shown.items():
-        print(f"    {term:20} {value:.1e}")
+        print(f"    {term:20} {value:.1e}" + (f"  (raw {raw:.1e})" if term == "last_action" else ""))
     if not good:
         rows = gaps.max(1)
         print(f"    steps of observations above {LIMIT:g}: {np.flatnonzero(rows > LIMIT)[:20].tolist()}")
