@@ -87,11 +87,11 @@ POLICIES = {
         model=f"{XMLS}/berkeley_humanoid/xmls/berkeley_humanoid_mjx_feetonly.xml",
     ),
     "booster_gym-t1": Policy(
-        robot="T1", source="booster_gym/deploy/models/T1.pt", model="booster_gym/resources/T1/T1_serial.xml"
+        robot="T1", source="booster_gym/deploy/models/T1.pt", model="booster_gym/resources/T1/T1_locomotion.xml"
     ),
     "lite3": Policy(
         robot="Lite3", source="Lite3_rl_deploy/policy/ppo/policy.onnx",
-        model="Lite3_rl_deploy/Lite3_description/lite3_mjcf/mjcf/Lite3.xml",
+        model="deep_robotics_model/Lite3/Lite3_mjcf/mjcf/Lite3.xml",
     ),
     "xbot": Policy(
         robot="XBot-L", source="humanoid-gym/logs/XBot_ppo/exported/policies/policy_example.pt",

@@ -86,6 +86,7 @@ def bring_from_isaac_lab(run: Path) -> None:
     joints = list(ROBOTS["g1-29dof"].joint_names)
     metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges":
                 {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-1.0, 1.0], "ang_vel_yaw": [-1.0, 1.0]}}  # fmt: skip
+    Path("published/go1.onnx").write_bytes(linear_onnx(48, 12))
     Path("published/walk.onnx").write_bytes(linear_onnx(100, 29, names=("actor_obs", "action"), metadata=metadata))
     with Path("mine.yaml").open("w") as file, contextlib.redirect_stdout(file):
         done("import", "published/walk.onnx", "--show")
