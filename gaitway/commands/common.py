@@ -7,12 +7,15 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gaitway_files.errors import UserError
 
 from ..catalogue import EXPORT, LEAPP, Entry, install_line
 from ..errors import MAX_SEED
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.imports.families import Imported
 
 GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
 
@@ -134,6 +137,12 @@ def require(what: str, entry: Entry) -> None:
         raise UserError(f"{what} needs {', '.join(missing)}, not installed here: {install_line(entry.extras)}")
 
 
+def is_run(path: Path) -> bool:
+    from ..runs.folder import is_run
+
+    return is_run(path)
+
+
 def is_bundle(path: Path) -> bool:
     from gaitway_onboard.bundle.contract import is_bundle
 
@@ -142,8 +151,6 @@ def is_bundle(path: Path) -> bool:
 
 def run_or_bundle(path: Path) -> str:
     """Kind of ``path``: "run" or "bundle"."""
-    from ..runs.folder import is_run
-
     if is_run(path):
         return "run"
     if is_bundle(path):
@@ -157,6 +164,29 @@ def is_leapp(path: Path) -> bool:
     from gaitway_sim2real.leapp.package import is_leapp
 
     return is_leapp(path)
+
+
+def is_published(path: Path) -> bool:
+    """Whether ``gaitway import`` reads it; without what that needs, nothing is."""
+    if EXPORT.missing():
+        return False
+    from gaitway_sim2real.imports.families import holds_policy
+
+    return holds_policy(path)
+
+
+def import_policy(policy: Imported, out: Path) -> Path:
+    """Write the bundle of ``policy``, and print what was read and guessed."""
+    from rich.markup import escape
+
+    from ..terminal import console
+
+    shown = console(soft_wrap=True)
+    for name, text in policy.show():
+        shown.print(f"{name:14}{escape(text)}")
+    bundle = policy.export(out)
+    print(f"bundle: {bundle}")
+    return bundle
 
 
 def export_run(run_path: Path, out: Path, estimated: Mapping[str, str | None] | None = MappingProxyType({})) -> Path:
@@ -194,7 +224,8 @@ def digest(checkpoint: Path) -> str:
 def bundle_of(path: Path, robot: str | None = None) -> Path:
     """``path`` itself if it is a bundle; of a run or a LEAPP package, its ``bundle/``, written anew if it is outdated.
 
-    ``robot`` is the robot of a LEAPP package that does not say which it is for.
+    A policy that ``gaitway import`` reads becomes ``bundle/`` in its folder, or ``NAME-bundle/`` beside its file.
+    ``robot`` is the robot of a policy that does not say which it is for.
     A policy that reads what no sensor measures gets a bundle all the same: simulations know it, and a robot that does
     not estimate it is refused by the bundle itself.
     """
@@ -203,6 +234,13 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
         from gaitway_sim2real.leapp.bundle import bundle_of_package
 
         return bundle_of_package(path, robot=robot, say=lambda text: print(f"note: {text}"))
+    if path.exists() and not is_run(path) and not is_bundle(path) and is_published(path):
+        from gaitway_sim2real.imports.families import Options, load
+
+        return import_policy(
+            load(path, Options(robot=robot)),
+            path / "bundle" if path.is_dir() else path.with_name(f"{path.stem}-bundle"),
+        )
     kind = run_or_bundle(path)
     if robot is not None:
         raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")

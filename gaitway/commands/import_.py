@@ -53,9 +53,6 @@ def run(args: argparse.Namespace) -> int:
     common.require("import", EXPORT)
     from gaitway_sim2real.imports import families
     from gaitway_sim2real.imports.readers import described, recipes
-    from rich.markup import escape
-
-    from ..terminal import console
 
     if args.recipe == "list":
         for name in recipes.names():
@@ -84,10 +81,6 @@ def run(args: argparse.Namespace) -> int:
     if args.show:
         print(policy.description_text(), end="")
         return 0
-    shown = console(soft_wrap=True)
-    for name, text in policy.show():
-        shown.print(f"{name:14}{escape(text)}")
-    bundle = policy.export(args.out)
-    print(f"bundle: {bundle}")
+    bundle = common.import_policy(policy, args.out)
     print(f"next: gaitway validate {bundle}")
     return 0

@@ -14,8 +14,8 @@ is the bundle's.
 --engine physx or newton, or both with a comma, also lets the policy walk in Isaac Lab 3.0 on a CPU, by the same metrics
 and limits, which then decide the verdict too. --isaaclab-python names the Python that has Isaac Lab, if not this one.
 
-A LEAPP package, as Isaac Lab 3.0 exports it, is first written as a bundle, in bundle/ in its
-folder. Its inputs are matched by kind and element names; assumptions are noted.
+A LEAPP package, as Isaac Lab 3.0 exports it, or any other policy that 'gaitway import' reads is first written as a
+bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read what it notes and guesses.
 
 --sign KEY signs a bundle that passed (every file and the verdict) for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key by 'ssh-keygen -t ed25519', or a PEM file.
@@ -29,6 +29,7 @@ examples:
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
+  gaitway validate unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("source RUN|BUNDLE|LEAPP", "run (exported first), bundle or LEAPP package", Path)
-    parser.option("--robot NAME", "robot, if a LEAPP package does not name it")
+    parser.option(
+        "source RUN|BUNDLE|POLICY", "run (exported first), bundle, or policy of others (imported first)", Path
+    )
+    parser.option("--robot NAME", "robot, if a policy of others does not name it")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     parser.option("--engine physx|newton", "also walk in Isaac Lab 3.0", many=True)
     for world in dict.fromkeys(engines().values()):

@@ -15,7 +15,7 @@ from gaitway_tasks.robots import GO2, ROBOTS
 from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 from language_runs import RL, SFT
-from sim2real.imports.published import linear_onnx
+from sim2real.imports.published import linear_onnx, unitree_lab
 from sim2real.isaaclab.run_folder import env_settings, write_run
 from stand_bundle import make_stand_bundle
 
@@ -82,6 +82,7 @@ def fly(folder: Path) -> None:
 def bring_from_isaac_lab(run: Path) -> None:
     write_run(run, env_settings())
     done("import", run, "--out", "imported")
+    unitree_lab(Path("unitree_rl_lab/deploy"))
     Path("published").mkdir()
     joints = list(ROBOTS["g1-29dof"].joint_names)
     metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges":

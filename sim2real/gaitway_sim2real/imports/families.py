@@ -67,6 +67,11 @@ FAMILIES = (
 )
 
 
+def holds_policy(source: Path) -> bool:
+    """Whether a family finds something at ``source``."""
+    return any(family.reader().find(source) for family in FAMILIES)
+
+
 def find(source: Path) -> tuple[Family, Path]:
     """The one policy at ``source`` and its family. Raises :class:`PolicyImportError` for none or several."""
     if not source.exists():

@@ -74,6 +74,18 @@ def test_a_policy_of_another_family_becomes_a_bundle_and_its_description_does_to
     assert first == second
 
 
+def test_other_commands_import_a_policy_of_others_first(tmp_path, capsys):
+    joints = list(ROBOTS["g1-29dof"].joint_names)
+    ranges = {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-1.0, 1.0], "ang_vel_yaw": [-1.0, 1.0]}
+    metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges": ranges}
+    source = tmp_path / "walk.onnx"
+    source.write_bytes(linear_onnx(100, 29, names=("actor_obs", "action"), metadata=metadata))
+    assert main(["run", str(source), "--seconds", "0.1"]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "guessed" in said and f"bundle: {tmp_path / 'walk-bundle'}" in said and "29 joints" in said
+    assert Contract.load(tmp_path / "walk-bundle").origin["family"] == "holosoma"
+
+
 def test_a_template_is_printed_and_a_source_is_needed(capsys):
     assert main(["import", "--template"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["observation"][0]["term"] == "base_ang_vel"

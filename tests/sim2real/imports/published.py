@@ -108,3 +108,28 @@ def write(path: Path, content: bytes | str | Mapping[str, Any]) -> Path:
 
 def inputs_of(content: bytes) -> int:
     return int(onnx.load_from_string(content).graph.input[0].type.tensor_type.shape.dim[1].dim_value)
+
+
+def deploy_yaml(**changes):
+    """unitree_rl_lab's file for a G1: gains by motor, all else by the policy's joints, which have no names."""
+    ids = [0, 6, 12, 1, 7, 13, 2, 8, 14, 3, 9, 15, 22, 4, 10, 16, 23, 5, 11, 17, 24, 18, 25, 19, 26, 20, 27, 21, 28]
+    terms = ("base_ang_vel", "projected_gravity", "velocity_commands", "joint_pos_rel", "joint_vel_rel", "last_action")
+    said = {
+        "joint_ids_map": ids,
+        "step_dt": 0.02,
+        "stiffness": [100.0 + motor for motor in range(29)],
+        "damping": [1.0 + motor for motor in range(29)],
+        "default_joint_pos": [0.01 * k for k in range(29)],
+        "commands": {"base_velocity": {"ranges": {"lin_vel_x": [-0.5, 1.0], "lin_vel_y": [-0.3, 0.3],
+                                                  "ang_vel_z": [-0.2, 0.2], "heading": None}}},
+        "actions": {"JointPositionAction": {"clip": None, "scale": [0.25] * 29, "offset": [0.01 * k for k in range(29)],
+                                            "joint_ids": None}},
+        "observations": {name: {"clip": None, "scale": [1.0] * (3 if k < 3 else 29), "history_length": 5}
+                         for k, name in enumerate(terms)},
+    }  # fmt: skip
+    return {**said, **changes}
+
+
+def unitree_lab(folder, text=None, **changes):
+    write(folder / "robots/g1/config/policy/velocity/v0/exported/policy.onnx", linear_onnx(480, 29, opset=11))
+    return write(folder / "robots/g1/config/policy/velocity/v0/params/deploy.yaml", text or deploy_yaml(**changes))
