@@ -11,11 +11,11 @@ import torch
 from gaitway_agents.rsl_rl.trainer import RslRlConfig, RslRlTrainer
 from gaitway_mujoco import make_env
 from gaitway_tasks.registry import get_task
-from gaitway_tasks.robots import GO2, ROBOTS
+from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 from language_runs import RL, SFT
-from sim2real.imports.published import linear_onnx, unitree_lab
+from sim2real.imports.published import holosoma, linear_onnx, unitree_lab
 from sim2real.isaaclab.run_folder import env_settings, write_run
 from stand_bundle import make_stand_bundle
 
@@ -84,11 +84,8 @@ def bring_from_isaac_lab(run: Path) -> None:
     done("import", run, "--out", "imported")
     unitree_lab(Path("unitree_rl_lab/deploy"))
     Path("published").mkdir()
-    joints = list(ROBOTS["g1-29dof"].joint_names)
-    metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges":
-                {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-1.0, 1.0], "ang_vel_yaw": [-1.0, 1.0]}}  # fmt: skip
     Path("published/go1.onnx").write_bytes(linear_onnx(48, 12))
-    Path("published/walk.onnx").write_bytes(linear_onnx(100, 29, names=("actor_obs", "action"), metadata=metadata))
+    holosoma(Path("published"))
     with Path("mine.yaml").open("w") as file, contextlib.redirect_stdout(file):
         done("import", "published/walk.onnx", "--show")
     done("record", "imported", "--out", "rollout.npz", "--seconds", "1", "--envs", "2")

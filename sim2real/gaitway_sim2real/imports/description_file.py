@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -144,7 +145,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is not None:  # a mapping
         return isinstance(value, Mapping) and all(isinstance(k, str) and _fits(v, args[1]) for k, v in value.items())
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
 
 
@@ -159,7 +160,7 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
 
 
 def _floats(values: Sequence[Any], where: str) -> tuple[float, ...]:
-    if wrong := [value for value in values if isinstance(value, bool) or not isinstance(value, int | float)]:
+    if wrong := [value for value in values if not _fits(value, float)]:
         raise PolicyImportError(f"{where} has {wrong[0]!r}; expected numbers")
     return tuple(float(value) for value in values)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import yaml
 from gaitway_onboard.bundle.contract import Contract, verify_files
-from gaitway_tasks.robots import ROBOTS
-from sim2real.imports.published import linear_onnx
+from sim2real.imports.published import holosoma
 from sim2real.isaaclab.run_folder import agent_settings, env_settings, term, write_run
 
 from gaitway.cli import main
@@ -57,11 +56,7 @@ def test_refusals_exit_with_2_and_write_nothing(tmp_path, capsys):
 
 
 def test_a_policy_of_another_family_becomes_a_bundle_and_its_description_does_too(tmp_path, capsys):
-    joints = list(ROBOTS["g1-29dof"].joint_names)
-    ranges = {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-1.0, 1.0], "ang_vel_yaw": [-1.0, 1.0]}
-    metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges": ranges}
-    source = tmp_path / "walk.onnx"
-    source.write_bytes(linear_onnx(100, 29, names=("actor_obs", "action"), metadata=metadata))
+    source = holosoma(tmp_path)
     assert main(["import", str(source), "--out", str(tmp_path / "a")]) == 0
     said = capsys.readouterr().out
     for part in ("holosoma walk", "amazon-far/holosoma; licence Apache-2.0", "guessed", "phase_sin 2"):
@@ -75,11 +70,7 @@ def test_a_policy_of_another_family_becomes_a_bundle_and_its_description_does_to
 
 
 def test_other_commands_import_a_policy_of_others_first(tmp_path, capsys):
-    joints = list(ROBOTS["g1-29dof"].joint_names)
-    ranges = {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-1.0, 1.0], "ang_vel_yaw": [-1.0, 1.0]}
-    metadata = {"dof_names": joints, "kp": [40.0] * 29, "kd": [2.5] * 29, "command_ranges": ranges}
-    source = tmp_path / "walk.onnx"
-    source.write_bytes(linear_onnx(100, 29, names=("actor_obs", "action"), metadata=metadata))
+    source = holosoma(tmp_path)
     assert main(["run", str(source), "--seconds", "0.1"]) in (0, 1)
     said = capsys.readouterr().out
     assert "guessed" in said and f"bundle: {tmp_path / 'walk-bundle'}" in said and "29 joints" in said

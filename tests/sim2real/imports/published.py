@@ -133,3 +133,17 @@ def deploy_yaml(**changes):
 def unitree_lab(folder, text=None, **changes):
     write(folder / "robots/g1/config/policy/velocity/v0/exported/policy.onnx", linear_onnx(480, 29, opset=11))
     return write(folder / "robots/g1/config/policy/velocity/v0/params/deploy.yaml", text or deploy_yaml(**changes))
+
+
+METADATA = {
+    "dof_names": list(G1.joint_names),
+    "kp": [40.0] * 29,
+    "kd": [2.5] * 29,
+    "command_ranges": {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-0.8, 0.8], "ang_vel_yaw": [-1.2, 1.2]},
+}
+
+
+def holosoma(folder, name="walk.onnx", **changes):
+    """A file of holosoma's for a G1: 100 numbers."""
+    graph = linear_onnx(100, 29, names=("actor_obs", "action"), metadata={**METADATA, **changes})
+    return write(folder / name, graph)

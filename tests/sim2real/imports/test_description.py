@@ -51,6 +51,8 @@ REFUSED = {
     "no_axis": ({"command": {"ranges": {"lin_vel_x": [0, 1]}}}, ("lin_vel_y", "ang_vel_z")),
     "text_for_a_number": ({"control_dt": "fast"}, ("control_dt", "fast", "float")),
     "not_finite_rate": ({"control_dt": 0.0}, ("control_dt", "0.0")),
+    "not_a_number": ({"stiffness": float("nan")}, ("stiffness", "nan")),
+    "endless_clock": ({"clock": {"frequency": float("inf")}}, ("frequency", "inf")),
     "history": ({"history": {"ages": [-1]}}, ("history", "ages")),
     "fill": ({"history": {"ages": [0], "fill": "mean"}}, ("mean", "first", "zeros")),
     "moves_unknown": ({"action": {"joints": ["wheel"]}}, ("wheel", "FR_hip_joint")),

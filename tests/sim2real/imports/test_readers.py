@@ -10,7 +10,7 @@ from gaitway_files.errors import UserError
 from gaitway_sim2real.imports import families
 from gaitway_sim2real.imports.families import Options
 from gaitway_sim2real.imports.readers import onnx_metadata, rl_sar, unitree_deploy, unitree_rl_gym
-from sim2real.imports.published import G1, deploy_yaml, linear_onnx, unitree_lab, write
+from sim2real.imports.published import G1, deploy_yaml, holosoma, linear_onnx, unitree_lab, write
 from sim2real.imports.scripted import mlp
 from torch import nn
 
@@ -98,19 +98,6 @@ def test_weights_that_are_not_there_are_refused(tmp_path, length):
     path, _ = external(tmp_path, length=length)
     with pytest.raises(UserError, match=r"policy\.onnx\.data"):
         unitree_deploy.read(path)
-
-
-METADATA = {
-    "dof_names": list(G1.joint_names),
-    "kp": [40.0] * 29,
-    "kd": [2.5] * 29,
-    "command_ranges": {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-0.8, 0.8], "ang_vel_yaw": [-1.2, 1.2]},
-}
-
-
-def holosoma(folder, name="walk.onnx", **changes):
-    graph = linear_onnx(100, 29, names=("actor_obs", "action"), metadata={**METADATA, **changes})
-    return write(folder / name, graph)
 
 
 def test_holosoma_terms_are_sorted_by_name_and_its_clock_rests(tmp_path):
