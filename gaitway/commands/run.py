@@ -6,7 +6,8 @@ hold, policy at the contract's rate, and damping at every ending. Nothing of the
 --sim, the default, steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands
 it was trained on.
 
-A LEAPP package is first written as a bundle, in bundle/ in its folder.
+A LEAPP package or another policy that 'gaitway import' reads is first written as a bundle, in bundle/ in its folder or
+NAME-bundle/ beside its file.
 
 The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle cannot be used.
 
@@ -27,8 +28,8 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("bundle BUNDLE|LEAPP", "bundle or LEAPP package", Path)
-    parser.option("--robot NAME", "robot, if a LEAPP package does not name it")
+    parser.option("bundle BUNDLE|POLICY", "bundle, or others' policy (imported first)", Path)
+    parser.option("--robot NAME", "robot, if a policy of others does not name it")
     parser.switch("--sim", "run in a MuJoCo simulation (the default)")
     parser.option("--world", argparse.SUPPRESS, choices=("twin",))  # how --sim was once written
     parser.option("--seconds", "length of the policy's part (default 20)", common.seconds, default=20.0)
@@ -53,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.log is not None:
         common.require("recording a flight", FLIGHT)
     bundle = args.bundle
-    if args.robot is not None or common.is_leapp(args.bundle):
-        bundle = common.bundle_of(args.bundle, args.robot)
+    if args.robot is not None or (bundle.exists() and not common.is_bundle(bundle)):
+        bundle = common.bundle_of(bundle, args.robot)
     verify_files(bundle)
     for path in filter(None, (args.video, args.log)):
         make_folder(path.absolute().parent)

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import re
 import struct
 import zipfile
 
@@ -239,7 +240,7 @@ def renamed(name: str):
 
 
 def with_code(size: int, kind: int):
-    return lambda good: with_member(good, "linear.py", lambda text: text + b"#" * size, kind)
+    return lambda good: with_member(good, ".py", lambda text: text + b"#" * size, kind)
 
 
 def appended(name: str, data: bytes, kind: int = zipfile.ZIP_STORED):
@@ -307,4 +308,5 @@ def test_a_checkpoint_is_told_from_a_network():
 
 def test_the_root_is_an_object_of_a_scripted_class(good):
     root = parse_torchscript(good, "policy.pt").root
-    assert isinstance(root, ScriptObject) and root.name == "__torch__.torch.nn.modules.container.Sequential"
+    assert isinstance(root, ScriptObject)  # torch numbers what it has scripted before
+    assert re.sub(r"___torch_mangle_\d+\.", "", root.name) == "__torch__.torch.nn.modules.container.Sequential"

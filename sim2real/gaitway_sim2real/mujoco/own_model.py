@@ -37,7 +37,7 @@ class OwnModel:
         joints = [joint for joint in spec.joints if joint.type in SCALAR]
         above = {ancestor for joint in joints for ancestor in _ancestors(joint.parent)}
         bodies = [body.name for body in spec.bodies if body.name != "world" and _root(body).name == base]
-        self.effort_limits = _efforts(model, [joint.name for joint in joints])
+        self.effort_limits = mjcf.effort_limits(model, [joint.name for joint in joints])
         """What the file's actuators can give each joint at most [N m], where it says so."""
         limits = []
         for joint in joints:
@@ -68,24 +68,6 @@ class OwnModel:
         lowest = min(heights.values())
         reach = lowest + NEAR * (float(data.body(self.robot.base_name).xpos[2]) - lowest)
         return tuple(name for name, height in heights.items() if height <= reach)
-
-
-def _efforts(model: mujoco.MjModel, joints: list[str]) -> dict[str, float]:
-    """The smallest of a joint's own limit and those of the actuator that moves it."""
-    found = {}
-    for name in joints:
-        joint = model.joint(name).id
-        limits = [model.jnt_actfrcrange[joint][1]] if model.jnt_actfrclimited[joint] else []
-        for k in range(model.nu):
-            if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT and model.actuator_trnid[k, 0] == joint:
-                gear = abs(model.actuator_gear[k, 0])
-                if model.actuator_forcelimited[k]:
-                    limits.append(gear * model.actuator_forcerange[k, 1])
-                elif model.actuator_ctrllimited[k] and model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_NONE:
-                    limits.append(gear * model.actuator_gainprm[k, 0] * model.actuator_ctrlrange[k, 1])
-        if limits and min(limits) > 0.0:
-            found[name] = float(min(limits))
-    return found
 
 
 def _check(spec: Any, path: Path) -> str:

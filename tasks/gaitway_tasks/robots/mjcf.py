@@ -250,6 +250,27 @@ def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
         raise ModelError(f"{path} does not compile: {error}") from error
 
 
+def effort_limits(model: mujoco.MjModel, joints: Sequence[str]) -> dict[str, float]:
+    """The most that the file lets each joint be driven with [N m]; joints without a limit are left out.
+
+    It is the smallest of the joint's own limit and those of the actuators that move it.
+    """
+    found = {}
+    for name in joints:
+        joint = model.joint(name).id
+        limits = [model.jnt_actfrcrange[joint][1]] if model.jnt_actfrclimited[joint] else []
+        for k in range(model.nu):
+            if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT and model.actuator_trnid[k, 0] == joint:
+                gear = abs(model.actuator_gear[k, 0])
+                if model.actuator_forcelimited[k]:
+                    limits.append(gear * model.actuator_forcerange[k, 1])
+                elif model.actuator_ctrllimited[k] and model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_NONE:
+                    limits.append(gear * model.actuator_gainprm[k, 0] * model.actuator_ctrlrange[k, 1])
+        if limits and min(limits) > 0.0:
+            found[name] = float(min(limits))
+    return found
+
+
 def apply_parameters(model: mujoco.MjModel, parameters: RobotParameters, base: str) -> None:
     """Set a compiled model's joint armature, friction and damping, and the mass of ``base``, as identified.
 

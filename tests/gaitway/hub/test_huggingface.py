@@ -32,7 +32,7 @@ def typed(hub: type[Hub], tmp_path: Path) -> Iterator[Typed]:
     with serving(hub) as address:
 
         def run(*words: object, token: str = Hub.token) -> subprocess.CompletedProcess[str]:
-            kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+            kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.endswith("_OFFLINE")}
             ours = {"HF_ENDPOINT": address, "HF_TOKEN": token, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1",
                     "GAITWAY_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_TELEMETRY": "1"}  # fmt: skip
             command = [sys.executable, "-m", "gaitway", *map(str, words)]
