@@ -30,6 +30,7 @@ NOT_HERE = (
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),
     (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"python benchmarks/", "takes an hour, and checkouts of what others published"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
     (r"\S*pip |python3 -m venv|source ", "installs"),
     (r"ip |ping ", "looks for a robot on the network"),

@@ -13,7 +13,7 @@ from .bundle import Found
 from .description import Description
 from .errors import PolicyImportError
 from .graph import network_graph
-from .networks import network_of
+from .networks import Actor, RecurrentActor, network_of
 from .torchscript import read_torchscript
 
 
@@ -22,13 +22,18 @@ def read_network(d: Description, path: Path) -> Found:
     if path.suffix == ".onnx":
         graph = whole_onnx(path)
         return Found(description=d, graph=graph, weights_sha256=sha256(graph))
+    module, content = torchscript_network(path)
+    graph, network = network_graph(module, module.in_features, path.name)  # a width that d has wrong is told later
+    return Found(description=d.replace(network=network), graph=graph, weights_sha256=sha256(content))
+
+
+def torchscript_network(path: Path) -> tuple[Actor | RecurrentActor, bytes]:
+    """The network in the TorchScript file ``path``, rebuilt, and the file's content."""
     try:
         content = read_bytes(path, FILE_BYTES)
     except FileError as error:
         raise PolicyImportError(str(error)) from None
-    module = network_of(read_torchscript(content, path))
-    graph, network = network_graph(module, module.in_features, path.name)  # a width that d has wrong is told later
-    return Found(description=d.replace(network=network), graph=graph, weights_sha256=sha256(content))
+    return network_of(read_torchscript(content, path)), content
 
 
 def whole_onnx(path: Path) -> bytes:

@@ -23,7 +23,7 @@ from ..errors import PolicyImportError
 from ..families import Options
 from ..graph import open_network
 from ..robot import OtherRobot
-from ..weights import read_network
+from ..weights import read_network, torchscript_network
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 SUFFIXES = (".onnx", ".pt", ".pth", ".jit")
@@ -66,6 +66,9 @@ class Recipe:
 
     def widths_of(self, path: Path) -> tuple[int, int]:
         """Numbers that the network at ``path`` reads and gives. Raises :class:`UserError`."""
+        if path.suffix != ".onnx":
+            module, _ = torchscript_network(path)
+            return module.in_features, module.num_actions
         found = read_network(self.description(path.name), path)
         network = open_network(found.graph, found.description.network)
         return network.observation_dim, network.action_dim
