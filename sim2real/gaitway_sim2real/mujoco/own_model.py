@@ -13,6 +13,7 @@ from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.robots.mjcf import ModelError
 
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+GREY = (0.5, 0.5, 0.5, 1.0)
 NEAR = 0.25  # share of the base's height above the lowest foot
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
 UNSEEN = 1 << 30  # a bit of conaffinity that no geom's contype has: such a geom touches through its pairs alone
@@ -159,7 +160,11 @@ def _drop_looks(spec: Any) -> None:
     """Delete what only a camera sees, and with it the need for its files, which are often not published."""
     mjcf.strip_visuals(spec)
     for geom in spec.geoms:
-        geom.material = ""
+        geom.material, geom.group, geom.rgba = (
+            "",
+            0,
+            GREY,
+        )  # collision shapes are often hidden, and are all that is left
     # Sensors are no part of the robot's copy, and may name geoms that are deleted here.
     for group in (spec.materials, spec.textures, spec.skins, spec.sensors):
         for element in list(group):

@@ -92,3 +92,13 @@ def test_solver_of_a_scene_for_mjx_is_not_taken_over(tmp_path) -> None:
     _, model = own(tmp_path)
     default = mujoco.MjModel.from_xml_string("<mujoco/>")
     assert (model.opt.iterations, model.opt.ls_iterations) == (default.opt.iterations, default.opt.ls_iterations)
+
+
+def test_collision_shapes_that_were_hidden_are_seen(tmp_path):
+    path = tmp_path / "hidden.xml"
+    legs = "".join(LEG.format(side=side, y=y) for side, y in (("left", 0.1), ("right", -0.1)))
+    hidden = '<default><geom group="3" rgba="1 1 1 0" material="glass"/></default>'
+    path.write_text(MODEL.format(free=FREE, legs=legs).replace("<worldbody>", f"{hidden}<worldbody>", 1))
+    robot = OwnModel(path)  # its file exists as long as it does
+    model = mujoco.MjModel.from_xml_path(str(robot.robot.mjcf))
+    assert model.ngeom > 0 and (model.geom_group == 0).all() and (model.geom_rgba[:, 3] == 1.0).all()
