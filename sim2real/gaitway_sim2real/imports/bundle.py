@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import shutil
@@ -24,6 +25,7 @@ from gaitway_tasks.vocabulary import OBSERVATIONS
 from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from ..bundle.io_descriptors import io_descriptors, raw_observation
+from ..mujoco.plant import build_plant
 from .description import TERMS, Description, Term
 from .description_file import as_data
 from .errors import PolicyImportError
@@ -91,7 +93,11 @@ def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
     _write_robot(d, robot.robot, observer, folder)
     (folder / DESCRIPTION_FILE).write_text(dump_yaml(as_data(d)), "utf-8")
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
-    contract_of(d, robot, observer, files, found.weights_sha256).save(folder)
+    contract = contract_of(d, robot, observer, files, found.weights_sha256)
+    if robot.own_model is not None and d.init_height is None:  # an MJCF may hang its robot anywhere
+        model = folder / "robot.xml"
+        contract = dataclasses.replace(contract, init_height=build_plant(contract, model, model).stand_height)
+    contract.save(folder)
     return worst
 
 

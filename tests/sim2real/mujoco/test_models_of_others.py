@@ -5,7 +5,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from gaitway_sim2real.mujoco.model import lay_ground
 from gaitway_sim2real.mujoco.own_model import OwnModel
+from gaitway_tasks.ground import LEVEL
 
 LEG = """
 <body name="{side}_leg" pos="0 {y} 0">
@@ -102,3 +104,12 @@ def test_collision_shapes_that_were_hidden_are_seen(tmp_path):
     robot = OwnModel(path)  # its file exists as long as it does
     model = mujoco.MjModel.from_xml_path(str(robot.robot.mjcf))
     assert model.ngeom > 0 and (model.geom_group == 0).all() and (model.geom_rgba[:, 3] == 1.0).all()
+
+
+def test_feet_of_one_contact_dimension_hold_on_our_ground_as_on_a_floor():
+    spec = mujoco.MjSpec.from_string(
+        '<mujoco><worldbody><body name="b"><freejoint/><geom type="box" size=".1 .1 .1" condim="1"/></body></worldbody>'
+        "</mujoco>"
+    )
+    lay_ground(spec, LEVEL)
+    assert spec.compile().geom_condim.tolist() == [3, 3]
