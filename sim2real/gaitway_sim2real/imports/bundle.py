@@ -29,7 +29,7 @@ from ..mujoco.plant import build_plant
 from .description import TERMS, Description, Term
 from .description_file import as_data
 from .errors import PolicyImportError
-from .graph import STEPS, bundle_graph, check_graph_equals, memory_of, open_network
+from .graph import STEPS, bundle_graph, check_equal, memory_of, open_network
 from .policy import Mover, Observer, scales_offsets_clips
 from .robot import FoundRobot
 
@@ -57,21 +57,18 @@ class Found:
     """Of the file that the graph was read from."""
 
 
-def write_bundle(found: Found, robot: FoundRobot, out: Path) -> float:
-    """Write the bundle to the folder ``out``, whole or not at all.
-
-    Returns the largest difference between the bundle's graph and the published network between our two halves.
-    """
+def write_bundle(found: Found, robot: FoundRobot, out: Path) -> None:
+    """Write the bundle to the folder ``out``, whole or not at all."""
     if out.exists() and not is_bundle(out) and (not out.is_dir() or any(out.iterdir())):
         raise PolicyImportError(f"{out} exists and is not a bundle: choose another --out")
     try:
         with whole_folder(out) as partial:
-            return _write(found, robot, partial)
+            _write(found, robot, partial)
     except OSError as error:
         raise PolicyImportError(f"cannot write the bundle {out}: {error.strerror or error}") from error
 
 
-def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
+def _write(found: Found, robot: FoundRobot, folder: Path) -> None:
     d, joints = robot.description, robot.robot.joint_names
     network = open_network(found.graph, d.network)
     _check_widths(d, network.observation_dim, network.action_dim)
@@ -85,7 +82,8 @@ def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
             batch=batch, step_dt=d.control_dt, seed=seed, estimated=observer.estimated,
         )  # fmt: skip
 
-    worst = max(check_graph_equals(graph, network, observer, mover, signals(STEPS, n, n)) for n in ROBOTS)
+    for robots in ROBOTS:
+        check_equal(graph, network, observer, mover, signals(STEPS, robots, robots))
     (folder / "policy.onnx").write_bytes(graph)
     session = open_graph(graph, "the bundle's graph", own=True)
     golden = record_golden(session, signals(GOLDEN_STEPS, 1, 0), sum(observer.widths))
@@ -98,7 +96,6 @@ def _write(found: Found, robot: FoundRobot, folder: Path) -> float:
         model = folder / "robot.xml"
         contract = dataclasses.replace(contract, init_height=build_plant(contract, model, model).stand_height)
     contract.save(folder)
-    return worst
 
 
 def _check_widths(d: Description, observation: int, action: int) -> None:

@@ -15,6 +15,8 @@ from gaitway_tasks.patterns import matches
 
 from .errors import PolicyImportError
 
+OLDEST = 1000
+"""Greatest age of a frame; published policies have up to 50."""
 Numbers = tuple[float, ...]
 Range = tuple[float, float]
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
@@ -278,8 +280,12 @@ def _others(d: Description) -> Sequence[str]:
         faults.append("observation has no term")
     if not d.control_dt > 0:
         faults.append(f"control_dt is {d.control_dt}, and must be above 0")
-    if not d.history.ages or min(d.history.ages) < 0 or d.history.by not in ("term", "step"):
-        faults.append(f"history is {d.history}: ages are steps ago, from 0; by is term or step")
+    if d.physics_dt is not None and not 0 < d.physics_dt <= d.control_dt:
+        faults.append(f"physics_dt is {d.physics_dt}, and must be above 0 and at most control_dt")
+    if not d.history.ages or not 0 <= min(d.history.ages) <= max(d.history.ages) <= OLDEST:
+        faults.append(f"history.ages are {list(d.history.ages[:8])}, expected steps ago, from 0 to {OLDEST}")
+    if d.history.by not in ("term", "step"):
+        faults.append(f"history.by is {d.history.by!r}; it is term or step")
     if d.history.fill not in ("first", "zeros"):
         faults.append(f"history.fill is {d.history.fill!r}; it is first or zeros")
     if tuple(d.command.ranges) != TWIST:

@@ -69,7 +69,7 @@ FAMILIES = (
 
 def holds_policy(source: Path) -> bool:
     """Whether a family finds something at ``source``."""
-    return any(family.reader().find(source) for family in FAMILIES)
+    return any(family.reader().find(source.absolute()) for family in FAMILIES)
 
 
 def find(source: Path) -> tuple[Family, Path]:
@@ -77,7 +77,7 @@ def find(source: Path) -> tuple[Family, Path]:
     if not source.exists():
         raise PolicyImportError(f"there is nothing at {source}")
     for family in FAMILIES:
-        found = family.reader().find(source)
+        found = family.reader().find(source.absolute())  # readers look at the folders above as well
         if len(found) == 1:
             return family, found[0]
         if found:

@@ -82,6 +82,10 @@ def open_network(content: bytes, network: Network) -> OpenNetwork:
     shapes = []
     for name, _, axis in network.memory:
         shape = list(inputs[name].shape)
+        if not 0 <= axis < len(shape):
+            raise PolicyImportError(
+                f"{network.file}: {name} has the shape {shape}, and no axis {axis} that counts robots"
+            )
         del shape[axis]
         if not all(isinstance(length, int) for length in shape):
             raise PolicyImportError(f"{network.file}: the shape of {name} is {inputs[name].shape}, not known in full")
@@ -146,10 +150,10 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
     return bytes(whole.SerializeToString())
 
 
-def check_graph_equals(graph: bytes, network: OpenNetwork, observer: Observer, mover: Mover, signals: Signals) -> float:
-    """The largest difference of the bundle's graph from its parts in any step of ``signals`` (T, N, d), state included.
+def check_equal(graph: bytes, network: OpenNetwork, observer: Observer, mover: Mover, signals: Signals) -> None:
+    """Raise :class:`PolicyImportError` if the bundle's graph differs from its parts in a step of ``signals`` (T, N, d).
 
-    Raises :class:`PolicyImportError` above 1e-5.
+    Each step begins with the same state for both, and the next state is compared as well.
     """
     session = open_graph(graph, "the bundle's graph", own=True)
     names, steps, robots = list(observer.input_widths)[:-1], *signals["gyro"].shape[:2]
@@ -175,7 +179,6 @@ def check_graph_equals(graph: bytes, network: OpenNetwork, observer: Observer, m
             f"the bundle's graph differs by {worst:.2g} from the policy for {robots} robots (limit {TOLERANCE:g}): "
             f"export the policy for any batch size"
         )
-    return worst
 
 
 def _exported(

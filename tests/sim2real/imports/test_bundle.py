@@ -131,6 +131,9 @@ def test_unknown_joints_and_robots_are_refused_by_name(tmp_path):
 
 def test_tensors_that_nobody_feeds_are_named(tmp_path):
     assert "h_in" in refused(tmp_path, recurrent_onnx(45, 6, 12))
+    assert "no axis 3" in refused(
+        tmp_path, recurrent_onnx(45, 6, 12), network={"file": "p", "memory": [["h_in", "h_out", 3]]}
+    )
     assert "hidden_state" in refused(
         tmp_path, recurrent_onnx(45, 6, 12), network={"file": "p", "memory": [["hidden_state", "h_out", 1]]}
     )

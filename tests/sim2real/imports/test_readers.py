@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx
 import pytest
 import torch
@@ -113,6 +115,14 @@ def test_holosoma_terms_are_sorted_by_name_and_its_clock_rests(tmp_path):
     assert d.clock.rest_phase == 0.5 and d.clock.restarts and d.clock.first == 1
     assert d.command.ranges["ang_vel_z"] == (-1.2, 1.2) and d.stiffness == (40.0,) * 29
     assert d.default_joint_pos[0] == -0.312 and d.robot == "g1-29dof"
+
+
+def test_a_file_in_the_current_folder_is_found(tmp_path, monkeypatch):
+    holosoma(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for source in ("walk.onnx", "."):
+        family, found = families.find(Path(source))
+        assert family.name == "onnx_metadata" and found.name == "walk.onnx"
 
 
 def test_a_dance_is_no_walk(tmp_path):
