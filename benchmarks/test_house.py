@@ -224,7 +224,7 @@ def mean(values: np.ndarray, stood: np.ndarray) -> float | None:
 def write_table(out: Path, missing: Mapping[str, str]) -> None:
     """What is done so far, as Markdown and as a page."""
     from gaitway_onboard.bundle.contract import Contract
-    from gaitway_sim2real.pages.model import NUMBER, Badge, Head, Report, Section, Table, bold, heading
+    from gaitway_sim2real.pages.model import NUMBER, Head, Report, Section, Table, heading
     from gaitway_sim2real.validate.gait_plots import film_strip
 
     rows, gaits, verdicts, failures, strips = [], [], [], [], []
@@ -250,7 +250,7 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
             passed = f"{len(judged) - len(failed)} of {len(judged)}"
             verdicts.append([name, verdict["verdict"], passed, verdict["suite_version"]])
             failures.append((name, failed))
-    head = Head("Public policies, side by side", "", "", Badge("", f"{bold(len(rows))} policies"), css="")
+    head = Head("Test house", "Public policies, side by side", f"{len(rows)} policies, {len(verdicts)} judged")
     columns, kinds = ["policy", "robot", "model", "licence", *COMMANDS], ["", "", "", "", *[NUMBER] * len(COMMANDS)]
     report = Report(
         "Public policies, side by side",

@@ -36,7 +36,8 @@ def description_from(data: Any, where: str, **known: Any) -> Description:
     pose = dict(zip(joints, values["default_joint_pos"], strict=True))
     values["action"] = _action(data.get("action") or {}, joints, pose, f"{where}: action")
     values["observation"] = tuple(
-        _term(item, f"{where}: observation[{k}]") for k, item in enumerate(data["observation"] or ())
+        _term(item, f"{where}: observation[{k}]")
+        for k, item in enumerate(_list(data["observation"], f"{where}: observation"))
     )
     values["command"] = _command(data["command"], f"{where}: command")
     for key, kind in PARTS.items():
@@ -44,7 +45,7 @@ def description_from(data: Any, where: str, **known: Any) -> Description:
             values[key] = _built(kind, data[key], f"{where}: {key}")
     if "network" not in values:
         values["network"] = Network(file="")
-    values["notes"] = tuple(data.get("notes") or ())
+    values["notes"] = tuple(_list(data.get("notes"), f"{where}: notes"))
     return _built(Description, values, where)
 
 
@@ -151,6 +152,12 @@ def _fits(value: Any, hint: Any) -> bool:
 
 def _shown(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint)).replace("typing.", "").replace("collections.abc.", "")
+
+
+def _list(value: Any, where: str) -> Sequence[Any]:
+    if value is not None and not isinstance(value, list | tuple):
+        raise PolicyImportError(f"{where} is {value!r}; expected a list")
+    return value or ()
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -57,7 +58,7 @@ def whole_onnx(path: Path) -> bytes:
                 outside[name] = read_bytes(path.with_name(name), FILE_BYTES)
             except FileError as error:
                 raise PolicyImportError(str(error)) from None
-        start, size = (int(value) if (value := said.get(key, "0")).isdecimal() else -1 for key in ("offset", "length"))
+        start, size = (_count(said.get(key, "0")) for key in ("offset", "length"))
         part = outside[name][start : start + size]
         if start < 0 or size <= 0 or len(part) != size:
             raise PolicyImportError(f"{path}: {name} does not hold {tensor.name} ({size} bytes from {start})")
@@ -65,3 +66,8 @@ def whole_onnx(path: Path) -> bytes:
         del tensor.external_data[:]
         tensor.data_location = onnx.TensorProto.DEFAULT
     return bytes(model.SerializeToString()) if outside else content
+
+
+def _count(text: str) -> int:
+    """The number of bytes in ``text``; -1 if it is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else -1

@@ -244,9 +244,7 @@ def lay_ground(spec: Any, ground: Ground) -> None:
         spec.delete(geom)
     # The softness and friction of a contact are the robot's: its geoms all rank above the ground.
     priority = min((geom.priority for geom in spec.geoms), default=0) - 1
-    for (
-        geom
-    ) in spec.geoms:  # between equals the larger condim counts, and a floor's is 3: a foot of 1 would have no grip
+    for geom in spec.geoms:  # the robot's condim counts, being of higher priority: a foot of 1 would have no grip
         geom.condim = max(geom.condim, 3)
     for geom in add_ground(spec, ground):
         geom.contype = geom.conaffinity = ALL_BITS  # whatever bits the file uses, its colliding geoms meet the ground

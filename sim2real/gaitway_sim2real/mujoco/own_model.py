@@ -12,6 +12,8 @@ import mujoco
 from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.robots.mjcf import ModelError
 
+from .model import ancestors
+
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 GREY = (0.5, 0.5, 0.5, 1.0)
 NEAR = 0.25  # share of the base's height above the lowest foot
@@ -36,7 +38,7 @@ class OwnModel:
         model = mjcf.compile_spec(spec, path)
         base = _check(spec, path)
         joints = [joint for joint in spec.joints if joint.type in SCALAR]
-        above = {ancestor for joint in joints for ancestor in _ancestors(joint.parent)}
+        above = {ancestor for joint in joints for ancestor in ancestors(joint.parent)}
         bodies = [body.name for body in spec.bodies if body.name != "world" and _root(body).name == base]
         self.effort_limits = mjcf.effort_limits(model, [joint.name for joint in joints])
         """What the file's actuators can give each joint at most [N m], where it says so."""
@@ -160,11 +162,8 @@ def _drop_looks(spec: Any) -> None:
     """Delete what only a camera sees, and with it the need for its files, which are often not published."""
     mjcf.strip_visuals(spec)
     for geom in spec.geoms:
-        geom.material, geom.group, geom.rgba = (
-            "",
-            0,
-            GREY,
-        )  # collision shapes are often hidden, and are all that is left
+        # Collision shapes are often hidden, and are all that is left.
+        geom.material, geom.group, geom.rgba = "", 0, GREY
     # Sensors are no part of the robot's copy, and may name geoms that are deleted here.
     for group in (spec.materials, spec.textures, spec.skins, spec.sensors):
         for element in list(group):
@@ -201,10 +200,3 @@ def _root(body: Any) -> Any:
     while body.parent is not None and body.parent.name != "world":
         body = body.parent
     return body
-
-
-def _ancestors(body: Any) -> list[str]:
-    names = []
-    while (body := body.parent) is not None:
-        names.append(body.name)
-    return names

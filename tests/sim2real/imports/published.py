@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +147,18 @@ def holosoma(folder, name="walk.onnx", **changes):
     """A file of holosoma's for a G1: 100 numbers."""
     graph = linear_onnx(100, 29, names=("actor_obs", "action"), metadata={**METADATA, **changes})
     return write(folder / name, graph)
+
+
+WRONG = (None, "x", [], {}, [[]], -1, 1e300, True)
+
+
+def mangled(said: Any) -> Iterator[tuple[str, Any]]:
+    """``said`` with each of its values in turn, at any depth, replaced by each wrong one; and where that was."""
+    for wrong in WRONG:
+        yield repr(wrong), wrong
+    items = said.items() if isinstance(said, dict) else enumerate(said[:1]) if isinstance(said, list) else ()
+    for key, value in items:
+        for place, changed in mangled(value):
+            copy = dict(said) if isinstance(said, dict) else list(said)
+            copy[key] = changed
+            yield f"{key}: {place}", copy

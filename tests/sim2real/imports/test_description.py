@@ -7,7 +7,7 @@ import yaml
 from gaitway_files.errors import UserError
 from gaitway_sim2real.imports.description_file import as_data, description_from
 from gaitway_sim2real.imports.readers.described import TEMPLATE
-from sim2real.imports.published import description
+from sim2real.imports.published import description, mangled
 
 
 def test_numbers_of_joints_are_one_for_all_a_list_or_patterns():
@@ -87,3 +87,23 @@ def test_a_clock_faster_than_half_the_rate_is_refused():
     d = description_from(description(observation=["phase_sin"], clock={"frequency": 30.0}), "d.yaml")
     with pytest.raises(UserError, match="30 Hz"):
         Observer(d, d.joints)
+
+
+def test_whatever_stands_in_a_description_is_read_or_refused():
+    whole = description(
+        action={"scale": 0.25, "raw_clip": 100.0, "clip": [-3.0, 3.0], "joints": ["FR_hip_joint"], "offset": 0.1},
+        history={"ages": [1, 0], "by": "step", "fill": "zeros"},
+        clock={"frequency": 1.5, "offsets": [0.0, 0.5], "rest_below": 0.1},
+        held={"stiffness": {".*": 20.0}},
+        guessed={"rate": "50 Hz"},
+        notes=["a note"],
+    )
+    refused = 0
+    for place, changed in mangled(whole):
+        try:
+            description_from(changed, "mine.yaml")
+        except UserError:
+            refused += 1
+        except Exception as error:
+            pytest.fail(f"{place}: {error!r}")
+    assert refused > 200

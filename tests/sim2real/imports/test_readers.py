@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import onnx
@@ -12,7 +13,7 @@ from gaitway_files.errors import UserError
 from gaitway_sim2real.imports import families
 from gaitway_sim2real.imports.families import Options
 from gaitway_sim2real.imports.readers import onnx_metadata, rl_sar, unitree_deploy, unitree_rl_gym
-from sim2real.imports.published import G1, deploy_yaml, holosoma, linear_onnx, unitree_lab, write
+from sim2real.imports.published import G1, deploy_yaml, holosoma, linear_onnx, mangled, unitree_lab, write
 from sim2real.imports.scripted import mlp
 from torch import nn
 
@@ -87,7 +88,7 @@ def test_weights_beside_the_graph_are_read_into_it(tmp_path):
         assert (onnx.numpy_helper.to_array(a) == onnx.numpy_helper.to_array(b)).all()
 
 
-@pytest.mark.parametrize("location", ["../../secret", "/etc/passwd", "", "nowhere.data"])
+@pytest.mark.parametrize("location", ["../../secret", "/etc/passwd", "", "nowhere.data", "a\0b"])
 def test_weights_elsewhere_are_refused(tmp_path, location):
     write(tmp_path / "secret", b"0" * 100_000)
     path, _ = external(tmp_path / "x", location)
@@ -95,7 +96,7 @@ def test_weights_elsewhere_are_refused(tmp_path, location):
         unitree_deploy.read(path)
 
 
-@pytest.mark.parametrize("length", [-4, 10**12, "many"])
+@pytest.mark.parametrize("length", [-4, 10**12, "many", "9" * 5000, "٣"])
 def test_weights_that_are_not_there_are_refused(tmp_path, length):
     path, _ = external(tmp_path, length=length)
     with pytest.raises(UserError, match=r"policy\.onnx\.data"):
@@ -268,6 +269,48 @@ def test_the_code_of_an_archive_is_never_run(tmp_path):
         torch.jit.save(torch.jit.trace(Loud().eval(), torch.full((1, 47), 200.0)), str(archive))
     with pytest.raises(UserError, match="ONNX"):
         unitree_rl_gym.read(path)
+
+
+def in_metadata(folder, said):
+    return write(folder / "walk.onnx", linear_onnx(100, 29, metadata={k: json.dumps(v) for k, v in said.items()}))
+
+
+MJLAB = {
+    "joint_names": list(G1.joint_names), "joint_stiffness": [40.2] * 29, "joint_damping": [2.6] * 29,
+    "default_joint_pos": [0.1] * 29, "action_scale": [0.55] * 29, "observation_names": ["joint_pos", "command"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reader", "make", "rewrite"),
+    [
+        (unitree_deploy, unitree_lab, write),
+        (rl_sar, lambda folder: sar(folder)[0], write),
+        (unitree_rl_gym, gym, write),
+        (onnx_metadata, holosoma, lambda path, said: in_metadata(path.parent, said)),
+        (onnx_metadata, lambda folder: in_metadata(folder, MJLAB), lambda path, said: in_metadata(path.parent, said)),
+    ],
+    ids=["unitree_deploy", "rl_sar", "unitree_rl_gym", "holosoma", "mjlab"],
+)
+def test_whatever_stands_in_a_file_it_is_read_or_refused(tmp_path, monkeypatch, reader, make, rewrite):
+    monkeypatch.setattr(reader, "read_network", lambda d, path: d, raising=False)
+    path = make(tmp_path)
+    said = {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props} if path.suffix == ".onnx" else (
+        yaml.safe_load(path.read_text()))  # fmt: skip
+    refused = 0
+    for place, changed in mangled(said):
+        if not isinstance(changed, dict):
+            continue
+        rewrite(path, changed)
+        if path not in reader.find(path):
+            continue
+        try:
+            reader.read(path)
+        except UserError:
+            refused += 1
+        except Exception as error:
+            pytest.fail(f"{place}: {error!r}")
+    assert refused > 20
 
 
 def test_several_policies_are_listed_and_none_says_what_is_known(tmp_path):

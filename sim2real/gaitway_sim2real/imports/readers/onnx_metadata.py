@@ -21,7 +21,7 @@ from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
 from ..description_file import description_from
-from ..errors import PolicyImportError
+from ..errors import PolicyImportError, in_form
 from ..families import Options
 
 HOLOSOMA = ("dof_names", "kp", "kd", "command_ranges")
@@ -60,7 +60,8 @@ def read(path: Path) -> Found:
     """The policy in the ONNX file ``path``."""
     content, said = _metadata(path)
     family = _family(said)
-    d = (_holosoma if family == "holosoma" else _mjlab)(path, said)
+    with in_form(path, str(family), HOLOSOMA if family == "holosoma" else MJLAB):
+        d = (_holosoma if family == "holosoma" else _mjlab)(path, said)
     return Found(description=description_from(d, path.name), graph=content, weights_sha256=sha256(content))
 
 

@@ -7,6 +7,7 @@ policy's order; ``joint_mapping`` leads from it to the ``joint_names`` of ``base
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gaitway_tasks.robots import ROBOTS
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
 from ..description_file import description_from
-from ..errors import PolicyImportError
+from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import read_network
 
@@ -26,7 +27,8 @@ TERMS = {"lin_vel": "base_lin_vel", "ang_vel": "base_ang_vel", "gravity_vec": "p
          "actions": "last_action"}  # fmt: skip
 SCALES = {"lin_vel": "lin_vel_scale", "ang_vel": "ang_vel_scale", "commands": "commands_scale",
           "dof_pos": "dof_pos_scale", "dof_vel": "dof_vel_scale"}  # fmt: skip
-LISTS = ("rl_kp", "rl_kd", "default_dof_pos", "torque_limits", "action_scale", "joint_mapping")
+KEYS = ("rl_kp", "rl_kd", "default_dof_pos", "torque_limits", "action_scale", "joint_mapping", "joint_names",
+        "observations", "model_name", "dt", "decimation")  # fmt: skip
 GUESSED_RANGES = {"lin_vel_x": [-1.0, 1.0], "lin_vel_y": [-0.5, 0.5], "ang_vel_z": [-1.0, 1.0]}
 
 
@@ -53,10 +55,14 @@ def read(path: Path) -> Found:
     except FileError as error:
         raise PolicyImportError(str(error)) from None
     said = {**base, **config}
-    if missing := [
-        key for key in (*LISTS, "joint_names", "observations", "model_name", "dt", "decimation") if key not in said
-    ]:
+    if missing := [key for key in KEYS if key not in said]:
         raise PolicyImportError(f"{path} and {base_file.name} beside it have no {', '.join(missing)}")
+    with in_form(path, "rl_sar", KEYS):
+        d = _description(said, path, base_file)
+    return read_network(description_from(d, str(path)), path.parent / Path(str(said["model_name"])).name)
+
+
+def _description(said: Mapping[str, Any], path: Path, base_file: Path) -> dict[str, Any]:
     names, mapping = said["joint_names"], said["joint_mapping"]
     if said.get("wheel_indices"):
         raise PolicyImportError(
@@ -70,7 +76,7 @@ def read(path: Path) -> Found:
     ages = said.get("observations_history") or [0]
     low, high = said.get("clip_actions_lower"), said.get("clip_actions_upper")
     name = "/".join(path.parent.parts[path.parent.parts.index(base_file.parent.name) :])
-    d: dict[str, Any] = {
+    return {
         "family": "rl_sar",
         "name": name.replace("/", "-"),
         "robot": base_file.parent.name if base_file.parent.name in ROBOTS else None,
@@ -95,7 +101,6 @@ def read(path: Path) -> Found:
         "source": f"fan-ziqi/rl_sar, policy/{name}",
         "guessed": {"command ranges": "1 m/s, 0.5 m/s, 1 rad/s: rl_sar has none"},
     }  # fmt: skip
-    return read_network(description_from(d, str(path)), path.parent / Path(str(said["model_name"])).name)
 
 
 def _base(path: Path) -> Path | None:

@@ -18,7 +18,7 @@ from gaitway_tasks.robots import ROBOTS, Robot
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
 from ..description_file import description_from
-from ..errors import PolicyImportError
+from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import whole_onnx
 
@@ -27,6 +27,9 @@ TERMS = {
     "velocity_commands": "generated_commands", "joint_pos_rel": "joint_pos_rel", "joint_vel_rel": "joint_vel_rel",
     "last_action": "last_action",
 }  # fmt: skip
+
+KEYS = ("joint_ids_map", "step_dt", "stiffness", "damping", "default_joint_pos", "one action", "observations",
+        "commands.base_velocity.ranges")  # fmt: skip
 
 
 class _Slices(Loader):
@@ -63,7 +66,8 @@ def read(path: Path) -> Found:
     except FileError as error:
         raise PolicyImportError(str(error)) from None
     content = whole_onnx(graph)
-    d = _description(said, path, graph)
+    with in_form(path, "unitree_rl_lab", KEYS):
+        d = _description(said, path, graph)
     return Found(description=description_from(d, str(path)), graph=content, weights_sha256=sha256(content))
 
 
@@ -73,16 +77,10 @@ def _graph(path: Path) -> Path | None:
 
 
 def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
-    try:
-        ids, observations = said["joint_ids_map"], said["observations"]
-        ((kind, action),) = said["actions"].items()
-        ranges = said["commands"]["base_velocity"]["ranges"]
-        gains = {key: [said[key][slot] for slot in ids] for key in ("stiffness", "damping")}
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise PolicyImportError(
-            f"{path} has no velocity policy in unitree_rl_lab's form: {type(error).__name__} {error}; it needs "
-            f"joint_ids_map, stiffness, damping, one action, observations and commands.base_velocity.ranges"
-        ) from None
+    ids, observations = said["joint_ids_map"], said["observations"]
+    ((kind, action),) = said["actions"].items()
+    ranges = said["commands"]["base_velocity"]["ranges"]
+    gains = {key: [said[key][slot] for slot in ids] for key in ("stiffness", "damping")}
     if unknown := [name for name in observations if name not in TERMS]:
         raise PolicyImportError(f"{path} reads {', '.join(unknown)}; known terms are {', '.join(TERMS)}")
     if not kind.startswith("JointPosition"):

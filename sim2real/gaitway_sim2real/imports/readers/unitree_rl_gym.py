@@ -6,6 +6,7 @@ largest commands and how waist and arms are held. Joints are in the order of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gaitway_files.yaml_files import read_yaml
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
 from ..description_file import description_from
-from ..errors import PolicyImportError
+from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import read_network
 
@@ -51,10 +52,16 @@ def read(path: Path) -> Found:
     robot = path.stem
     if robot not in LEGS:
         raise PolicyImportError(f"{path}: the joints of {robot} are not known here ({', '.join(LEGS)}); use --describe")
-    real = _real(path)
+    with in_form(path, "unitree_rl_gym", KEYS):
+        d = _description(said, _real(path), robot)
+        network = _policy(path, said["policy_path"])
+    return read_network(description_from(d, str(path)), network)
+
+
+def _description(said: Mapping[str, Any], real: Mapping[str, Any], robot: str) -> dict[str, Any]:
     joints = [f"{side}_{joint}_joint" for side in ("left", "right") for joint in LEGS[robot]]
     largest = real.get("max_cmd", [0.8, 0.5, 1.57])
-    d: dict[str, Any] = {
+    return {
         "family": "unitree_rl_gym",
         "name": robot,
         "robot": ROBOTS.get(robot),
@@ -84,7 +91,6 @@ def read(path: Path) -> Found:
         "source": "unitreerobotics/unitree_rl_gym",
         "guessed": {"command ranges": "max_cmd of deploy_real, both ways"},
     }  # fmt: skip
-    return read_network(description_from(d, str(path)), _policy(path, said["policy_path"]))
 
 
 WAIST_STIFFNESS = {
