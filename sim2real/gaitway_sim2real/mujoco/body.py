@@ -155,6 +155,14 @@ class Body:
         self.model.eq_data[self._stand, 3:10] = [*self._base_pos, *self._base_quat]
         self.data.eq_active[self._stand] = value
 
+    def let_down(self) -> None:
+        """Take it off the stand at rest as it is posed, its feet on the ground."""
+        self._base_pos[2] = self._height_above_ground()
+        self.data.qvel[self.plant.base_dof : self.plant.base_dof + 6] = 0.0
+        self.hung = False
+        mujoco.mj_forward(self.model, self.data)
+        self._look()
+
     def folded(self) -> Array:
         """Joint positions of lying: the default pose's bends, carried on until a joint is near the end of its range."""
         with np.errstate(divide="ignore"):

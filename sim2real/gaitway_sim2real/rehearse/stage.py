@@ -135,6 +135,14 @@ class Stage:
         knees = [name for name in above if "ankle" not in name]
         return knees[-1]
 
+    def carry(self, carried: bool) -> None:
+        """Hang the robot up where it is, or let it down on its feet, unless that is what it does."""
+        body = self.twin.body
+        if body.hung and not carried:
+            body.let_down()
+        elif carried and not body.hung:
+            body.hung = True
+
     def perform(
         self,
         command: CommandSource,

@@ -110,7 +110,7 @@ def rehearse_bundle(
     contract = Contract.load(bundle)
     notes = check_bundle(bundle, hardware, provided=tuple(contract.estimators or {}), i_know=True)
     if hangs(hardware):
-        notes += ("The robot hung on its stand all the time: whether it stands and walks was not tried, nor its fall.",)
+        notes += ("In the trials of faults the robot hung on its stand: its fall was not tried.",)
     calls = [call for group in groups for call in _calls(group, settings, hardware, contract)]
     done: dict[int, Trial] = {}
     trace = Trace()

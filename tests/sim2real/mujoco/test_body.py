@@ -50,6 +50,18 @@ def test_it_falls_once_it_is_let_go_and_can_be_hung_up_again():
     np.testing.assert_allclose(body.truth(0.3).base_pos, fallen.base_pos, atol=0.02)
 
 
+def test_it_is_let_down_on_its_feet_as_it_is_posed():
+    body = Body(GO2, JOINTS, ground=Step(start=-1.0, end=1.0, rise=0.3))
+    body.place(body.default_pos, hung=True)
+    stand(body, 0.2)
+    body.let_down()
+    landed = body.truth(0.2)
+    assert not body.hung and landed.base_lin_vel.max() == 0.0
+    stand(body, 0.3)
+    stood = body.truth(0.5)
+    assert stood.foot_contact.all() and stood.height == pytest.approx(landed.height, abs=0.02)
+
+
 def test_height_is_above_the_ground_that_it_stands_on():
     level, raised = Body(GO2, JOINTS), Body(GO2, JOINTS, ground=Step(start=-1.0, end=1.0, rise=0.3))
     for body in (level, raised):

@@ -16,7 +16,8 @@ from gaitway_sim2real.rehearse.faults import OF_A_WALK, TROUBLES, Trouble, possi
 from gaitway_sim2real.rehearse.nominal import laps, rehearse_nominal
 from gaitway_sim2real.rehearse.stage import Player, Stage
 from gaitway_sim2real.rehearse.suite import Settings
-from gaitway_tasks.robots import GO2
+from gaitway_tasks.robots import GO2, ROBOTS
+from stand_bundle import make_stand_bundle
 
 MOVING = {"lin_vel_x": (-1.0, 1.0), "lin_vel_y": (0.0, 0.0), "ang_vel_z": (0.0, 0.0)}
 WORN = Quirks(loss=0.01, jitter=0.005, command_loss=0.01, command_jitter=0.005)
@@ -66,6 +67,23 @@ def test_what_the_policy_estimates_for_itself_is_compared_with_the_twin(nominal_
     trial, _ = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.0, quirks=WORN, seed=1)
     assert trial.facts[nominal.OWN_ERROR] == pytest.approx(0.5)
     assert nominal.OWN_ERROR not in nominal_run[0].facts
+
+
+def test_a_robot_on_two_feet_is_let_down_when_its_policy_starts_and_hung_up_when_it_ends(tmp_path, monkeypatch):
+    robot = ROBOTS["g1-29dof"]
+    bundle = make_stand_bundle(tmp_path / "bundle", robot, stiffness=60.0, damping=2.0, speed=0.0)
+    stage: list[Stage] = []
+
+    def kept(*args, **keys):
+        stage.append(Stage(*args, **keys))
+        return stage[0]
+
+    monkeypatch.setattr(nominal, "Stage", kept)
+    trial, trace = rehearse_nominal(bundle, hardware_from(robot), seconds=1.0, quirks=WORN)
+    body = stage[0].twin.body
+    assert abs(trace.height[0] - robot.init_height) < 0.05, "its feet are 0.3 m lower than on the stand"
+    assert np.ptp(trace.height) > 0.001 and body.hung
+    assert {"falls", "mean velocity error"} <= set(values(trial))
 
 
 def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
