@@ -20,7 +20,8 @@ import os
 import subprocess
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ COMMANDS = {
 }
 ROBOTS, SECONDS, RAMP = 4, 10.0, 2.0
 GAIT = ["policy", "swing [s]", "steps/s and foot", "clearance [cm]", "slip [m/s]"]
+SUITE = ["policy", "verdict", "required scenarios passed", "fails most by", "suite"]
 ABOUT = "Mean distance of the velocity from the command [m/s, rad/s]; in brackets, robots of 4 that fell."
 RESULT, STRIP = "figures.json", "stride.json"
 
@@ -242,14 +244,17 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
             gaits.append([name, *(number(walk[key], scale) for key, scale in
                                   (("swing_time", 1), ("step_rate", 1), ("clearance", 100), ("slip", 1)))])  # fmt: skip
         if shots := json.loads((folder / STRIP).read_text()):
-            strips += [heading(name), *film_strip([(text, b64decode(jpeg)) for text, jpeg in shots])]
+            strips += [
+                heading(name),
+                *film_strip("One stride, walking forward", [(text, b64decode(jpeg)) for text, jpeg in shots]),
+            ]
         if (path := folder / "bundle/validation.json").exists():
             verdict = json.loads(path.read_text())
-            failed = [s["name"] for s in verdict["scenarios"] if s["required"] and not s["passed"]]
             judged = [s for s in verdict["scenarios"] if s["required"]]
+            failed = [s for s in judged if not s["passed"]]
             passed = f"{len(judged) - len(failed)} of {len(judged)}"
-            verdicts.append([name, verdict["verdict"], passed, verdict["suite_version"]])
-            failures.append((name, failed))
+            verdicts.append([name, verdict["verdict"], passed, reasons(failed), verdict["suite_version"]])
+            failures.append((name, [s["name"] for s in failed]))
     head = Head("Test house", "Public policies, side by side", f"{len(rows)} policies, {len(verdicts)} judged")
     columns, kinds = ["policy", "robot", "model", "licence", *COMMANDS], ["", "", "", "", *[NUMBER] * len(COMMANDS)]
     report = Report(
@@ -258,13 +263,21 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
         Section("Five commands", ABOUT, Table(columns, rows, kinds)),
         Section("Gait at vx 0.5", Table(GAIT, gaits)),
         Section("One stride", *strips),
-        Section("Suite", Table(["policy", "verdict", "required scenarios passed", "suite"], verdicts)),
+        Section("Suite", Table(SUITE, verdicts, ["", "", NUMBER, "", ""])),
         Section("Failed scenarios", {name: ", ".join(failed) for name, failed in failures if failed}),
         Section("Not judged", dict(missing)),
     )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     (out / "test_house.md").write_text(report.markdown())
     (out / "test_house.html").write_text(report.html())
+
+
+def reasons(failed: Sequence[Mapping[str, Any]]) -> str:
+    """The three measures that most of these scenarios failed by, with how many."""
+    from gaitway_sim2real.validate.metrics import METRICS
+
+    count = Counter(check["metric"] for scenario in failed for check in scenario["checks"] if not check["passed"])
+    return ", ".join(f"{METRICS[name].title.lower()} ({number})" for name, number in count.most_common(3))
 
 
 def shown(walk: Mapping[str, Any] | None) -> str:

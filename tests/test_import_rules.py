@@ -120,8 +120,9 @@ LIBRARIES = {
 """What packages import anywhere beside Python's own modules."""
 MAY = {
     "gaitway_tasks": {
-        "robots/mjcf.py": ("mujoco",), "ground.py": ("mujoco",), "language/math_answers.py": ("math_verify",),
-        "language/files.py": ("pyarrow",), "language/hub.py": ("datasets",),
+        "robots/mjcf.py": ("mujoco",), "ground.py": ("mujoco",), "terrain/": ("mujoco",),
+        "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
+        "language/hub.py": ("datasets",),
     },
     "gaitway_files": {"checkpoints.py": ("torch",), "graphs.py": ("onnxruntime",), "packed.py": ("zstandard", "lz4")},
     "gaitway_onboard": {"wire/": ("cyclonedds",), "flight/": ("mcap",), "bundle/signature.py": ("cryptography",)},

@@ -19,15 +19,22 @@ from isaaclab.utils.assets import ISAAC_NUCLEUS_DIR, ISAACLAB_NUCLEUS_DIR
 
 from . import compat
 from .assets import robot_cfg
+from .sub_terrains import BoxesCfg
 
 SUB_TERRAINS = {
+    "flat": terrain_gen.MeshPlaneTerrainCfg,
     "pyramid_stairs": terrain_gen.MeshPyramidStairsTerrainCfg,
     "inverted_pyramid_stairs": terrain_gen.MeshInvertedPyramidStairsTerrainCfg,
     "random_grid": terrain_gen.MeshRandomGridTerrainCfg,
     "random_uniform": terrain_gen.HfRandomUniformTerrainCfg,
     "pyramid_slope": terrain_gen.HfPyramidSlopedTerrainCfg,
     "inverted_pyramid_slope": terrain_gen.HfInvertedPyramidSlopedTerrainCfg,
+    "wave": terrain_gen.HfWaveTerrainCfg,
+    "discrete_obstacles": terrain_gen.HfDiscreteObstaclesTerrainCfg,
+    "stepping_stones": terrain_gen.HfSteppingStonesTerrainCfg,
+    "gap": terrain_gen.MeshGapTerrainCfg,
 }
+"""Isaac Lab's own; other kinds are :class:`.sub_terrains.BoxesCfg`."""
 TILES = (
     f"{ISAACLAB_NUCLEUS_DIR}/Materials/TilesMarbleSpiderWhiteBrickBondHoned/TilesMarbleSpiderWhiteBrickBondHoned.mdl"
 )
@@ -97,6 +104,7 @@ def terrain_cfg(ground: Ground, curriculum: bool, textured: bool) -> Any:
 
 def generator_cfg(generator: TerrainGenerator, curriculum: bool) -> Any:
     return TerrainGeneratorCfg(
+        seed=generator.seed,
         size=generator.size,
         border_width=generator.border_width,
         num_rows=generator.num_rows,
@@ -111,7 +119,9 @@ def generator_cfg(generator: TerrainGenerator, curriculum: bool) -> Any:
 
 
 def sub_terrain_cfg(sub: SubTerrain) -> Any:
-    return SUB_TERRAINS[sub.kind](proportion=sub.proportion, **sub.params)
+    if sub.kind in SUB_TERRAINS:
+        return SUB_TERRAINS[sub.kind](proportion=sub.proportion, **sub.params)
+    return BoxesCfg(proportion=sub.proportion, kind=sub.kind, params=dict(sub.params))
 
 
 def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:

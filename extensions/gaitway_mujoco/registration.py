@@ -26,7 +26,7 @@ def register() -> None:
     import gymnasium
     from gaitway_tasks.registry import task_names
 
-    for name in task_names(rough=False, installed=False):
+    for name in task_names(installed=False):
         env_id = f"Gaitway/{name.title()}-v0"
         if env_id not in gymnasium.registry:
             gymnasium.register(

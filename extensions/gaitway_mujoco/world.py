@@ -43,6 +43,7 @@ class MujocoWorld:
                     f"them under the base only: use --world isaaclab, or set task.height_scanners.{name}.body=null"
                 )
         self._ground_geoms = torch.from_numpy(ground_geoms(self.model))
+        self.ground = task.ground.under(self)
         self.batch = Batch(self.model, num_envs, num_threads)
         self._drives = DriveParameters(self.model, lambda field: self._expand(field).numpy())
         self._network = None
@@ -77,7 +78,6 @@ class MujocoWorld:
         bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
         self.kinematics_stale = False
-        self.ground = task.ground.under(self)
 
     def _has(self, field: str) -> bool:
         return field != "history" or self.model.nhistory > 0
@@ -131,6 +131,7 @@ class MujocoWorld:
             self.batch.reset(np.flatnonzero(exploding))
             restarted |= exploding
         self.diverged = torch.from_numpy(restarted)
+        self.ground.keep(self._fields["qpos"][:, :2])
 
     def _step_network(self) -> None:
         """Step with an actuator network, which is evaluated before every physics step because it reads each state."""
@@ -144,6 +145,7 @@ class MujocoWorld:
     def reset_physics(self, env_ids: Tensor) -> None:
         """Reset to the model's initial state; the reset events then write poses."""
         self.batch.reset(env_ids.numpy(), stage=0)
+        self.ground.restart(env_ids)
         self._fields["time"][env_ids] = self.step_dt  # not 0, which marks a simulation that MuJoCo restarted
         if self._has("history"):
             self._stale_delay_lines.append(env_ids)

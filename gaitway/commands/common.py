@@ -16,6 +16,7 @@ from ..errors import MAX_SEED
 
 if TYPE_CHECKING:
     from gaitway_sim2real.imports.families import Imported
+    from gaitway_tasks.ground import Ground
 
 GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
 
@@ -119,6 +120,35 @@ def add_page(parser: Parser, page: str = "page") -> None:
     parser.option("--port", f"port of the {page} (default 8080)", port, default=8080)
     where = f"address of the {page} (default: this machine only); 0.0.0.0 for all"
     parser.option("--host", where, default="127.0.0.1")
+
+
+def terrain(text: str) -> Ground:
+    """The type of ``--terrain``: a ground whose shape can be made."""
+    from gaitway_tasks.terrain import Course, read_ground
+
+    try:
+        ground = read_ground(text)
+        if isinstance(ground, Course):
+            _ = ground.tile
+    except ModuleNotFoundError as error:
+        raise argparse.ArgumentTypeError(
+            f"{_given(text)}: needs {error.name}, not installed here: {install_line(('train',))}"
+        ) from None
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return ground
+
+
+def add_terrain(parser: Parser) -> None:
+    """Add ``--terrain``, a ground of :func:`gaitway_tasks.terrain.read_ground` or None, for every simulated robot."""
+    parser.option("--terrain NAME:NUMBER", "ground, such as stairs-up:0.10 (docs/ground.md; default: level)", terrain)
+
+
+def ground_of(args: argparse.Namespace) -> Ground:
+    """The ground of ``--terrain``."""
+    from gaitway_tasks.ground import LEVEL
+
+    return LEVEL if args.terrain is None else args.terrain
 
 
 def add_trust(parser: Parser) -> None:

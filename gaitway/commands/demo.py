@@ -6,6 +6,7 @@ for a policy of your own.
 
 examples:
   gaitway demo
+  gaitway demo --terrain stairs-up:0.10
   gaitway demo --port 9000
   gaitway demo --about
   gaitway demo --list
@@ -24,6 +25,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("robot ROBOT|NAME", "robot, or a pulled bundle (default anymal-c)", default="anymal-c", nargs="?")
     parser.switch("--list", "list what came with Gaitway and what was pulled, and end")
     parser.switch("--about", "say how the policy was made and validated, and end")
+    common.add_terrain(parser)
     parser.switch("--no-browser", "do not open a browser")
     common.add_page(parser)
     parser.option("--seconds", "length (default: until Ctrl-C)", common.seconds)
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from ..view.walkers import BundleWalker
 
     check_port(args.host, args.port)
-    walker = BundleWalker(bundle)
+    walker = BundleWalker(bundle, ground=common.ground_of(args))
     display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if not display:
         print(f"no display here; from another machine: ssh -L {args.port}:localhost:{args.port} THIS_MACHINE")

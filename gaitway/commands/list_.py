@@ -1,6 +1,7 @@
-"""``gaitway list``: show tasks, robots, worlds and agents.
+"""``gaitway list``: show tasks, robots, grounds, worlds and agents.
 
-Show the tasks with their presets, the robots, the worlds and the agents, and whether each works on this machine.
+Show the tasks with their presets, the robots, the grounds of --terrain, the worlds and the agents, and whether each
+works on this machine.
 
 examples:
   gaitway list
@@ -19,7 +20,7 @@ from . import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-KINDS = ("tasks", "robots", "worlds", "agents")
+KINDS = ("tasks", "robots", "grounds", "worlds", "agents")
 
 
 def add_options(parser: common.Parser) -> None:
@@ -29,7 +30,7 @@ def add_options(parser: common.Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ..terminal import console as make_console
 
-    tables = {"tasks": _tasks, "robots": _robots, "worlds": _worlds, "agents": _agents}
+    tables = {"tasks": _tasks, "robots": _robots, "grounds": _grounds, "worlds": _worlds, "agents": _agents}
     console = make_console()
     for kind in [args.kind] if args.kind else KINDS:
         show_table(console, tables[kind]())
@@ -57,6 +58,16 @@ def _robots() -> Table:
         ]
         hardware = "ros2" if robot.hardware is None else robot.hardware.name
         table.add_row(name, str(robot.num_joints), str(len(robot.foot_names)), "\n".join(drives), hardware)
+    return table
+
+
+def _grounds() -> Table:
+    from gaitway_tasks.terrain import COURSES
+
+    table = make_table("ground", "what its number is", "up to", "what it is")
+    for name, course in COURSES.items():
+        table.add_row(name, course.number, f"{course.most:g} m", course.title)
+    table.add_row("slope", "angle", "90 degrees", "Slope along x")
     return table
 
 

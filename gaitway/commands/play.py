@@ -4,8 +4,9 @@ Watch a policy and steer it from a web browser: sliders for the command, pushes,
 
 A bundle runs in simulation as it would on the robot, on a page as that of 'gaitway demo': floor and payload can be
 changed, and the forces on the feet are shown. A run plays its newest checkpoint in the world it trains in, also
-during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --video writes a film of a tour of the commands
-instead and needs no display. Runs of games and classic tasks can only be filmed.
+during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --terrain is another ground for either. --video
+writes a film of a tour of the commands instead and needs no display. Runs of games and classic tasks can only be
+filmed.
 
 --world isaaclab plays a run in Isaac Lab, without noise and pushes, on the physics engine it was trained with, and
 prints the velocity errors of each robot. --viz opens one of Isaac Lab's visualizers, --livestream a stream from Isaac
@@ -15,6 +16,7 @@ examples:
   gaitway play runs/walk
   gaitway play runs/walk/bundle --port 9000
   gaitway play runs/walk --video walk.mp4
+  gaitway play runs/walk/bundle --terrain stairs-up:0.10
   gaitway play runs/walk --world isaaclab --seconds 10
   gaitway play runs/walk --world isaaclab --physics newton --viz viser
   gaitway play runs/cartpole/2026-01-31_12-00-00-seed0 --video cartpole.mp4 --seconds 10
@@ -42,6 +44,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seconds", "length (default: 20 for films, until Ctrl-C in a viewer)", common.seconds)
     common.add_page(parser)
     parser.option("--model robot.xml", "bundles only: another MJCF of the same robot", Path)
+    common.add_terrain(parser)
     parser.option(
         "--world", "play a run in Isaac Lab (default: in MuJoCo, or its own game)", choices=tuple(with_options())
     )
@@ -63,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         if args.model is not None:
             raise UserError("--model is for bundles: export the run first, then play the bundle")
     if kind == "run" and _is_filmed(args.source):
+        if args.terrain is not None:
+            raise UserError(f"{args.source} is a run of a game or classic task: leave out --terrain")
         return _film_game(args)
     if args.video is not None:
         return _film(_walker(args, kind), args.video, args.seconds or 20.0)
@@ -78,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
 def _elsewhere(args: argparse.Namespace, kind: str) -> int:
     """Play in the simulator that is asked for."""
     title = BACKENDS[args.world].title
+    if args.terrain is not None:
+        raise UserError(f"--terrain is for MuJoCo: leave out --world {args.world}")
     common.require(f"playing in {title}", WORLDS[args.world])
     if kind != "run":
         raise UserError(f"{args.source} is a bundle, and {title} plays runs: leave out --world {args.world}")
@@ -115,7 +122,9 @@ def _film_game(args: argparse.Namespace) -> int:
 def _walker(args: argparse.Namespace, kind: str) -> Walker:
     from ..view.walkers import BundleWalker, WorldWalker
 
-    return BundleWalker(args.source, args.model) if kind == "bundle" else WorldWalker(args.source)
+    if kind == "bundle":
+        return BundleWalker(args.source, args.model, common.ground_of(args))
+    return WorldWalker(args.source, args.terrain)
 
 
 def _film(walker: Walker, out: Path, seconds: float) -> int:

@@ -11,12 +11,14 @@ Rehearse a deployment against the robot's digital twin, and give a verdict.
 
 All but the processes run in simulated time and are deterministic. The processes take a minute; --no-dds skips them.
 
-Writes rehearsal.html and rehearsal.json, and a copy of rehearsal.json in the bundle, where 'gaitway deploy' reads it.
+Writes rehearsal.html and rehearsal.json, and a copy of rehearsal.json in the bundle, where 'gaitway deploy' reads it,
+unless --quick, --model or --terrain was given.
 The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 if the bundle cannot be used on this robot.
 
 examples:
   gaitway rehearse runs/walk/bundle --robot unitree-go2
   gaitway rehearse runs/walk/bundle --robot unitree-go2 --quick --no-dds
+  gaitway rehearse runs/walk/bundle --robot unitree-go2 --terrain rough:0.05 --no-dds
   gaitway rehearse runs/walk/bundle --robot unitree-go2 --minutes 30 --loss 0.05 --jitter 0.01
 """
 
@@ -48,6 +50,7 @@ def add_options(parser: common.Parser) -> None:
     )
     parser.option("--seed", "random seed of loss and jitter (default 0)", common.seed, default=0)
     parser.option("--model robot.xml", "another MJCF of the same robot, for the twin", Path)
+    common.add_terrain(parser)
     parser.switch("--quick", "run one minute and a part of the trials, for a first look")
     parser.add_argument(
         "--dds",
@@ -78,7 +81,13 @@ def _run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder
 
     settings = Settings(
-        minutes=args.minutes, loss=args.loss, jitter=args.jitter, seed=args.seed, quick=args.quick, jobs=args.jobs
+        minutes=args.minutes,
+        loss=args.loss,
+        jitter=args.jitter,
+        seed=args.seed,
+        quick=args.quick,
+        jobs=args.jobs,
+        ground=common.ground_of(args),
     )
     hardware = hardware_of(args.robot)
     bundle = common.bundle_of(args.source)
@@ -89,26 +98,28 @@ def _run(args: argparse.Namespace) -> int:
         hardware,
         settings,
         model=args.model,
-        wire=(lambda: _processes(bundle, hardware, args.domain, args.seed)) if args.dds else None,
+        wire=(lambda: _processes(bundle, hardware, args)) if args.dds else None,
         progress=_show,
     )
     page = write_report(rehearsal, trace, report, shlex.join(["gaitway", *sys.argv[1:]]))
-    if args.model is None and not args.quick:
+    if args.model is None and args.terrain is None and not args.quick:
         save(rehearsal, bundle / REHEARSAL_FILE)
     print(rehearsal.summary())
     print(f"report: {page}")
     return 0 if rehearsal.passed else 1
 
 
-def _processes(bundle: Path, hardware: Any, domain: int | None, seed: int) -> Iterator[Trial]:
+def _processes(bundle: Path, hardware: Any, args: argparse.Namespace) -> Iterator[Trial]:
     from gaitway_onboard.wire.dds import DdsBus
     from gaitway_sim2real.rehearse.processes import free_domain, rehearse_processes
+    from gaitway_tasks.terrain import write_ground
 
-    domain = free_domain() if domain is None else domain
+    domain = free_domain() if args.domain is None else args.domain
     bus = DdsBus("lo", domain, sender_times=True)
     try:
         launcher = (sys.executable, "-P", "-m", "gaitway")
-        yield from rehearse_processes(bundle, hardware, bus, launcher, domain=domain, seed=seed)
+        terrain = None if args.terrain is None else write_ground(args.terrain)
+        yield from rehearse_processes(bundle, hardware, bus, launcher, domain=domain, seed=args.seed, terrain=terrain)
     finally:
         bus.close()
 

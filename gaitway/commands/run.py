@@ -14,6 +14,7 @@ The exit code is 0 after a complete run, 1 after a safety trip, 2 if the bundle 
 examples:
   gaitway run runs/walk/bundle --sim --seconds 20
   gaitway run runs/walk/bundle --command 0.5,0,0 --video walk.mp4
+  gaitway run runs/walk/bundle --terrain stairs-up:0.10
   gaitway run runs/walk/bundle --command '0:0,0,0;2:0.8,0,0;6:0.5,0,0.5' --realtime
 """
 
@@ -35,6 +36,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seconds", "length of the policy's part (default 20)", common.seconds, default=20.0)
     parser.option("--command VX,VY,YAW", "command, or a script 't:vx,vy,yaw;...'", dest="velocity")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
+    common.add_terrain(parser)
     parser.option("--video FILE.mp4", "film the run; needs no display", Path)
     parser.option("--log FLIGHT.mcap", "record the run, for 'gaitway replay'", Path)
     parser.switch("--realtime", "keep to the wall clock")
@@ -67,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         video=args.video,
         log=args.log,
         realtime=args.realtime,
+        ground=common.ground_of(args),
         frames=Counter("film", "frames").each,
     )
     return report.exit_code

@@ -12,6 +12,7 @@ The default is the loopback interface and domain 1, so that no robot on a networ
 examples:
   gaitway twin unitree-go2
   gaitway twin unitree-go2 --hung --viewer
+  gaitway twin unitree-go2 --terrain stairs-up:0.10
   gaitway twin unitree-go2 --quirk latency=0.004 --quirk jitter=0.002 --quirk loss=0.01 --seed 3
   gaitway twin unitree-go2 --fault 20:silence --fault 25:joint-range:FL_calf_joint
   gaitway twin unitree-g1 --interface eth0 --domain 5
@@ -39,6 +40,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--interface", "network interface (default lo)", default="lo")
     parser.option("--domain", "DDS domain (default 1; real robots are on 0)", common.domain, default=1)
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
+    common.add_terrain(parser)
     base = parser.add_mutually_exclusive_group()
     base.add_argument(
         "--hung", action="store_true", default=None, help="hang the robot on a stand with its feet in the air"
@@ -115,6 +117,7 @@ def _twin(args: argparse.Namespace, bus: Any) -> Twin:
         standing=args.standing,
         own_controller=not args.no_own_controller,
         visual=args.viewer,
+        ground=common.ground_of(args),
     )
 
 
@@ -132,15 +135,16 @@ def _fault(text: str) -> tuple[float, str, str | None]:
 
 
 def _greeting(args: argparse.Namespace, twin: Twin) -> str:
-    where = f"--interface {args.interface} --domain {args.domain}"
+    wire = f"--interface {args.interface} --domain {args.domain}"
     robot = f"--robot {args.robot}" + (f" --config {args.config}" if args.config else "")
     posture = "hung on a stand" if twin.body.hung else "standing" if args.standing else "lying"
+    where = "" if args.terrain is None else f" on {args.terrain.title.lower()}"
     own = f" under its own controller {twin.sport.name!r}" if twin.sport is not None else ""
     return (
-        f"{args.robot} is {posture}{own}, on interface {args.interface}, domain {args.domain} (Ctrl-C ends)\n"
+        f"{args.robot} is {posture}{where}{own}, on interface {args.interface}, domain {args.domain} (Ctrl-C ends)\n"
         f"  sends    {', '.join(twin.side.sends)}\n"
         f"  obeys    {', '.join(twin.side.obeys)}\n"
-        f"  drive it with: gaitway deploy BUNDLE {robot} {where}"
+        f"  drive it with: gaitway deploy BUNDLE {robot} {wire}"
     )
 
 

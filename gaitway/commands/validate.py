@@ -8,6 +8,10 @@ errors, gait, cost of transport, torque and joint-limit use against limits. A li
 a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json, and a copy
 of validation.json in the bundle.
 
+--rough also lets the robot walk up ladders of ground, from easy to hard: stairs up and down, slopes, a random grid,
+rough ground, kerbs, rubble, gaps and stepping stones. The verdict names a class for each, such as "stairs up: 10 cm".
+Classes do not change PASS or FAIL.
+
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
 is the bundle's.
 
@@ -26,6 +30,7 @@ examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
   gaitway validate runs/walk/bundle --seeds 3
+  gaitway validate runs/walk --rough
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
@@ -51,6 +56,7 @@ def add_options(parser: common.Parser) -> None:
         "source RUN|BUNDLE|POLICY", "run (exported first), bundle, or policy of others (imported first)", Path
     )
     parser.option("--robot NAME", "robot, if a policy of others does not name it")
+    parser.switch("--rough", "also judge the policy on stairs, slopes and rough ground")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     parser.option("--engine physx|newton", "also walk in Isaac Lab 3.0", many=True)
     for world in dict.fromkeys(engines().values()):
@@ -76,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     bundle = common.bundle_of(args.source, args.robot)
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.validate import validate_bundle
+    from gaitway_sim2real.validate.rough import ROUGH
 
     from ..runs.files import make_folder, refuse_links
 
@@ -87,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     with one_reading(bundle) as judged:
         verdict = validate_bundle(
             judged, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-            video=not args.no_video, processes=0, engines=others,
+            video=not args.no_video, processes=0, engines=others, courses=ROUGH if args.rough else (),
         )  # fmt: skip
         if args.model is None:
             for folder in (bundle, judged):

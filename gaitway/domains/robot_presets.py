@@ -51,6 +51,8 @@ SPRINT: dict[str, Any] = CPU | {
     "agent": replace(CPU["agent"], learning_rate_final=1e-4, anneal="linear"),
 }
 
+ROUGH: dict[str, Any] = CPU | {"total_steps": 14_000_000}
+"""On rough ground an environment step takes twice as long, and robots climb until the end."""
 
 EVALUATION_EPISODES = 64
 """Deterministic episodes at the end of a robot's training which take seconds in MuJoCo."""
@@ -59,7 +61,11 @@ EVALUATION_EPISODES = 64
 def robot_settings(task: Task, learner: Any, request: Request, device: torch.device) -> dict[str, Any]:
     """Fields of ``TrainConfig``; ``learner`` are the agent's own settings, which PPO's are replaced by."""
     preset = request.preset
-    settings = isaac_lab_settings(task) if preset is None else {"cpu": CPU, "sprint": SPRINT}[preset]
+    settings = (
+        isaac_lab_settings(task)
+        if preset is None
+        else {"cpu": CPU if task.ground.flat else ROUGH, "sprint": SPRINT}[preset]
+    )
     if request.agent == "ppo":
         learner = settings["agent"]
         if preset is not None and device.type == "cpu" and has_bfloat16(device):

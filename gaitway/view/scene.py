@@ -14,6 +14,8 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_sim2real.mujoco.model import ground_height
+from gaitway_tasks.robots.mjcf import ground_geoms
 
 from ..training.interrupt import stop_requests
 from .guard import TOKEN, guarded, restrict
@@ -21,7 +23,7 @@ from .walkers import Array
 
 FRAME_S = 1 / 40  # between pictures
 PUSH = 1.0  # [m/s]
-BLUE, RED, BROWN = (38, 110, 196), (214, 64, 48), (150, 110, 70)
+BLUE, RED, BROWN, GROUND = (38, 110, 196), (214, 64, 48), (150, 110, 70), (206, 209, 213)
 PAYLOAD_DENSITY = 600.0  # [kg/m^3]
 
 
@@ -98,16 +100,31 @@ def velocity_table(columns: Mapping[str, Sequence[float] | Array | None]) -> lis
     return lines
 
 
+UPRIGHT = np.array([1.0, 0.0, 0.0, 0.0])
+GLIDE = 0.1  # share of the way that a followed robot's ground moves from one picture to the next, up or down
+
+
 class Scene:
-    """The model's geoms as meshes on one frame for each body."""
+    """The model's geoms as meshes on one frame for each body, on a grid, or on the ground that the model has."""
 
     def __init__(self, model: mujoco.MjModel, server: Any, base_qpos: int):
         self.model, self.data, self.server, self.base = model, mujoco.MjData(model), server, base_qpos
         scene = server.scene
         scene.set_up_direction("+z")
         server.initial_camera.position, server.initial_camera.look_at = (1.8, -1.8, 1.0), (0.0, 0.0, 0.3)
-        self.floor = scene.add_grid("/floor", width=40.0, height=40.0, cell_size=0.5, section_size=1.0)
-        self.shift = np.zeros(3)
+        mujoco.mj_kinematics(model, self.data)
+        meshes = {int(geom): _mesh(model, int(geom)) for geom in ground_geoms(model)}
+        planes = [model.geom_quat[geom] for geom, mesh in meshes.items() if mesh is None]
+        turn = planes[0] if planes else UPRIGHT
+        self.level = bool(planes) and np.array_equal(turn, UPRIGHT)
+        self.floor = scene.add_grid(
+            "/floor", width=40.0, height=40.0, cell_size=0.5, section_size=1.0, wxyz=turn, visible=bool(planes)
+        )
+        self.ground = scene.add_frame("/ground", show_axes=False)
+        self.tiles = [
+            self._add(f"/ground/{geom}", geom, mesh, GROUND) for geom, mesh in meshes.items() if mesh is not None
+        ]
+        self.shift: Array = np.zeros(3)
         """Position in the world [m] that the page shows at its origin, (3,)."""
         self.bodies = {body: scene.add_frame(f"/robot/{body}", show_axes=False) for body in range(1, model.nbody)}
         groups = model.geom_group[model.geom_bodyid > 0]
@@ -115,27 +132,42 @@ class Scene:
         for geom in np.flatnonzero(model.geom_bodyid > 0)[shown]:
             mesh = _mesh(model, int(geom))
             if mesh is not None:
-                scene.add_mesh_simple(
-                    f"/robot/{model.geom_bodyid[geom]}/{geom}",
-                    np.asarray(mesh[0], np.float32),
-                    np.asarray(mesh[1], np.uint32),
-                    color=tuple(float(c) for c in _rgba(model, int(geom))[:3]),
-                    position=model.geom_pos[geom],
-                    wxyz=model.geom_quat[geom],
-                )
+                colour = tuple(float(c) for c in _rgba(model, int(geom))[:3])
+                self._add(f"/robot/{model.geom_bodyid[geom]}/{geom}", int(geom), mesh, colour)
+
+    def _add(self, name: str, geom: int, mesh: tuple[Array, Array], colour: Any) -> Any:
+        """Add a geom, whose ``mesh`` is in its own frame, below its body's."""
+        return self.server.scene.add_mesh_simple(
+            name,
+            np.asarray(mesh[0], np.float32),
+            np.asarray(mesh[1], np.uint32),
+            color=colour,
+            flat_shading=name.startswith("/ground"),
+            position=self.model.geom_pos[geom],
+            wxyz=self.model.geom_quat[geom],
+        )
 
     def show(self, qpos: Array, *, follow: bool) -> None:
         """Pose the robot. Following moves the floor below a robot that stays, so that the camera is the user's own."""
         self.data.qpos[:] = qpos
         mujoco.mj_kinematics(self.model, self.data)
-        self.shift = shift = np.array([*qpos[self.base : self.base + 2], 0.0]) if follow else np.zeros(3)
+        self.shift = shift = self._under(qpos[self.base : self.base + 2]) if follow else np.zeros(3)
         with self.server.atomic():
-            self.floor.position = -np.mod(shift, 1.0)
+            self.floor.position = -np.mod(shift, 1.0) if self.level else -shift
+            self.ground.position = -shift
             for body, frame in self.bodies.items():
                 frame.position, frame.wxyz = self.data.xpos[body] - shift, self.data.xquat[body]
 
+    def _under(self, xy: Array) -> Array:
+        """The ground under the robot [m], (3,); its height follows gently, since stairs are steep."""
+        if self.level:
+            return np.array([*xy, 0.0])
+        return np.array([*xy, self.shift[2] + GLIDE * (ground_height(self.data, xy) - self.shift[2])])
+
     def paint_floor(self, colour: tuple[int, int, int]) -> None:
         self.floor.plane_color, self.floor.plane_opacity = colour, 1.0
+        for tile in self.tiles:
+            tile.color = colour
 
     def show_payload(self, kilograms: float) -> None:
         """Put a box of that weight on the base; none for 0."""
@@ -179,7 +211,7 @@ class Arrows:
 
 
 def _mesh(model: mujoco.MjModel, geom: int) -> tuple[Array, Array] | None:
-    """Vertices [m] and faces of a geom in its own frame; None for planes and height fields."""
+    """Vertices [m] and faces of a geom in its own frame; None for planes."""
     import trimesh
 
     kind, size = mujoco.mjtGeom(model.geom_type[geom]), model.geom_size[geom]
@@ -190,6 +222,8 @@ def _mesh(model: mujoco.MjModel, geom: int) -> tuple[Array, Array] | None:
             model.mesh_vert[vertices : vertices + model.mesh_vertnum[mesh]],
             model.mesh_face[faces : faces + model.mesh_facenum[mesh]],
         )
+    if kind == mujoco.mjtGeom.mjGEOM_HFIELD:
+        return _surface(model, int(model.geom_dataid[geom]))
     creation = trimesh.creation
     if kind == mujoco.mjtGeom.mjGEOM_BOX:
         made = creation.box(extents=2 * size)
@@ -206,6 +240,18 @@ def _mesh(model: mujoco.MjModel, geom: int) -> tuple[Array, Array] | None:
     else:
         return None
     return np.asarray(made.vertices), np.asarray(made.faces)
+
+
+def _surface(model: mujoco.MjModel, field: int) -> tuple[Array, Array]:
+    """Vertices [m] and faces of a height field, each cell cut along the same diagonal as MuJoCo does."""
+    rows, columns, first = (int(x[field]) for x in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr))
+    x, y, top, _ = model.hfield_size[field]
+    z = top * model.hfield_data[first : first + rows * columns]
+    grid = np.meshgrid(np.linspace(-x, x, columns), np.linspace(-y, y, rows))
+    corner = np.arange(rows * columns).reshape(rows, columns)[:-1, :-1].ravel()
+    right, up, across = corner + 1, corner + columns, corner + columns + 1
+    faces = np.concatenate([np.stack([corner, right, across], 1), np.stack([corner, across, up], 1)])
+    return np.stack([grid[0].ravel(), grid[1].ravel(), z], 1), faces
 
 
 def _rgba(model: mujoco.MjModel, geom: int) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.control.commands import STILL, follow
 from gaitway_onboard.rotation import quat_apply, tilt_of
+from gaitway_tasks.ground import LEVEL, Ground
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ class Walker(Protocol):
 class BundleWalker:
     """A bundle in a lockstep simulation: what would run on the robot."""
 
-    def __init__(self, bundle: Path, model: Path | None = None):
+    def __init__(self, bundle: Path, model: Path | None = None, ground: Ground = LEVEL):
         from gaitway_onboard.bundle.policy import OnboardPolicy
         from gaitway_onboard.safety.gains import walking_gains
         from gaitway_sim2real.lockstep.robot import LockstepRobot
         from gaitway_sim2real.lockstep.surroundings import Surroundings
 
-        self.robot = LockstepRobot(bundle, model, visual=True)
+        self.robot = LockstepRobot(bundle, model, visual=True, ground=ground)
         self.policy = OnboardPolicy(bundle, self.robot.joint_names)
         contract = self.policy.contract
         self._gains = walking_gains(contract, self.robot.joint_names)
@@ -112,9 +113,12 @@ class BundleWalker:
 
 
 class WorldWalker:
-    """A run's newest policy in the world it learns in; works while it trains, and for policies no robot could run."""
+    """A run's newest policy in the world it learns in; works while it trains, and for policies no robot could run.
 
-    def __init__(self, run: Path):
+    ``ground`` takes the place of the task's.
+    """
+
+    def __init__(self, run: Path, ground: Ground | None = None):
         import torch
         from gaitway_sim2real.bundle.signal_policy import estimate_scale
         from gaitway_sim2real.mujoco.model import RobotModel, addresses
@@ -128,11 +132,14 @@ class WorldWalker:
         config, actor, checkpoint = load_actor(RunFolder.open(run))
         self.actor: Any = actor
         config = in_mujoco(config)
+        if ground is not None:
+            config = replace(config, task=config.robot_task.replace(ground=ground))
         self.env, self.command = _quiet_env(config)
         task = config.robot_task
         self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
         self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
         self.model, self.base_qpos = _visual_model(task), 0
+        _lay_tile(self.env.world, self.model)
         self.command_ranges: tuple[tuple[float, float], ...] = tuple(steering(task)[1].ranges().values())
         self.stage = RobotModel(
             **addresses(self.model, task.robot.base_name, task.robot.joint_names),
@@ -213,6 +220,7 @@ def _quiet_env(config: Any) -> tuple[Any, Any]:
     name, command = steering(task)
     quiet = task.replace(
         commands={name: command.steered()},
+        curriculum={},
         events={key: _exactly(event) for key, event in task.events.items() if event.mode == "reset"},
         observations={key: replace(group, enable_corruption=False) for key, group in task.observations.items()},
         timing=replace(task.timing, episode_length_s=1e6),
@@ -232,6 +240,14 @@ def _exactly(event: Any) -> Any:
         return value
 
     return replace(event, params=middle(dict(event.params)))
+
+
+def _lay_tile(world: Any, model: mujoco.MjModel) -> None:
+    """Show the tile that the first environment of ``world`` stands on, if its ground has tiles."""
+    fields, geom = mujoco.mjtGeom.mjGEOM_HFIELD, model.geom("ground").id
+    if model.geom_type[geom] == fields:
+        model.hfield_data[:] = world.model.hfield_data
+        model.geom_dataid[geom] = world.batch.expand("geom_dataid")[0, world.model.geom("ground").id]
 
 
 def _visual_model(task: Task) -> mujoco.MjModel:

@@ -5,13 +5,14 @@ Environments restart within the step that ends them, after the final observation
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from .managers import Managers
-from .spec import Task
+from .spec import Curriculum, Task
 from .world import EditableWorld, RobotState
 
 Observation = dict[str, Tensor]
@@ -90,11 +91,13 @@ class Episodes:
         if seed is not None:
             self.generator.manual_seed(seed)
             self.started = False  # start-up events depend on the seed too
-        if not self.started:
+        first = not self.started
+        if first:
+            world.ground.begin()
             managers.events.apply("startup", self._all)
             self.started = True
         managers.rewards.reset(self._all, 1.0)  # discard the sums of abandoned episodes
-        self._restart(self._all)
+        self._restart(self._all, {} if first else self.task.curriculum)
         self.accounts.clear()
         if random_ages:
             ages = torch.randint(0, world.max_episode_length, (world.num_envs,), generator=self.generator)
@@ -127,17 +130,19 @@ class Episodes:
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}
             info |= self.accounts.settle(env_ids, done)
-            self._restart(env_ids)
+            info["log"] |= self._restart(env_ids, self.task.curriculum)
         for command in managers.commands.values():
             command.step(world.step_dt)
         managers.events.step(world.step_dt)
         world.finish_events()
         return self._observe(env_ids), reward, terminated, truncated, info
 
-    def _restart(self, env_ids: Tensor) -> None:
+    def _restart(self, env_ids: Tensor, curriculum: Mapping[str, Curriculum]) -> dict[str, float]:
+        """Begin new episodes of ``env_ids`` (K,); what ``curriculum`` makes of those that end."""
         world, managers = self.world, self.managers
-        for term in self.task.curriculum.values():
-            term.func(world, env_ids, **term.params)
+        told = {
+            f"curriculum/{name}": float(term.func(world, env_ids, **term.params)) for name, term in curriculum.items()
+        }
         world.reset_physics(env_ids)
         managers.events.apply("reset", env_ids)
         managers.events.reset(env_ids)
@@ -145,6 +150,7 @@ class Episodes:
         for command in managers.commands.values():
             command.resample(env_ids)
         world.episode_step[env_ids] = 0
+        return told
 
     def _observe(self, first: Tensor) -> Observation:
         return {name: group.append(group.frame(), first) for name, group in self.managers.observations.items()}

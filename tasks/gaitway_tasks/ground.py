@@ -19,10 +19,18 @@ from gaitway_files.errors import UserError
 Array = Any
 """Of numpy or of torch."""
 
-KINDS = ("gaitway_tasks.ground:Plane", "gaitway_tasks.ground:Slope", "gaitway_tasks.terrain:Tiles")
+KINDS = (
+    "gaitway_tasks.ground:Plane",
+    "gaitway_tasks.ground:Slope",
+    "gaitway_tasks.terrain:Tiles",
+    "gaitway_tasks.terrain:Course",
+)
 """The kinds of ground, imported when a task has one."""
 NEAR = 0.05
 """Distance [m] over which a ground without a normal of its own is compared."""
+
+TURNS = tuple((math.cos(angle), math.sin(angle)) for angle in (math.pi / 4 * turn for turn in range(8)))
+"""Directions in which a ground is looked at around a place."""
 
 
 class Ground(ABC):
@@ -31,6 +39,11 @@ class Ground(ABC):
     friction: float = 1.0
     flat: ClassVar[bool] = False
     """Whether it is z = 0 everywhere."""
+
+    @property
+    def title(self) -> str:
+        """For people, such as "stairs up, 10 cm"."""
+        return type(self).__name__
 
     @abstractmethod
     def height(self, xy: Array) -> Array:
@@ -61,6 +74,30 @@ class Ground(ABC):
         """Height of ``pos`` (N, ..., 3) above the ground under it [m], (N, ...)."""
         return pos[..., 2] - self.height(pos[..., :2])
 
+    def base_height(self, pos: Array) -> Array:
+        """Height of bases at ``pos`` (N, 3) above the ground that carries them, square to it [m], (N,).
+
+        Falls are told by it.
+        """
+        return self.above(pos) * self.normal(pos[..., :2])[..., 2]
+
+    def higher(self, xy: Array, reach: float) -> Array:
+        """How much higher the ground is ``reach`` [m] around ``xy`` at most, at least 0 [m], (N, ...)."""
+        lib, here = _library(xy), self.height(xy)
+        return (
+            lib.stack((here, *self._around(xy, reach))).max(0).values - here
+            if lib is not np
+            else (np.max([here, *self._around(xy, reach)], 0) - here)
+        )
+
+    def lie(self, xy: Array, reach: float) -> Array:
+        """Unit normal of the plane that lies best on the ground ``reach`` [m] around ``xy``, (N, ..., 3)."""
+        lib, around = _library(xy), self._around(xy, reach)
+        share = 2.0 / (reach * len(TURNS))
+        rise_x, rise_y = (sum(share * turn[axis] * z for turn, z in zip(TURNS, around, strict=True)) for axis in (0, 1))
+        length = lib.sqrt(rise_x**2 + rise_y**2 + 1.0)
+        return lib.stack((-rise_x / length, -rise_y / length, 1.0 / length), -1)
+
     def scan(self, points: Array, pos: Array, yaw: Array) -> Array:
         """What a height sensor sees before noise: height of ``pos`` (N, 3) above the ground at each point [m], (N, P).
 
@@ -80,6 +117,15 @@ class Ground(ABC):
         """The ground of the environments of ``world``: itself, unless it has tiles, among which they move."""
         return self
 
+    def begin(self) -> None:  # noqa: B027
+        """Draw anew what is drawn about environments, from the generator of their world."""
+
+    def restart(self, env_ids: Array) -> None:  # noqa: B027
+        """Environments ``env_ids`` (n,) begin an episode; their robots are put on the ground next."""
+
+    def keep(self, position: Array) -> None:  # noqa: B027
+        """Keep the bases of all environments on the ground: ``position`` (N, 2) [m] may be changed in place."""
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of a ground that changes."""
         return {}
@@ -90,6 +136,10 @@ class Ground(ABC):
 
     def _at(self, x: Array, y: Array) -> Array:
         return self.height(_library(x).stack((x, y), -1))
+
+    def _around(self, xy: Array, reach: float) -> list[Array]:
+        """Heights ``reach`` [m] from ``xy`` in the directions of :data:`TURNS`."""
+        return [self._at(xy[..., 0] + reach * cos, xy[..., 1] + reach * sin) for cos, sin in TURNS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +169,10 @@ class Slope(Ground):
     def __post_init__(self) -> None:
         if not abs(self.angle) < math.pi / 2:
             raise UserError(f"a slope of {self.angle:g} rad: give an angle between -pi/2 and pi/2")
+
+    @property
+    def title(self) -> str:
+        return f"Slope, {math.degrees(self.angle):.3g} degrees"
 
     def height(self, xy: Array) -> Array:
         return float(np.tan(self.angle)) * xy[..., 0]

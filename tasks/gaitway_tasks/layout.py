@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -19,6 +20,8 @@ def width(task: Task, name: str, term: ObservationTerm) -> int:
         return len(task.commands[term.params["command_name"]].ranges())
     if kind == "joints" and "action" in read:
         return task.actions.num(task.robot)
+    if kind == "scan":
+        return math.prod(task.height_scanners[term.params["sensor"]].shape)
     known = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2, "vector": 3, "axial": 3, "planar_twist": 3}
     if kind not in known:
         raise UserError(

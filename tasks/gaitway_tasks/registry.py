@@ -39,8 +39,6 @@ class Entry:
     make: Callable[[], Task]
     summary: str
     presets: tuple[str, ...] = ()
-    rough: bool = False
-    """Whether the ground is one that only Isaac Lab generates."""
 
 
 def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
@@ -50,7 +48,6 @@ def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
             make=functools.partial(row, robot),
             summary=row.summary.format(title=described.title),
             presets=row.presets,
-            rough=row.rough,
         )
         for name, row in described.tasks.items()
     }
@@ -65,9 +62,9 @@ def entries(*, installed: bool = True) -> dict[str, Entry]:
     return found
 
 
-def task_names(*, rough: bool = True, installed: bool = True) -> list[str]:
-    """Names of all tasks; with ``rough=False`` only those whose ground every world supports."""
-    return [name for name, entry in entries(installed=installed).items() if rough or not entry.rough]
+def task_names(*, installed: bool = True) -> list[str]:
+    """Names of all tasks."""
+    return list(entries(installed=installed))
 
 
 def find_task(name: str, preset: str | None = None) -> Task | None:

@@ -137,6 +137,12 @@ class HeightScanner:
                 f"that are {points:.3g} points, and {MAX_SCAN_POINTS} at most; Isaac Lab's has 187"
             )
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points along y and along x."""
+        along_x, along_y = (int(length / self.resolution + 1e-6) + 1 for length in self.size)
+        return along_y, along_x
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:

@@ -87,6 +87,9 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
         size, kind = width(task, name, term), str(getattr(term.func, "mirror", None))
         if kind == "joints":
             perm, sign = joint_mirror(task.robot, mirror)
+        elif kind == "scan":
+            shape = task.height_scanners[term.params["sensor"]].shape
+            perm, sign = torch.arange(size).reshape(shape).flip("yx".index(mirror.axis)).flatten(), torch.ones(size)
         else:
             signed = {"scalar": (1.0,), "clock": (-1.0, -1.0)} | {k: row[mirror.axis] for k, row in SIGNS.items()}
             perm, sign = torch.arange(size), torch.tensor(signed[kind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock")
+MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock", "scan")
 """Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, and
 sine and cosine of a gait's phase, which every mirror shifts by half a cycle."""
 
@@ -67,7 +67,7 @@ OBSERVATIONS = {
     "joint_vel_rel": Observation("joint_vel", "joints", ("joint_vel_rel", "joint_vel"), "rad/s", "same"),
     "gait_phase": Observation("clock", "clock", inverse="clock"),
     "last_action": Observation("action", "joints", ("last_action",), None, "last action"),
-    "height_scan": Observation("height_scan", None, ("height_scan",), "m", "plus offset"),
+    "height_scan": Observation("height_scan", "scan", ("height_scan",), "m", "plus offset"),
     "base_pos_z": Observation("root_pos_w", "scalar", ("base_pos_z",), "m"),
     "feet_contact": Observation("contact_force_w"),
 }

@@ -50,7 +50,12 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
     examine = partial(validation.validate_bundle, scenarios=SCENARIOS)
-    monkeypatch.setattr(validation, "validate_bundle", lambda *args, **given: examine(*args, **given | {"frames": few}))
+
+    def validate(*args, courses=(), **given):
+        rungs = [replace(rung, envs=2, seconds=0.2) for rung in courses[:1]]
+        return examine(*args, **given | {"frames": few, "courses": rungs})
+
+    monkeypatch.setattr(validation, "validate_bundle", validate)
     monkeypatch.setattr(measured, "SECONDS", 0.2)  # of a walk, which calibrates a policy's commands
     monkeypatch.setattr(measured, "RAMP", 0.1)
     monkeypatch.setattr(video, "record_video", partial(video.record_video, seconds=0.1))

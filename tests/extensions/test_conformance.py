@@ -52,7 +52,8 @@ def mujoco(name, preset=None, *, random_everything=False):
 
 
 QUIET = 40  # length of the episodes that are compared with an endless twin's
-FACTORIES = {name: mujoco(name) for name in task_names(rough=False)} | {
+FACTORIES = {name: mujoco(name) for name in task_names() if "-flat-" in name} | {
+    "tiles": mujoco("velocity-rough-anymal-c"),
     "cpu-preset": mujoco("velocity-flat-anymal-c-blind", "cpu"),
     "everything-random": mujoco("velocity-flat-anymal-c-blind", random_everything=True),
 }

@@ -108,6 +108,8 @@ def test_every_kind_answers_in_numpy_and_in_torch(ground: Ground, convert):
     np.testing.assert_allclose(np.linalg.norm(normal, axis=-1), 1.0)
     w, x, y, _ = np.moveaxis(np.asarray(tilt), -1, 0)
     np.testing.assert_allclose(np.stack((2 * w * y, -2 * w * x, 1 - 2 * x**2 - 2 * y**2), -1), normal, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(ground.lie(xy, 0.3), axis=-1), 1.0)
+    assert (np.asarray(ground.higher(xy, 0.3)) >= 0.0).all()
     pos = convert([[0.0, 0.0, 1.0], [3.0, 0.0, 1.0]])
     scan = ground.scan(convert([[0.0, 0.0], [0.1, 0.0]]), pos, convert([0.0, np.pi / 2]))
     np.testing.assert_allclose(scan[:, 0], ground.above(pos))

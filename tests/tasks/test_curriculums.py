@@ -28,6 +28,14 @@ def terrain_world(levels, distances, speed=0.5):
     return world
 
 
+def test_who_fell_moves_down_however_far_it_came():
+    world = terrain_world([3, 3, 3, 3], [3.1, 3.1, 2.9, 0.9])
+    world.terminated = torch.tensor([False, True, False, False])
+    rule = {"reach": 0.375, "least": 0.1, "falls": True}  # 3 m of 8 m, and 1 m of the 10 m that are commanded
+    terrain_levels_vel(world, torch.arange(4), "base_velocity", **rule)
+    assert world.ground.level.tolist() == [4, 2, 3, 2]
+
+
 def test_up_down_and_stay():
     # 0.5 m/s for 20 s is 10 m: below 5 m is too little, but beyond half a tile (4 m) is always enough.
     world = terrain_world([3, 3, 3, 3], [4.1, 4.0, 3.9, 0.0])

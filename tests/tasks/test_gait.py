@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from gaitway_tasks.ground import Slope
 from gaitway_tasks.mdp import gait, rewards
 from gaitway_tasks.mdp import observations as obs
 from gaitway_tasks.robots import ANYMAL_C
+from step_ground import Step
 from tensor_world import TensorWorld, close
 
 TROT = {
@@ -103,6 +105,35 @@ def test_soles_follow_a_smooth_rise():
     put_foot(world, "LF_FOOT", 0.08 * 0.5**0.7)
     put_foot(world, "RH_FOOT", 0.08 * 0.5**0.7)
     close(rewards.feet_phase(world, **params), [1.0], 1e-6)
+
+
+def test_where_the_ground_ahead_is_higher_a_foot_rises_by_as_much_more():
+    world = world_at(10)
+    world.ground = Step(start=0.1, end=9.0, rise=0.12)
+    params = {**TROT, "height": 0.08, "std": 0.1}
+    for foot in ("LF_FOOT", "RH_FOOT"):
+        put_foot(world, foot, 0.2)
+    for reach in (0.15, 0.05):  # of the face, which is 10 cm away
+        error = 0.0 if reach > 0.1 else 0.12
+        close(rewards.feet_phase(world, **params, reach=reach), [math.exp(-2 * error**2 / 0.01)], 1e-6)
+
+
+def test_a_base_is_to_lie_as_the_ground_does():
+    world, angle = world_at(10), 0.2
+    world.ground = Slope(angle=angle)
+    close(rewards.ground_orientation_l2(world), [math.sin(angle) ** 2], 1e-6)
+    world.robot.root_quat_wxyz = torch.tensor([[math.cos(angle / 2), 0.0, -math.sin(angle / 2), 0.0]])
+    close(rewards.ground_orientation_l2(world), [0.0], 1e-6)
+
+
+def test_feet_that_are_pushed_sideways_stumble():
+    world = world_at(10)
+    force = torch.zeros_like(world.robot.contact_force_w)
+    ids = [world.spec.body_names.index(f"{leg}_FOOT") for leg in ("LF", "LH", "RF", "RH")]
+    force[0, ids] = torch.tensor([[41.0, 0.0, 10.0], [0.0, -39.0, 10.0], [0.0, -9.0, -2.0], [0.0, 0.0, 0.0]])
+    world.robot.contact_force_w = force
+    close(rewards.feet_stumble(world, ".*_FOOT"), [2.0])
+    close(rewards.feet_stumble(world, "LF_FOOT", ratio=5.0), [0.0])
 
 
 def test_contacts_are_counted_foot_by_foot():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_sim2real.mujoco.robots import MAX_TILT, MIN_HEIGHT
+from gaitway_tasks.ground import Slope
 from gaitway_tasks.registry import UnknownNameError, entries, get_task, presets, task_names
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.velocity import velocity_flat
@@ -19,15 +20,14 @@ QUADRUPEDS = [name for name, robot in ROBOTS.items() if len(robot.foot_names) ==
 
 
 def test_every_robot_of_isaac_lab_has_its_tasks_and_quadrupeds_have_more():
-    names = set(task_names())
-    assert names == {f"velocity-{ground}-{robot}" for ground in ("flat", "rough") for robot in STOCK} | {
-        f"velocity-flat-{robot}-blind" for robot in QUADRUPEDS + SOLD
-    } | {f"velocity-flat-{robot}" for robot in SOLD}
+    grounds, names = ("flat", "rough"), set(task_names())
+    assert names == {f"velocity-{ground}-{robot}" for ground in grounds for robot in STOCK} | {
+        f"velocity-{ground}-{robot}-blind" for ground in grounds for robot in QUADRUPEDS
+    } | {f"velocity-flat-{robot}{blind}" for robot in SOLD for blind in ("", "-blind")}
     assert all(entry.summary for entry in entries().values())
-    assert set(task_names(rough=False)) == {name for name in names if "-flat-" in name}
     for name in names:
         assert get_task(name).name == name
-        expected = ["cpu", "sprint"] if "flat" in name and get_task(name).robot.name in QUADRUPEDS else []
+        expected = ["cpu", *(["sprint"] if "flat" in name else [])] if get_task(name).robot.name in QUADRUPEDS else []
         assert presets(name) == expected
 
 
@@ -40,10 +40,10 @@ def test_every_term_runs_on_its_robot(name):
         value = term.func(world, **term.params)
         assert value.shape == (64,)
         assert value.unique().numel() > 1 or getattr(term, "weight", 1.0) == 0.0, term
-    for group in task.observations.values():
+    for key, group in task.observations.items():
         width = sum(term.func(world, **term.params).shape[1] for term in group.terms.values())
-        own = 9 + 3 * task.robot.num_joints + 3 * ("base_lin_vel" in group.terms)
-        assert width == own + 187 * ("rough" in name)
+        sees = "blind" not in name or key == "critic"
+        assert width == 9 + 3 * task.robot.num_joints + 3 * sees + 187 * (sees and "rough" in name)
     for event in task.events.values():
         event.func(world, torch.arange(64), **event.params)
 
@@ -107,6 +107,25 @@ def test_cpu_trots_by_a_clock_that_fits_the_robot(robot):
     if not robot.startswith("anymal"):  # FL, FR, RL, RR
         left_hind, right_front = right_front, left_hind
     assert left_front == right_hind and right_front == left_hind and abs(left_front - right_front) == 0.5
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+def test_cpu_on_rough_ground_begins_on_level_ground_and_looks_ahead_of_the_feet(robot):
+    task, height = get_task(f"velocity-rough-{robot}", "cpu"), ROBOTS[robot].init_height
+    tiles = task.ground.generator.sub_terrains
+    assert task.ground.max_init_level == 0
+    assert tiles["pyramid_stairs"].params["step_height_range"] == (0.0, round(0.33 * height, 2))
+    assert tiles["hf_pyramid_slope"].params["slope_range"] == (0.0, 0.4)
+    assert task.rewards["feet_phase"].params["reach"] == 0.15 and task.rewards["feet_stumble"].weight < 0.0
+    assert task.curriculum["terrain_levels"].params["falls"] and task.timing.episode_length_s == 10.0
+    blind = get_task(f"velocity-rough-{robot}-blind", "cpu")
+    assert blind.ground == task.ground and blind.rewards == task.rewards
+
+
+def test_cpu_on_ground_of_another_kind_is_refused():
+    task = get_task("velocity-rough-go2")
+    with pytest.raises(ValueError, match=r"walks on Slope: its preset is for Tiles"):
+        cpu(task.replace(ground=Slope(angle=0.1)))
 
 
 def test_scales_of_single_joints_are_raised_one_by_one():

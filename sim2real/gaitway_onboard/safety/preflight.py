@@ -161,6 +161,7 @@ def _signals(contract: Contract, provided: Collection[str]) -> Iterator[str]:
         yield (
             f"the policy reads {' and '.join(missing)}, which no sensor measures and no estimator gives (estimated: "
             f"{', '.join(provided) or 'nothing'}): train from what the robot measures, as the tasks named ...-blind do"
+            + (", or give it heights from a map of your own: docs/ground.md" if "height_scan" in missing else "")
         )
 
 

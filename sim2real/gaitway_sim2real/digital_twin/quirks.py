@@ -64,6 +64,11 @@ class Quirks:
     """Single states whose IMU is wrong [1/s]."""
     imu_glitch: str = "jump"
     """How: "nan", "zero" (quaternion) or "jump" (of the orientation, by half a turn)."""
+    scan_delay: float = 0.0
+    """Age of the heights that a policy reads, in rehearsals; no wire carries them [s]. Typically 0.1 for depth cameras
+    and a map."""
+    scan_noise: float = 0.0
+    """Of each of those heights, anew in every scan [m]. Typically 0.02."""
 
     latch_rate: float = 0.0
     """How often each motor sticks to the torque that it has [1/s]."""

@@ -14,6 +14,7 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.safety.gains import walking_gains
+from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots.mjcf import DriveParameters
 
 from ..mujoco.estimates import true_estimates
@@ -28,13 +29,22 @@ class LockstepRobot:
     """
 
     def __init__(
-        self, bundle: str | Path, model: str | Path | None = None, *, realtime: bool = False, visual: bool = False
+        self,
+        bundle: str | Path,
+        model: str | Path | None = None,
+        *,
+        realtime: bool = False,
+        visual: bool = False,
+        ground: Ground = LEVEL,
     ):
-        """``model`` is any MJCF with the contract's joints; without it, the bundle's robot.xml."""
+        """``model`` is any MJCF with the contract's joints; without it, the bundle's robot.xml.
+
+        The robot starts at the origin of ``ground``.
+        """
         bundle = Path(bundle)
         contract = Contract.load(bundle)
         own = bundle / "robot.xml"
-        self.plant = plant = build_plant(contract, Path(model or own), own, visual=visual)
+        self.plant = plant = build_plant(contract, Path(model or own), own, ground=ground, visual=visual)
         self.model, self.data = plant.model, mujoco.MjData(plant.model)
         order = np.argsort(plant.joint_dof)
         self.joint_names = tuple(contract.joint_names[i] for i in order)
@@ -127,5 +137,5 @@ class LockstepRobot:
         return self.plant.frame.lin_vel(self._quat, self._vel[:3], self._vel[3:])
 
     def base_height(self) -> float:
-        """Above the ground [m]."""
-        return float(self.plant.ground.above(self._pos))
+        """Above the ground that carries it [m]."""
+        return float(self.plant.ground.base_height(self._pos))

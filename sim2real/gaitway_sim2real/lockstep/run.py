@@ -14,6 +14,7 @@ from gaitway_onboard.control.commands import CommandSource, Script, check_range,
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.interface import Array
+from gaitway_tasks.ground import LEVEL, Ground
 
 from ..mujoco.estimates import estimates_note
 from ..mujoco.film import check_video_path, film
@@ -95,10 +96,13 @@ def run_bundle(
     video: str | Path | None = None,
     log: str | Path | None = None,
     realtime: bool = False,
+    ground: Ground = LEVEL,
     echo: Callable[[str], None] = print,
     frames: Callable[[range], Iterable[int]] = iter,
 ) -> RunReport:
     """Walk the simulated robot of ``bundle`` for ``seconds`` of policy, printing a line per second and a summary.
+
+    It walks on ``ground``, from its origin.
 
     ``command`` defaults to a tour of the trained commands; ``video`` (.mp4) and ``log``, a flight (.mcap), are written
     when named. ``frames`` goes through the frames of the video, as ``iter`` does, and may say how far it is.
@@ -108,7 +112,7 @@ def run_bundle(
     verify_files(bundle)
     if video is not None:
         check_video_path(Path(video))
-    robot = LockstepRobot(bundle, model, realtime=realtime, visual=video is not None)
+    robot = LockstepRobot(bundle, model, realtime=realtime, visual=video is not None, ground=ground)
     policy = OnboardPolicy(bundle, robot.joint_names)
     contract = policy.contract
     script = command or tour(contract.command_ranges, seconds)
@@ -128,8 +132,9 @@ def run_bundle(
             filmed.append((robot.data.qpos.copy(), period.command, robot.base_velocity(), period.mode.value))
 
     body = Path(model).name if model else "its own model"
-    rate = f"policy at {1 / contract.control_dt:g} Hz"
-    echo(f"{contract.task} on {body}: {len(robot.joint_names)} joints matched by name, recording replayed, {rate}")
+    where = "" if ground == LEVEL else f", on {ground.title.lower()}"
+    joints, rate = f"{len(robot.joint_names)} joints matched by name", f"policy at {1 / contract.control_dt:g} Hz"
+    echo(f"{contract.task} on {body}{where}: {joints}, recording replayed, {rate}")
     for note in estimates_note(contract):
         echo(note)
     start = robot.data.qpos[robot.plant.base_qpos :][:2].copy()

@@ -16,7 +16,7 @@ from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import tilt_of
 from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots import Robot
-from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, set_affine_drives
+from gaitway_tasks.robots.mjcf import AffineDrives, apply_parameters, ground_geoms, set_affine_drives
 from gaitway_tasks.robots.parameters import RobotParameters
 from numpy.typing import NDArray
 
@@ -28,13 +28,12 @@ from .model import (
     add_contact_sensor,
     addresses,
     check_feet,
-    colliding_geoms,
     compile_robot,
-    distance_to_ground,
     prepare_robot,
 )
 
 STAND, IMU = "stand", "body_imu"
+TALLEST = 3.0  # [m] from the ground to a base whose robot touches it
 CLEARANCE = 0.3  # [m] between the floor and the feet of a hung robot
 LYING_MARGIN = 0.05  # [rad] to the end of a joint's range when the legs are folded
 MAX_FOLD = 3.0
@@ -49,7 +48,7 @@ class Truth:
     base_pos: Array
     """In the world [m], (3,)."""
     height: float
-    """Of the base above the ground [m]."""
+    """Of the base above the ground that carries it [m]."""
     base_quat_wxyz: Array
     """(4,)"""
     base_lin_vel: Array
@@ -127,12 +126,19 @@ class Body:
         self.place(self.default_pos, hung=False)
 
     def place(self, joint_pos: Array, *, hung: bool) -> None:
-        """Start anew at rest and level, with joints at ``joint_pos`` [rad]: on the ground, or on the stand."""
+        """Start anew at rest at the origin of the ground, square on it or on the stand.
+
+        ``joint_pos`` [rad] is where the joints are.
+        """
         m, d = self.model, self.data
         mujoco.mj_resetData(m, d)
         d.qpos[self.plant.joint_qpos] = joint_pos
-        self._base_quat[:] = self.plant.frame.model_orientation(np.array([1.0, 0.0, 0.0, 0.0]))
-        self._base_pos[:] = [0.0, 0.0, self._height_above_ground() + CLEARANCE * hung]
+        self._base_pos[:] = self.ground.origin(np.zeros(1))[0]
+        upright = np.array([1.0, 0.0, 0.0, 0.0])
+        self._base_quat[:] = self.plant.frame.model_orientation(
+            upright if hung else self.ground.tilt(self._base_pos[:2])
+        )
+        self._base_pos[2] = self._touching() + CLEARANCE * hung
         self.hung = hung
         mujoco.mj_forward(m, d)
         self._look()
@@ -157,7 +163,7 @@ class Body:
 
     def let_down(self) -> None:
         """Take it off the stand at rest as it is posed, its feet on the ground."""
-        self._base_pos[2] = self._height_above_ground()
+        self._base_pos[2] = self._touching()
         self.data.qvel[self.plant.base_dof : self.plant.base_dof + 6] = 0.0
         self.hung = False
         mujoco.mj_forward(self.model, self.data)
@@ -171,11 +177,16 @@ class Body:
         room = room[np.isfinite(room) & (room > 0.0)]
         return min(MAX_FOLD, float(room.min(initial=MAX_FOLD))) * self.default_pos
 
-    def _height_above_ground(self) -> float:
-        """Height of the base's origin [m] at which the robot as it is posed just touches the ground."""
-        self._base_pos[2] = 2.0
-        mujoco.mj_kinematics(self.model, self.data)
-        return 2.0 - min(distance_to_ground(self.data, int(geom)) for geom in colliding_geoms(self.model))
+    def _touching(self) -> float:
+        """z of the base's origin [m] at which the robot as it is posed, where it is, just touches the ground."""
+        low = float(self.ground.height(self._base_pos[:2]))
+        high, floor = low + TALLEST, set(ground_geoms(self.model).tolist())
+        for _ in range(40):
+            self._base_pos[2] = middle = (low + high) / 2
+            mujoco.mj_fwdPosition(self.model, self.data)
+            touches = any(not floor.isdisjoint(pair) for pair in self.data.contact.geom.tolist())
+            low, high = (middle, high) if touches else (low, middle)
+        return high
 
     def step(self) -> None:
         mujoco.mj_step(self.model, self.data)
@@ -224,7 +235,7 @@ class Body:
         return Truth(
             time=time,
             base_pos=pos,
-            height=float(self.ground.above(pos)),
+            height=float(self.ground.base_height(pos)),
             base_quat_wxyz=quat,
             base_lin_vel=frame.lin_vel(self._base_quat, self._base_vel, self._base_spin),
             base_ang_vel=gyro,

@@ -12,7 +12,7 @@ from gaitway_files.writing import whole_file
 from gaitway_onboard.rotation import quat_apply
 
 from .camera import Camera, RenderingError
-from .model import RobotModel
+from .model import RobotModel, ground_height
 
 SIZE = (848, 480)
 FPS = 25
@@ -56,12 +56,14 @@ def film(
         import imageio_ffmpeg
 
         with Camera(robot.model, size) as camera, whole_file(out) as partial:
+            rows = range(0, len(qpos), stride)
+            camera.rise_above_ground([_target(robot, qpos, now) for now in rows])
             writer = imageio_ffmpeg.write_frames(
                 str(partial), size, fps=1.0 / (stride * control_dt), codec="libx264", macro_block_size=2,
                 output_params=["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"],
             )  # fmt: skip
             writer.send(None)
-            for now in frames(range(0, len(qpos), stride)):
+            for now in frames(rows):
                 recent = velocity[max(0, now - SMOOTH) : now + 1].mean(0)
                 picture = _picture(camera, robot, qpos, now, command[now], recent)
                 writer.send(overlay(picture, labels[now], command[now], recent, now * control_dt))
@@ -78,8 +80,7 @@ def _picture(
     camera: Camera, robot: RobotModel, qpos: np.ndarray, now: int, command: np.ndarray, velocity: np.ndarray
 ) -> np.ndarray:
     base = robot.base_qpos
-    around = qpos[max(0, now - GLIDE) : now + GLIDE + 1, base : base + 2].mean(0)
-    camera.look(qpos[now], np.array([*around, 0.7 * robot.start_height]))
+    camera.look(qpos[now], _target(robot, qpos, now))
     quat = robot.frame.orientation(qpos[now, base + 3 : base + 7].astype(float))
     _shadows(camera, robot, quat)
     for row, colour, lift in ((command, BLUE, 0.32), (velocity, ORANGE, 0.37)):
@@ -88,14 +89,27 @@ def _picture(
     return camera.shoot()
 
 
+def _target(robot: RobotModel, qpos: np.ndarray, now: int) -> np.ndarray:
+    """What the camera looks at [m], (3,): somewhat below the base, wherever that climbs."""
+    around = qpos[max(0, now - GLIDE) : now + GLIDE + 1, robot.base_qpos : robot.base_qpos + 3].mean(0)
+    return np.asarray(around - np.array([0.0, 0.0, 0.3 * robot.start_height]))
+
+
 def _shadows(camera: Camera, robot: RobotModel, quat: np.ndarray) -> None:
     """Blots under the trunk and the feet, fainter the higher they are."""
     forward = quat_apply(quat, np.array([1.0, 0.0, 0.0]))
     yaw, body = float(np.arctan2(forward[1], forward[0])), camera.data.xpos
-    camera.blot(body[robot.base_body], yaw, (0.75 * robot.start_height, 0.4 * robot.start_height), 0.06)
+    camera.blot(_below(camera, body[robot.base_body]), yaw, tuple(robot.start_height * np.array([0.75, 0.4])), 0.06)
     for name in robot.foot_names:
         foot = body[camera.model.body(name).id]
-        camera.blot(foot, yaw, (0.05, 0.05), 0.12 * float(np.clip(1 - 4 * (foot[2] - 0.03), 0, 1)))
+        ground = _below(camera, foot)
+        height = foot[2] - ground[2]
+        camera.blot(ground, yaw, (0.05, 0.05), 0.12 * float(np.clip(1 - 4 * (height - 0.03), 0, 1)))
+
+
+def _below(camera: Camera, pos: np.ndarray) -> np.ndarray:
+    """The ground under ``pos`` [m], (3,)."""
+    return np.array([*pos[:2], ground_height(camera.data, pos)])
 
 
 def overlay(picture: np.ndarray, label: str, command: np.ndarray, measured: np.ndarray, time: float) -> np.ndarray:

@@ -23,6 +23,7 @@ from .stage import dress_ground, set_stage
 
 GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
+ABOVE = 50.0  # [m], from where rays look for the ground
 HOLDS = ("stiffness", "damping", "frictionloss", "armature")
 """Of a joint."""
 _FREE = mujoco.mjtJoint.mjJNT_FREE
@@ -257,6 +258,21 @@ def distance_to_ground(data: mujoco.MjData, geom: int) -> float:
     model = data.model
     found = (mujoco.mj_geomDistance(model, data, ground, geom, 10.0, None) for ground in ground_geoms(model).tolist())
     return float(min(found))
+
+
+def ground_height(data: mujoco.MjData, xy: Sequence[float] | np.ndarray) -> float:
+    """Height of the ground at ``xy`` [m], by rays; 0 where there is none."""
+    model, start, down = data.model, np.array([xy[0], xy[1], ABOVE]), np.array([0.0, 0.0, -1.0])
+    nearest = np.inf
+    for geom in ground_geoms(model).tolist():
+        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
+            distance = mujoco.mj_rayHfield(model, data, geom, start, down, None)
+        else:
+            at, turn, size = data.geom_xpos[geom], data.geom_xmat[geom], model.geom_size[geom]
+            distance = mujoco.mju_rayGeom(at, turn, size, start, down, model.geom_type[geom], None)
+        if 0.0 <= distance < nearest:
+            nearest = distance
+    return ABOVE - nearest if np.isfinite(nearest) else 0.0
 
 
 def set_world(spec: Any, ground: Ground) -> None:

@@ -180,8 +180,7 @@ class RobotBatch:
         if not finite.all():
             self.qpos[~finite] = self.plant.model.qpos0
             self.qvel[~finite] = 0.0
-        ground, pos = self.plant.ground, self.base_pos()
-        height = ground.above(pos) * ground.normal(pos[:, :2])[:, 2]
+        height = self.plant.ground.base_height(self.base_pos())
         press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1)
         return fall_causes(self.plant, finite, press, self.base_quat(), height)
 

@@ -15,6 +15,7 @@ from gaitway_onboard.control.commands import scripted, tour
 from gaitway_onboard.control.controller import OPERATOR_STOP, ControllerConfig, Mode
 from gaitway_onboard.interface import Array, DeployError, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
+from gaitway_tasks.ground import LEVEL, Ground
 
 from ..digital_twin.faults import Fault
 from ..digital_twin.quirks import Quirks
@@ -275,9 +276,10 @@ def rehearse_fault(
     quirks: Quirks,
     seed: int = 0,
     model: Path | None = None,
+    ground: Ground = LEVEL,
 ) -> Trial:
     """Stand up and walk until ``mode`` has lasted a while, then see what becomes of ``trouble``."""
-    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model, ground=ground)
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)
     contract = stage.policy.contract

@@ -10,6 +10,7 @@ from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 from gaitway_onboard.control.commands import Script, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period
+from gaitway_tasks.ground import LEVEL, Ground
 
 from ..digital_twin.quirks import Quirks
 from ..mujoco.robots import MAX_TILT, MIN_HEIGHT
@@ -37,10 +38,17 @@ def laps(contract: Contract, seconds: float) -> Script:
 
 
 def rehearse_nominal(
-    bundle: Path, hardware: Hardware, *, seconds: float, quirks: Quirks, seed: int = 0, model: Path | None = None
+    bundle: Path,
+    hardware: Hardware,
+    *,
+    seconds: float,
+    quirks: Quirks,
+    seed: int = 0,
+    model: Path | None = None,
+    ground: Ground = LEVEL,
 ) -> tuple[Trial, Trace]:
     """``seconds`` of policy."""
-    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model)
+    stage = Stage(bundle, hardware, quirks=quirks, seed=seed, model=model, ground=ground)
     contract = stage.policy.contract
     film, carried = _Film(stage), hangs(hardware)
 
@@ -66,10 +74,11 @@ def rehearse_nominal(
         TrialCheck("frames with stiffness after the end", _stiff_after_end(stage), 0),
     )
     start, end = ("Hung on a stand, let down", "hung up") if carried else ("Lying, standing up", "lying down")
+    where = "" if ground == LEVEL else f", on {ground.title.lower()}"
     trial = Trial(
         group=NOMINAL,
         name="command script",
-        about=f"{start}, {seconds:g} s of the command script, {end}; {_words(quirks)}.",
+        about=f"{start}, {seconds:g} s of the command script, {end}{where}; {_words(quirks)}.",
         outcome=performance.outcome,
         checks=checks,
         facts={

@@ -79,17 +79,20 @@ def rehearse_processes(
     *,
     domain: int,
     seed: int = 0,
+    terrain: str | None = None,
     endings: Sequence[Ending] = ENDINGS,
 ) -> Iterator[Trial]:
     """One trial for each ending, as it is done. ``bus`` is this process's ear on the loopback interface and ``domain``.
 
-    ``launcher`` starts the command line, such as (python, "-m", "gaitway"). No process is left behind.
+    ``launcher`` starts the command line, such as (python, "-m", "gaitway"); ``terrain`` is the twin's. No process is
+    left behind.
     """
     audit = Audit(bus, hardware)
     for ending in endings:
         with tempfile.TemporaryDirectory() as folder:
             wire = ("--interface", "lo", "--domain", str(domain))
-            twin = [*launcher, "twin", hardware.name, *wire, "--seed", str(seed)]
+            ground = () if terrain is None else ("--terrain", terrain)
+            twin = [*launcher, "twin", hardware.name, *wire, "--seed", str(seed), *ground]
             deploy = [*launcher, "deploy", str(bundle), "--robot", hardware.name, *wire, "--auto", "--yes", "--i-know"]
             length = SECONDS if ending.signal is None else 10.0 * START
             deploy += ["--seconds", str(length), *(word for limit in PATIENT for word in ("--limit", limit))]

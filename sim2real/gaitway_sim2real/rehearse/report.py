@@ -14,7 +14,7 @@ MODES = ("ramp", "hold", "policy", "lower")
 
 NOT_SHOWN = (
     "A real robot: firmware, cables and radio may do what the twin does not know of.",
-    "Ground other than flat, and hands, cables or stands that touch the robot.",
+    "Ground other than this, and hands, cables or stands that touch the robot.",
     "Whether the policy is any good beyond its command script: that is what the validation suite measures.",
 )
 ABOUT = {

@@ -20,16 +20,19 @@ from gaitway_onboard.control.controller import Controller, ControllerConfig
 from gaitway_onboard.control.devices import RemoteOperator
 from gaitway_onboard.control.executor import InlineExecutor
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
+from gaitway_onboard.estimation.estimator import Estimator
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Array, Signals
 from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
+from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots import ROBOTS
 from numpy.typing import NDArray
 
 from ..digital_twin.quirks import Quirks
 from ..digital_twin.twin import Twin
 from .audit import Audit
+from .depth_map import DepthMap
 from .witness import Witness
 
 
@@ -100,8 +103,9 @@ class Stage:
         quirks: Quirks | None = None,
         seed: int = 0,
         model: Path | None = None,
+        ground: Ground = LEVEL,
     ):
-        """``model`` is another MJCF of the robot."""
+        """``model`` is another MJCF of the robot, which starts at the origin of ``ground``."""
         self.bundle, self.hardware = Path(bundle), hardware
         self.bus = MemoryBus("controller", drives=True)
         self.twin = Twin(
@@ -112,6 +116,7 @@ class Stage:
             seed=seed,
             model=model,
             hung=hangs(hardware),
+            ground=ground,
         )
         self.bus.attach(self.twin.advance)
         contract = Contract.load(bundle)
@@ -121,7 +126,11 @@ class Stage:
         self.robot = open_robot(hardware, Connection(bus=self.bus))
         self.policy = Player(bundle, hardware.joint_names)
         self.executor = Absent(self.policy)
-        self.estimator = open_estimator(bundle, hardware.joint_names, self.robot.period, hardware.feet)
+        self.estimator: Estimator | None = open_estimator(
+            bundle, hardware.joint_names, self.robot.period, hardware.feet
+        )
+        if contract.height_scan is not None:
+            self.estimator = DepthMap(self.twin, contract, self.estimator, seed)
         self.witness = Witness()
         self.controller: Controller | None = None
         """None before :meth:`perform`."""

@@ -18,6 +18,7 @@ from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.verdict import REHEARSAL_FILE
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.safety.preflight import check_bundle
+from gaitway_tasks.ground import LEVEL, Ground
 
 from ..digital_twin.quirks import Quirks
 from ..pages.verdict import software, write_verdict
@@ -30,9 +31,14 @@ from .verdict import FAULTS, NOMINAL, Rehearsal, Trial
 
 SENSORS = Quirks(
     encoder_noise=0.0005, velocity_noise=0.05, torque_noise=0.2,
-    gyro_noise=0.02, accelerometer_noise=0.2, orientation_noise=0.0005,
+    gyro_noise=0.02, accelerometer_noise=0.2, orientation_noise=0.0005, scan_delay=0.1, scan_noise=0.02,
 )  # fmt: skip
-"""Sensors that work: without noise, one that hangs could not be told from one that has nothing to say."""
+"""Sensors that work: without noise, one that hangs could not be told from one that has nothing to say. Heights are as
+late and noisy as those of depth cameras and a map."""
+SCANNED = (
+    "The heights that the policy reads were the simulation's, {delay:g} s late and with {noise:g} m of noise; the "
+    "robot needs depth cameras and a map of its own, which were not tried."
+)
 QUICK_TROUBLES = ("silence", "replay", "imu-nan", "fall", "joint-speed", "second-deploy", "stop")
 
 Progress = Callable[[int, int, Trial], None]
@@ -56,6 +62,8 @@ class Settings:
     seed: int = 0
     quick: bool = False
     """Only one minute and some of the faults: for a first look, not for a robot."""
+    ground: Ground = LEVEL
+    """What the robot starts and walks on."""
     jobs: int = 0
     """Processes at the same time; 0 is one for each core. Results do not depend on it."""
 
@@ -88,7 +96,7 @@ class Settings:
             "jitter [s]": self.jitter,
             "seed": self.seed,
             "extent": "quick" if self.quick else "full",
-        }
+        } | ({} if self.ground == LEVEL else {"ground": self.ground.title})
 
 
 def rehearse_bundle(
@@ -108,13 +116,21 @@ def rehearse_bundle(
     """
     bundle = Path(bundle)
     contract = Contract.load(bundle)
-    notes = check_bundle(bundle, hardware, provided=tuple(contract.estimators or {}), i_know=True)
+    scans = () if contract.height_scan is None else ("height_scan",)
+    if scans and wire is not None:
+        raise RehearsalError(
+            f"{bundle} reads height_scan, which is not on the wire of {hardware.name}, so that processes on a wire "
+            "cannot be tried: rehearse with --no-dds, where a simulated depth map gives it"
+        )
+    notes = check_bundle(bundle, hardware, provided=(*(contract.estimators or {}), *scans), i_know=True)
+    if scans:
+        notes += (SCANNED.format(delay=settings.quirks.scan_delay, noise=settings.quirks.scan_noise),)
     if hangs(hardware):
         notes += ("In the trials of faults the robot hung on its stand: its fall was not tried.",)
     calls = [call for group in groups for call in _calls(group, settings, hardware, contract)]
     done: dict[int, Trial] = {}
     trace = Trace()
-    given = {"quirks": settings.quirks, "seed": settings.seed, "model": model}
+    given = {"quirks": settings.quirks, "seed": settings.seed, "model": model, "ground": settings.ground}
     for number, found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
         done[number], trace = found if isinstance(found, tuple) else (found, trace)
         if progress is not None:

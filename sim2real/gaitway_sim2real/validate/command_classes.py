@@ -9,6 +9,9 @@ from gaitway_files.errors import UserError
 
 SLOWEST = 0.2  # [m/s, rad/s]; a contract whose range ends below this does not have the class
 
+AHEAD_SPEED = 0.5
+"""Forward speed of ``ahead`` commands [m/s]."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommandClass:

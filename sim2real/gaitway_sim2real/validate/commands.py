@@ -12,9 +12,9 @@ import math
 import numpy as np
 from gaitway_files.errors import UserError
 
-from .command_classes import CLASSES, SLOWEST, draw_class, has_class
+from .command_classes import AHEAD_SPEED, CLASSES, SLOWEST, draw_class, has_class
 from .corners import STARTS, corner_commands
-from .scenario import MIXED, Scenario
+from .scenario import AHEAD, MIXED, Range, Scenario
 
 CLASS_ROBOTS = 0.6
 """Share of the robots of mixed commands that walk one of the command classes each, in turn."""
@@ -25,6 +25,8 @@ SIDE = 7
 PERIOD = 4.0
 """Time between two commands, and two pushes [s]."""
 WALK_BEFORE_STOP = 3.0  # [s]
+STEERING = 0.5
+"""Yaw rate that a robot is told for each radian off its heading [1/s], as Isaac Lab's heading commands do."""
 STRAIGHT = tuple(name for name, kind in CLASSES.items() if not any(kind.yaw))
 """Classes in which robots go straight: those of ``straight`` commands, in turn."""
 
@@ -134,6 +136,20 @@ def all_stand(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarra
     return np.tile(stand(ranges), (n, 1))
 
 
+def ahead(ranges: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Straight ahead, (n, 3); :func:`steered` keeps the heading."""
+    return np.tile([AHEAD_SPEED, 0.0, 0.0], (n, 1))
+
+
+def steered(command: np.ndarray, off: np.ndarray, turning: Range) -> np.ndarray:
+    """Commands (N, 3) with the yaw rate that brings robots ``off`` their heading [rad], (N,), back to it.
+
+    ``turning`` is the contract's range [rad/s].
+    """
+    back = -STEERING * (np.remainder(off + math.pi, 2 * math.pi) - math.pi)
+    return np.column_stack([command[:, :2], np.clip(command[:, 2] + back, *turning)])
+
+
 HELD = {
     "grid": command_grid,
     MIXED: mixed,
@@ -141,6 +157,7 @@ HELD = {
     "random": some_stand,
     "straight": straight,
     "small_grid": small_grid,
+    AHEAD: ahead,
 }
 """Kinds of commands that robots hold for the whole time."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .commands import PERIOD, draw_commands
-from .scenario import Range, Scenario
+from .scenario import AHEAD, Range, Scenario
 from .stressors import Stressor
 
 
@@ -28,13 +28,17 @@ class Conditions:
     yaw: np.ndarray  # (N,) initial heading [rad]
     joint_offset: np.ndarray  # (N, J) initial joint positions minus the default pose [rad]
     velocity: np.ndarray  # (N, 2) initial horizontal velocity [m/s]
+    steered: bool = False
+    """Whether the yaw rate is told that keeps each robot on its initial heading: :func:`.commands.steered`."""
+    way: float = math.inf
+    """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
     stressors: tuple[Stressor, ...] = ()
     seed: tuple[int, ...] = ()  # of the draws of stressors
 
     @classmethod
     def side_by_side(cls, parts: Sequence[Conditions]) -> Conditions:
-        """Conditions of equal length as those of one batch of robots; those with stressors are alone."""
-        assert len(parts) == 1 or not any(part.stressors for part in parts)
+        """Conditions of equal length as those of one batch of robots; those with stressors or steered are alone."""
+        assert len(parts) == 1 or not any(part.stressors or part.steered for part in parts)
         names = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
         joined: dict[str, Any] = {
             n: np.concatenate([getattr(p, n) for p in parts], int(n in ("command", "push"))) for n in names
@@ -62,6 +66,8 @@ def draw(scenario: Scenario, ranges: Sequence[Range], joints: int, control_dt: f
         yaw=rng.uniform(-math.pi, math.pi, n),
         joint_offset=rng.uniform(-0.05, 0.05, (n, joints)),
         velocity=rng.uniform(-0.1, 0.1, (n, 2)),
+        steered=scenario.commands == AHEAD,
+        way=scenario.way,
         stressors=scenario.stressors,
         seed=entropy,
     )

@@ -10,6 +10,7 @@ from gaitway_onboard.bundle.contract import Contract
 
 from ..mujoco.physics import PHYSICS_DT
 from .evidence import Evidence
+from .rough import hopeless
 from .scenario import Scenario
 from .tally import Run, Tally
 from .workers import Workers
@@ -43,16 +44,22 @@ def examine(
     plots: bool,
     progress: Progress | None = None,
 ) -> tuple[list[Tally], Evidence]:
-    """All runs of all ``scenarios``, in their order, and what ``plots`` need.
+    """All runs of ``scenarios``, in their order, and what ``plots`` need.
 
-    The longest are run first, so that no process waits for another at the end; repetitions come last.
+    The longest are run first, so that no process waits for another at the end; repetitions come last. Rungs of a
+    ladder are run one after the other, until going on is hopeless; those that were not reached have no tally.
     """
     tallies = {scenario.name: Tally(scenario, contract) for scenario in scenarios}
     missing = dict.fromkeys(tallies, len(seeds))
     evidence, clock = Evidence(), Clock(workers.count)
-    first = [Task(scenario=s, seed=seed, plots=plots and seed == seeds[0]) for s in scenarios for seed in seeds]
-    first.sort(key=lambda task: -cost(task.scenario))
-    clock.more(first)
+    tasks = [Task(scenario=s, seed=seed, plots=plots and seed == seeds[0]) for s in scenarios for seed in seeds]
+    clock.more(tasks)
+    ladders: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        if scenario.ladder:
+            ladders.setdefault(scenario.ladder, []).append(scenario)
+    above = {rung.name for rungs in ladders.values() for rung in rungs[1:]}
+    first = sorted((task for task in tasks if task.scenario.name not in above), key=lambda task: -cost(task.scenario))
     workers.submit(first)
     done = 0
     if progress:
@@ -73,9 +80,16 @@ def examine(
             workers.submit(more)
             continue
         done += 1
+        if rungs := ladders.get(task.scenario.ladder):
+            climbed, rest = rungs[: rungs.index(task.scenario) + 1], rungs[rungs.index(task.scenario) + 1 :]
+            if rest and hopeless(tallies[rung.name].result() for rung in climbed):
+                done += len(rest)
+                clock.drop([other for other in tasks if other.scenario in rest])
+            elif rest:
+                workers.submit([other for other in tasks if other.scenario is rest[0]])
         if progress:
             progress(done, len(scenarios), task.scenario.title, clock.left(time.monotonic()))
-    return list(tallies.values()), evidence
+    return [tally for tally in tallies.values() if tally.begun], evidence
 
 
 def cost(scenario: Scenario) -> float:
@@ -97,6 +111,11 @@ class Clock:
     def done(self, task: Task) -> None:
         self._open.remove(task)
         self._done += cost(task.scenario)
+
+    def drop(self, tasks: Sequence[Task]) -> None:
+        """These will not be done."""
+        for task in tasks:
+            self._open.remove(task)
 
     def left(self, now: float) -> float:
         """[s]; ``now`` is the time of ``time.monotonic``."""

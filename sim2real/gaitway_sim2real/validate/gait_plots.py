@@ -26,13 +26,13 @@ LONGEST_NAME = 10
 LOWEST_FREQUENCY = 1 / WINDOW  # [Hz]
 
 
-def film_strip(strip: Sequence[tuple[str, bytes]] | str) -> list[Any]:
-    """Captions and JPEG pictures of one stride, or why there are none."""
+def film_strip(title: str, strip: Sequence[tuple[str, bytes]] | str) -> list[Any]:
+    """Captions and JPEG pictures under a ``title``, or why there are none."""
     if isinstance(strip, str):
         pictures: Any = note(f"No pictures: {strip}.", "muted")
     else:
         pictures = Group(*(Figure(picture(data, text), text) for text, data in strip), css="strip")
-    return [heading("One stride, walking forward"), pictures]
+    return [heading(title), pictures]
 
 
 def gait_figures(showcase: Showcase, contract: Contract, limits: Mapping[str, float]) -> list[Any]:

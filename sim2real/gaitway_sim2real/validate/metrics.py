@@ -37,6 +37,9 @@ METRICS: dict[str, Metric] = {
         unit="",
         about="Corners of the command ranges, mirror images counted once, at which at least half of the robots fell.",
     ),
+    "crossed": Metric(
+        title="Crossed", unit="", percent=True, about="Share of robots that went their way over the ground unfallen."
+    ),
     "pushes_survived": Metric(
         title="Pushes survived",
         unit="",
@@ -247,6 +250,7 @@ def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = No
     }
     samples = {
         "falls": Samples(values=(rec.fall_step >= 0).astype(float), kind="share"),
+        "crossed": Samples(values=crossings(rec), kind="share"),
         "pushes_survived": Samples(values=survivals(rec.push, rec.fall_step), kind="share"),
         "steps_at_rest": Samples(values=lifts, kind="share"),
         **{name: Samples(values=values, kind="mean") for name, values in means.items()},
@@ -325,6 +329,11 @@ def survivals(push: np.ndarray, fall_step: np.ndarray) -> np.ndarray:
             survived[-1] = 0.0
         kept.append(survived)
     return np.concatenate(kept) if kept else np.zeros(0)
+
+
+def crossings(rec: Trajectory) -> np.ndarray:
+    """1 for each robot that crossed its ground, 0 for each that did not, (N,); NaN where there was no way to go."""
+    return np.full(rec.command.shape[1], np.nan) if rec.crossed is None else rec.crossed.astype(float)
 
 
 def cost_of_transport(rec: Trajectory) -> float:

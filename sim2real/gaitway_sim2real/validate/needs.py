@@ -14,9 +14,10 @@ from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
 
 from ..mujoco.plant import Plant
-from .command_classes import CLASSES, SLOWEST, has_class
+from .command_classes import AHEAD_SPEED, CLASSES, SLOWEST, has_class
 
 VELOCITY, ZERO, FULL, STRAIGHT = "velocity command", "zero command", "full speed", "straight command"
+AHEAD = "straight ahead"
 TWO_FEET, OTHER_FEET, FOOT_PAIRS = "two feet", "feet other than two", "left and right feet"
 SOLES, ARMS, HANDS = "soles", "arms", "hands"
 
@@ -63,10 +64,14 @@ def _class(name: str) -> Need:
     )
 
 
+def _none(ends: np.ndarray) -> bool:
+    """Whether 0 is within a range, (2,)."""
+    return bool(ends[0] <= 0.0 <= ends[1])
+
+
 def _straight(subject: Subject) -> bool:
-    turning = subject.ranges[2]
     names = (name for name, kind in CLASSES.items() if not any(kind.yaw))
-    return bool(turning[0] <= 0.0 <= turning[1]) and any(has_class(name, subject.ranges) for name in names)
+    return _none(subject.ranges[2]) and any(has_class(name, subject.ranges) for name in names)
 
 
 NEEDS: dict[str, Need] = {
@@ -76,6 +81,10 @@ NEEDS: dict[str, Need] = {
     ),
     FULL: Need(lambda s: bool(np.abs(s.ranges).max() >= SLOWEST), f"no command range reaches {SLOWEST:g}"),
     STRAIGHT: Need(_straight, f"it cannot be told to go straight at {SLOWEST:g} m/s"),
+    AHEAD: Need(
+        lambda s: s.ranges[0, 0] <= AHEAD_SPEED <= s.ranges[0, 1] and _none(s.ranges[1]) and _none(s.ranges[2]),
+        f"it cannot be told to go straight ahead at {AHEAD_SPEED:g} m/s",
+    ),
     TWO_FEET: Need(lambda s: s.feet == 2, "the robot has not two feet"),
     OTHER_FEET: Need(lambda s: s.feet != 2, "the robot has two feet"),
     FOOT_PAIRS: Need(lambda s: s.pairs, "its feet are not in pairs of left and right"),
@@ -88,6 +97,7 @@ NEEDS: dict[str, Need] = {
 
 OF_COMMANDS: dict[str, tuple[str, ...]] = {
     "grid": (VELOCITY,), "small_grid": (VELOCITY,), "standing": (ZERO,), "straight": (STRAIGHT,), "stops": (ZERO, FULL),
+    "ahead": (AHEAD,),
     **{name: (f"command: {kind.title}",) for name, kind in CLASSES.items()},
 }  # fmt: skip
 """What each kind of commands needs; those that are not here, nothing."""
@@ -101,7 +111,7 @@ class LeftOut:
     """Title of a scenario, or of a metric."""
     why: str
     kind: str = "scenario"
-    """``scenario``, ``limit`` (the metric is shown without one) or ``metric``."""
+    """``scenario``, ``limit`` (the metric is shown without one), ``metric``, or ``rung`` of a ladder of ground."""
 
 
 def unmet(needs: Iterable[str], subject: Subject) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from . import gait_plots, plots
 from .command_classes import CLASSES
 from .engine_section import engine_section
 from .evidence import Evidence
+from .ground_section import ground_section
 from .metrics import GAIT, METRICS
 from .needs import by_reason
-from .scenarios import NOT_TESTED
+from .scenarios import not_tested
+from .studio import Strip
 from .verdict import LimitCheck, ScenarioResult, Verdict, format_value
 
 MOST_FAILURES = 7
@@ -43,9 +45,10 @@ def report(
     model: Path,
     clip: Path | None,
     why_no_clip: str,
-    strip: Sequence[tuple[str, bytes]] | str = "not asked for",
+    strip: Strip = "not asked for",
+    climbs: Mapping[str, Strip] | None = None,
 ) -> Report:
-    """The whole page. ``strip`` are captions and JPEG pictures of one stride, or why there are none."""
+    """The whole page. ``strip`` is of one stride, ``climbs`` are of walks over rough ground, by their titles."""
     return Report(
         f"{contract.robot}: validation {verdict.word}",
         _head(verdict, contract),
@@ -53,6 +56,7 @@ def report(
         _gait(verdict, evidence, contract, strip),
         _sensitivity(verdict),
         _scenarios(verdict),
+        ground_section(verdict, climbs or {}),
         engine_section(verdict),
         _tracking(evidence, contract, verdict),
         _own_velocity(verdict),
@@ -66,9 +70,9 @@ def report(
 
 def _head(verdict: Verdict, contract: Contract) -> Head:
     required = [result for result in verdict.scenarios if result.required]
-    beyond = [result for result in verdict.scenarios if not result.required]
-    robots = sum(result.envs for result in verdict.scenarios)
-    hours = sum(result.envs * result.seconds for result in verdict.scenarios) / 3600
+    beyond = [result for result in verdict.flat if not result.required]
+    robots = sum(result.envs for result in verdict.flat)
+    hours = sum(result.envs * result.seconds for result in verdict.flat) / 3600
     failed = verdict.failures()
     lines = [f"{bold(result.title)}: {check.sentence()}" for result, check in failed[1:MOST_FAILURES]]
     if len(failed) > MOST_FAILURES:
@@ -105,7 +109,7 @@ def _film(clip: Path | None, why: str) -> Section:
 def _scenarios(verdict: Verdict) -> Section:
     rows: list[Sequence[str | Cell | None] | str] = []
     for required, title in ((True, "Required"), (False, "Beyond the requirement; does not decide the verdict")):
-        chosen = [result for result in verdict.scenarios if result.required == required]
+        chosen = [result for result in verdict.flat if result.required == required]
         rows += [title] * bool(chosen)
         for result in chosen:
             about = f"{bold(result.title)}\n{result.about} {result.envs} robots, {result.seconds:.0f} s."
@@ -178,13 +182,11 @@ def _drive(actuator: Actuator) -> str:
     return f"{actuator.effort_limit:g} N m{speed}"
 
 
-def _gait(
-    verdict: Verdict, evidence: Evidence, contract: Contract, strip: Sequence[tuple[str, bytes]] | str
-) -> Section:
+def _gait(verdict: Verdict, evidence: Evidence, contract: Contract, strip: Strip) -> Section:
     """Film strip, table of the gaits, feet over time and from the side, and the spectrum of the torques."""
     limits = {c.metric: c.limit for r in verdict.scenarios for c in r.checks}
     drawn = [] if evidence.showcase is None else gait_plots.gait_figures(evidence.showcase, contract, limits)
-    return Section("Gait", *gait_plots.film_strip(strip), *_gait_tables(verdict), *drawn)
+    return Section("Gait", *gait_plots.film_strip("One stride, walking forward", strip), *_gait_tables(verdict), *drawn)
 
 
 def _gait_tables(verdict: Verdict) -> list[Any]:
@@ -236,12 +238,12 @@ def _sensitivity(verdict: Verdict) -> Section | None:
 
 def _falls(verdict: Verdict) -> Section:
     causes: Counter[str] = Counter()
-    for result in verdict.scenarios:
+    for result in verdict.flat:
         causes.update(result.fall_causes)
-    robots = sum(result.envs for result in verdict.scenarios)
+    robots = sum(result.envs for result in verdict.flat)
     if not causes:
         return Section("Falls", f"None of {robots} robots fell.")
-    where = ", ".join(f"{r.title} ({sum(r.fall_causes.values())})" for r in verdict.scenarios if r.fall_causes)
+    where = ", ".join(f"{r.title} ({sum(r.fall_causes.values())})" for r in verdict.flat if r.fall_causes)
     text = f"{sum(causes.values())} of {robots} robots fell: {where}."
     return Section("Falls", text, Figure(plots.fall_causes(dict(causes))))
 
@@ -267,11 +269,11 @@ def _scope(verdict: Verdict, contract: Contract) -> Section:
         f"ground with more than {CONTACT_FORCE:g} N. It is counted once and measured until then."
     )
     notes = [heading("Notes"), verdict.notes] if verdict.notes else []
-    parts = [*notes, *_left_out(verdict), heading("Not tested"), NOT_TESTED]
+    parts = [*notes, *_left_out(verdict), heading("Not tested"), not_tested(bool(verdict.ground_version))]
     return Section("What this does and does not show", text, *parts)
 
 
-LEFT_OUT = {"scenario": "Scenarios", "limit": "Limits of", "metric": "Metrics"}
+LEFT_OUT = {"scenario": "Scenarios", "rung": "Rungs", "limit": "Limits of", "metric": "Metrics"}
 
 
 def _left_out(verdict: Verdict) -> list[Any]:
@@ -286,6 +288,7 @@ def _left_out(verdict: Verdict) -> list[Any]:
 
 def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> Section:
     command = f"gaitway validate {bundle.name}"
+    command += " --rough" if verdict.ground_version else ""
     command += "" if verdict.model == "bundle" else f" --model {model.name}"
     command += f" --seed {verdict.seed}" if verdict.seed else ""
     hashes = {

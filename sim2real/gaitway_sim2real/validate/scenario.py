@@ -16,6 +16,7 @@ from .stressors import Stressor
 Range = tuple[float, float]
 NOMINAL_FRICTION = 0.8
 MIXED = "mixed"
+AHEAD = "ahead"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,8 @@ class Scenario:
     seconds: float = 10.0
     commands: str = "random"
     """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random``
-    (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero)
-    or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
+    (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero),
+    ``ahead`` (0.5 m/s, steered) or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
     """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
     push_once: bool = False
@@ -82,6 +83,12 @@ class Scenario:
     """What else is hard about it."""
     ground: Ground = LEVEL
     """What the robots walk on; they start in random directions."""
+    tiles: int = 1
+    """Number of tiles, each drawn anew, of a random course; the robots are divided among them."""
+    way: float = math.inf
+    """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
+    ladder: str = ""
+    """Name of the ladder of grounds that it is on: one of :data:`.rough.LADDERS`."""
     physics: Physics = NOMINAL_PHYSICS
     """How the simulator solves it."""
     gait: bool = False

@@ -2,22 +2,25 @@
 
 What a fall is says :mod:`gaitway_sim2real.mujoco.robots`; here a policy output that is not finite counts as one too.
 Falls are looked for at control steps. A fallen robot stays fallen: it is counted once, and nothing after the fall is
-measured.
+measured. Nor is anything after a robot crossed its ground, if its conditions have a way to go.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
+from gaitway_onboard.rotation import yaw_of
 
 from ..mujoco.delay import DelayLine
 from ..mujoco.limbs import Arm
 from ..mujoco.plant import Plant
 from ..mujoco.robots import RobotBatch
+from .commands import steered
 from .conditions import Conditions
 from .feet import FootTrace
 
@@ -42,9 +45,9 @@ class Trajectory:
 
     control_dt: float
     mass: np.ndarray  # (N,) [kg]
-    command: np.ndarray  # (T, N, 3)
+    command: np.ndarray  # (T, N, 3), as it was told
     push: np.ndarray  # (T, N, 2) [m/s], pushes given to robots that stood
-    alive: np.ndarray  # (T, N) bool, not fallen before this step
+    alive: np.ndarray  # (T, N) bool, neither fallen nor across before this step
     fall_step: np.ndarray  # (N,), -1 if it never fell
     fall_cause: tuple[str, ...]  # (N,), "" if it never fell
     start_pos: np.ndarray  # (N, 3) [m], world frame
@@ -64,10 +67,11 @@ class Trajectory:
     height: np.ndarray | None = None  # (T, N) [m], base above the ground
     hands: np.ndarray | None = None  # (T, N, H, 3) [m], in the base's frame, if it has hands
     arms: tuple[Arm, ...] = ()
+    crossed: np.ndarray | None = None  # (N,) bool, went its way before it fell, if there was one
 
     def of(self, robots: slice) -> Trajectory:
         """What happened to some of the robots."""
-        rows = ("mass", "fall_step", "fall_cause", "start_pos")
+        rows = ("mass", "fall_step", "fall_cause", "start_pos", "crossed")
         parts: dict[str, Any] = {}
         for name in (field.name for field in fields(self) if field.name not in ("control_dt", "arms")):
             value = getattr(self, name)
@@ -114,6 +118,7 @@ def simulate(
     readings: list[np.ndarray] = []  # of the feet, not yet in the trace
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
+    crossed = np.zeros(n, bool)
 
     def fall(who: np.ndarray, step: int, cause: str) -> None:
         for i in np.flatnonzero(who & up):
@@ -127,7 +132,8 @@ def simulate(
             trace.record(slice(last - len(readings), last), world.measure_feet(np.stack(readings)))
             readings.clear()
 
-    start_pos = world.base_pos().copy()
+    start_pos, heading = world.base_pos().copy(), yaw_of(world.base_quat())
+    command = conditions.command.copy() if conditions.steered else conditions.command
     for t in range(steps):
         alive[t] = up
         record["push"][t] = conditions.push[t] * up[:, None]
@@ -137,7 +143,10 @@ def simulate(
         signals = world.signals()
         for stressor, kept in stress:
             signals = stressor.sensed(signals, kept)
-        target, _ = policy({**signals, "command": conditions.command[t]})
+        if conditions.steered:
+            off = yaw_of(world.base_quat()) - heading
+            command[t] = steered(command[t], off, contract.command_ranges[2])
+        target, _ = policy({**signals, "command": command[t]})
         if OWN_VELOCITY in contract.estimates:
             own_error[t] = np.where(up[:, None], policy.estimates[OWN_VELOCITY] - world.lin_vel(), 0)
         bad = np.asarray(~np.isfinite(target).all(1))
@@ -161,6 +170,8 @@ def simulate(
             measure_feet(t + 1)
         for who, cause in world.falls():
             fall(who, t, cause)
+        crossed |= up & (np.abs(world.base_pos() - start_pos)[:, :2].max(1) >= conditions.way)
+        up &= ~crossed
         for name, value in world.measure().items():
             record[name][t] = np.where(alive[t].reshape(-1, *[1] * (value.ndim - 1)), value, 0)
         record["target"][t] = target
@@ -171,7 +182,7 @@ def simulate(
     return Trajectory(
         control_dt=contract.control_dt,
         mass=world.mass,
-        command=conditions.command,
+        command=command,
         alive=alive,
         fall_step=fall_step,
         fall_cause=tuple(causes),
@@ -180,6 +191,7 @@ def simulate(
         feet=trace,
         own_velocity_error=own_error if OWN_VELOCITY in contract.estimates else None,
         arms=plant.arms,
+        crossed=crossed if math.isfinite(conditions.way) else None,
         **record,
     )
 

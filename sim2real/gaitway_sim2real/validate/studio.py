@@ -13,10 +13,13 @@ from gaitway_onboard.bundle.contract import Contract
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.floors import FIRM
 from ..mujoco.plant import build_plant
+from .scenario import Scenario
 from .showcase import Showcase, run_showcase
 
 Frames = Callable[[range], Iterable[int]]
 """Goes through the numbers of the frames, as ``iter`` does."""
+Strip = Sequence[tuple[str, bytes]] | str
+"""Captions and JPEG pictures, or why there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,7 @@ class Pictures:
     showcase: Showcase
     clip: Path | None
     why_no_clip: str
-    strip: Sequence[tuple[str, bytes]] | str
+    strip: Strip
 
 
 class Studio:
@@ -52,6 +55,20 @@ class Studio:
     def pictures(self) -> Pictures:
         return self._make() if self._made is None else self._made.result()
 
+    def climbs(self, rungs: Sequence[Scenario]) -> dict[str, Strip]:
+        """A strip of one robot on each of ``rungs``, by title; none without a video."""
+        from ..mujoco.camera import RenderingError
+        from .video import climb_strip
+
+        found: dict[str, Strip] = {}
+        for rung in rungs if self._video else ():
+            policy = BatchedPolicy(self._bundle / "policy.onnx", self._contract, 1)
+            try:
+                found[rung.title] = climb_strip(rung, self._contract, policy, self._model, self._bundle / "robot.xml")
+            except RenderingError as error:
+                found[rung.title] = str(error)
+        return found
+
     def _make(self) -> Pictures:
         from ..mujoco.camera import RenderingError
         from .video import film_strip, render_episode
@@ -61,7 +78,7 @@ class Studio:
         plant = build_plant(contract, self._model, reference, physics=FIRM, gait=True)
         showcase = run_showcase(plant, contract, policy)
         clip, why = None, "not asked for"
-        strip: list[tuple[str, bytes]] | str = why
+        strip: Strip = why
         if self._video:
             try:
                 strip = film_strip(showcase, contract, self._model, reference)
@@ -69,7 +86,7 @@ class Studio:
                 clip = render_episode(showcase, contract, self._model, reference, out, frames=self._until_stopped)
             except RenderingError as error:
                 why = str(error)
-                strip = strip if isinstance(strip, list) else why
+                strip = why if isinstance(strip, str) else strip
         return Pictures(showcase=showcase, clip=clip, why_no_clip=why, strip=strip)
 
     def _until_stopped(self, parts: range) -> Iterator[int]:

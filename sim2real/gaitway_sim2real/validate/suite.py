@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,12 @@ from .examination import MOST_REPETITIONS, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
 from .metrics import METRICS
 from .needs import OF_COMMANDS, LeftOut, Subject, unmet
+from .rough import GAVE_UP, GROUND_VERSION, another_tile, ladder_title, on_tiles, pictured
 from .scenario import Scenario
 from .scenarios import FULL_PAYLOAD_MASS, MOST_TAKEN_AWAY, SUITE, SUITE_VERSION
 from .simulate import Trajectory, simulate
-from .studio import Frames, Pictures, Studio
-from .tally import Run, Tally, measured
+from .studio import Frames, Pictures, Strip, Studio
+from .tally import Run, Tally, joined, measured
 from .verdict import ScenarioResult, SeedResult, Verdict
 from .workers import Workers
 
@@ -47,6 +48,7 @@ def validate_bundle(
     video: bool = True,
     frames: Frames = iter,
     scenarios: Sequence[Scenario] = SUITE,
+    courses: Sequence[Scenario] = (),
     processes: int = 1,
     engines: Sequence[Engine] = (),
 ) -> Verdict:
@@ -55,6 +57,7 @@ def validate_bundle(
     ``model`` is another MJCF of the same robot. ``seeds`` is how many seeds are run, from ``seed`` on, and judged as
     one. ``report_dir`` receives ``validation.json``, ``report.html`` and, with
     ``video``, ``validation.mp4``; ``frames`` goes through its frames, as ``iter`` does, and may say how far it is.
+    ``courses`` are ladders of ground that give classes and no PASS or FAIL: :data:`.rough.ROUGH`.
     ``processes`` run scenarios side by side, 0 one on each core; results do not depend on it. A script that asks for
     more than one needs ``if __name__ == "__main__":``, as ``multiprocessing`` does. ``engines`` are judged as
     well, and first, since more can be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError``
@@ -65,7 +68,7 @@ def validate_bundle(
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     plants = Plants(contract, path, reference)
-    chosen, left_out = usable(scenarios, contract, plants)
+    chosen, left_out = usable((*scenarios, *courses), contract, plants)
     notes = estimates_note(contract) + help_note(path, contract)
     if model is not None:
         notes += describe_model(plants.get(), build_plant(contract, reference, reference))
@@ -89,10 +92,15 @@ def validate_bundle(
         if progress and studio is not None:
             progress(len(chosen), len(chosen), "Report", None)
         pictures = None if studio is None else studio.pictures()
-    results = [tally.result() for tally in tallies]
+        results = [tally.result() for tally in tallies]
+        names = pictured(results)
+        climbs = {} if studio is None else studio.climbs([rung for rung in chosen if rung.name in names])
+    tried = {result.name for result in results}
+    left_out += tuple(LeftOut(what=rung.title, why=GAVE_UP, kind="rung") for rung in chosen if rung.name not in tried)
     for row in rows:
         alone[row] += [tally.first(row) for tally in tallies]
     verdict = Verdict(
+        ground_version=GROUND_VERSION if courses else "",
         suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
         seed=seed,
         task=contract.task,
@@ -109,7 +117,7 @@ def validate_bundle(
     )
     if report_dir is not None and pictures is not None:
         evidence.showcase = pictures.showcase
-        write_report(verdict, evidence, contract, bundle, path, report_dir, pictures)
+        write_report(verdict, evidence, contract, bundle, path, report_dir, pictures, climbs)
     if progress:
         progress(len(chosen), len(chosen), "Done", None)
     return verdict
@@ -122,9 +130,12 @@ def examiner(
     plants = Plants(contract, model, bundle / "robot.xml")
 
     def run(task: Task) -> tuple[Run, Evidence | None]:
-        recording = run_scenario(bundle, contract, plants, task.scenario, task.seed, threads, task.repetition)
-        seen = evidence_of(task.scenario, recording) if task.plots else None
-        return measured(task.scenario, recording, contract), seen
+        runs, seen = [], None
+        for part in on_tiles(task.scenario):
+            recording = run_scenario(bundle, contract, plants, part, task.seed, threads, task.repetition)
+            seen = evidence_of(part, recording) if task.plots else None
+            runs.append(measured(part, recording, contract))
+        return joined(runs), seen
 
     return run
 
@@ -167,17 +178,19 @@ def usable(
 ) -> tuple[list[Scenario], tuple[LeftOut, ...]]:
     """The scenarios that this robot's body and the contract's commands allow, and what is left out.
 
-    Limits are in SI units. All plants are compiled; raises :class:`ModelError` for a model that cannot be used at all.
+    Limits are in SI units. Plants are compiled, except those on ladders of ground; raises :class:`ModelError` for a
+    model that cannot be used at all.
     """
     subject = Subject.of(contract, plants.get())
     kept: list[Scenario] = []
     left_out: list[LeftOut] = []
     for scenario in scenarios:
         if why := unmet((*OF_COMMANDS.get(scenario.commands, ()), *scenario.needs), subject):
-            left_out.append(LeftOut(what=scenario.title, why=why))
+            what = ladder_title(scenario.ladder) if scenario.ladder else scenario.title
+            left_out.append(LeftOut(what=what, why=why))
             continue
         try:
-            plant = plants.of(scenario)
+            plant = plants.get() if scenario.ladder else plants.of(scenario)
         except FixedFeet:
             left_out.append(LeftOut(what=scenario.title, why="its feet are not of a shape that can be altered so"))
             continue
@@ -226,7 +239,9 @@ def run_scenario(
     threads: int = 1,
     repetition: int = 0,
 ) -> Trajectory:
-    """Draw and simulate one scenario; each ``repetition`` has draws of its own."""
+    """Draw and simulate one scenario; each ``repetition`` has draws of its own, of its course too."""
+    number = (seed * MOST_REPETITIONS + repetition) * scenario.tiles
+    scenario = replace(scenario, ground=another_tile(scenario.ground, number))
     conditions = conditions_of(contract, scenario, seed, repetition)
     policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.of(scenario)
     payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
@@ -275,12 +290,14 @@ def write_report(
     model: Path,
     folder: Path,
     pictures: Pictures,
+    climbs: Mapping[str, Strip],
 ) -> None:
     """``validation.json`` and the page that shows it."""
     from .report import report
 
     verdict.save(folder / "validation.json")
-    page = report(verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, pictures.strip)
+    clip, why_no_clip, strip = pictures.clip, pictures.why_no_clip, pictures.strip
+    page = report(verdict, evidence, contract, bundle, model, clip, why_no_clip, strip, climbs)
     write_text(folder / "report.html", page.html())
 
 

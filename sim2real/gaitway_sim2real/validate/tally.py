@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,15 @@ def measured(scenario: Scenario, recording: Trajectory, contract: Contract) -> R
     )
 
 
+def joined(runs: Sequence[Run]) -> Run:
+    """Runs as one, with the robots of all."""
+    return Run(
+        samples={name: pooled([run.samples[name] for run in runs]) for name in runs[0].samples},
+        corner=np.concatenate([run.corner for run in runs]),
+        causes=sum((run.causes for run in runs), Counter[str]()),
+    )
+
+
 class Tally:
     """The runs of a scenario so far."""
 
@@ -47,6 +57,11 @@ class Tally:
         """Runs may come in any order."""
         self._runs[repetition, seed] = run
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was run."""
+        return bool(self._runs)
+
     def result(self) -> ScenarioResult:
         """What all runs say."""
         return self._judge([self._runs[key] for key in sorted(self._runs)])
@@ -56,23 +71,26 @@ class Tally:
         return self._judge([self._runs[0, seed]])
 
     def _judge(self, runs: list[Run]) -> ScenarioResult:
-        samples = {name: pooled([run.samples[name] for run in runs]) for name in runs[0].samples}
+        run = joined(runs)
+        samples = dict(run.samples)
         where: tuple[str, ...] = ()
         if CORNERS in self.scenario.limits:
             falls = samples["falls"]
-            corner = np.concatenate([run.corner for run in runs])
-            names, aside = fallen_corners(corner, falls.values, np.array(self._contract.command_ranges))
+            names, aside = fallen_corners(run.corner, falls.values, np.array(self._contract.command_ranges))
             samples["falls"] = Samples(values=falls.values[~aside], kind="share")
             samples["corner_falls"] = Samples(values=np.array([float(len(names))]), kind="level")
             where = tuple(names)
-        causes = dict(sorted(sum((run.causes for run in runs), Counter[str]()).items()))
+        causes = dict(sorted(run.causes.items()))
         return ScenarioResult.of(self.scenario, samples, causes, self.scenario.envs * len(runs), where)
 
     def worth_more(self) -> bool:
-        """Whether more robots could make a required scenario pass: none of its limits fails, and one is undecided."""
+        """Whether more robots could make a scenario pass, and that counts: no limit fails, and one is undecided.
+
+        Required scenarios count for the verdict, those on a ladder of ground for its class.
+        """
         checks = self.result().checks
         return (
-            self.scenario.required
+            (self.scenario.required or bool(self.scenario.ladder))
             and all(check.passed or check.undecided for check in checks)
             and any(check.undecided for check in checks)
         )

@@ -16,6 +16,7 @@ from .in_engines import engines_of, side_by_side
 from .intervals import CERTAINTY, Samples
 from .metrics import METRICS, format_value
 from .needs import LeftOut, by_reason
+from .rough import GroundClass, ground_classes
 from .scenario import CORNERS, Limit, Scenario
 from .sensitivity import Factor, sensitivity, spreads
 from .variants import CONTACT
@@ -119,6 +120,7 @@ class ScenarioResult:
     number: float | None = None
     engine: str = ""
     same_as: str = ""
+    ladder: str = ""
     """As the scenario's."""
 
     @classmethod
@@ -155,6 +157,7 @@ class ScenarioResult:
             number=scenario.number,
             engine=scenario.engine,
             same_as=scenario.same_as,
+            ladder=scenario.ladder,
         )
 
     @property
@@ -202,6 +205,18 @@ class Verdict:
     """Every seed on its own, if there are several."""
     left_out: tuple[LeftOut, ...] = ()
     """What this robot or its contract does not have, and was not judged."""
+    ground_version: str = ""
+    """Version of the ladders of ground (see :mod:`.rough`); empty if none was asked for."""
+
+    @property
+    def flat(self) -> tuple[ScenarioResult, ...]:
+        """Results of the suite, without those of :attr:`ground`."""
+        return tuple(result for result in self.scenarios if not result.ladder)
+
+    @property
+    def ground(self) -> tuple[GroundClass, ...]:
+        """How far up each ladder of ground it walks; also in the JSON. Decides nothing."""
+        return ground_classes(self.scenarios)
 
     @property
     def sensitivity(self) -> tuple[Factor, ...]:
@@ -239,7 +254,12 @@ class Verdict:
             for title, (worst, *others) in failed.items()
         ]
         lines += [f"  {line}" for line in (*self.remarks(), *side_by_side(self.scenarios))]
-        judged = by_reason([row for row in self.left_out if row.kind != "metric"])
+        if self.ground_version:
+            lines += [
+                f"  on rough ground, ladders {self.ground_version}:",
+                *(f"    {c.sentence()}" for c in self.ground),
+            ]
+        judged = by_reason([row for row in self.left_out if row.kind in ("scenario", "limit")])
         lines += [f"  left out, since {why}: {', '.join(what).lower()}" for why, what in judged.items()]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
@@ -269,6 +289,7 @@ class Verdict:
             **{key: value for key, value in asdict(self).items() if key != "scenarios"},
             "remarks": self.remarks(),
             "engines": list(self.engines),
+            "ground": [asdict(found) for found in self.ground],
             "sensitivity": [asdict(factor) for factor in self.sensitivity],
             "scenarios": [
                 {**asdict(result), "passed": result.passed, "checks": [_check_dict(check) for check in result.checks]}
@@ -291,6 +312,7 @@ class Verdict:
                 notes=tuple(data["notes"]),
                 seeds=tuple(SeedResult(**row) for row in data.get("seeds", ())),
                 left_out=tuple(LeftOut(**row) for row in data.get("left_out", ())),
+                ground_version=data.get("ground_version", ""),
                 scenarios=tuple(_result(row) for row in data["scenarios"]),
             )
             verdict.summary()  # what cannot be said is no verdict
@@ -304,7 +326,7 @@ _SCALARS = (
 )  # fmt: skip
 
 
-LATER = ("factor", "level", "number", "engine", "same_as")
+LATER = ("factor", "level", "number", "engine", "same_as", "ladder")
 """Fields of a scenario's result that verdicts of an earlier suite, or Gaitway, lack."""
 
 

@@ -1,8 +1,10 @@
-"""The film of a validation, its showcase, and a strip of pictures of one stride."""
+"""The film of a validation, its showcase, and strips of pictures: of one stride, and of a walk over rough ground."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -13,9 +15,12 @@ from gaitway_onboard.rotation import quat_apply
 from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.camera import Camera, RenderingError
 from ..mujoco.film import Frames, film
-from ..mujoco.plant import build_plant
+from ..mujoco.plant import Plant, build_plant
+from .conditions import draw
 from .gait_plots import one_stride
+from .scenario import Scenario
 from .showcase import Showcase, run_showcase
+from .simulate import Trajectory, simulate
 
 PICTURES, PICTURE = 8, (320, 240)
 """Number and size [pixels] of the pictures of a stride."""
@@ -61,24 +66,61 @@ def film_strip(showcase: Showcase, contract: Contract, model: Path, reference: P
     start, end = one_stride(showcase.feet, start, end)
     rec, feet = showcase.recording, showcase.feet
     assert rec.qpos is not None
-    times = np.linspace(start, end, PICTURES, endpoint=False)
-    plant = build_plant(contract, model, reference, visual=True)
+    shown: dict[int, str] = {}
+    for time in np.linspace(start, end, PICTURES, endpoint=False):
+        down = feet.contact[min(round(time / feet.dt), len(feet.contact) - 1), 0]
+        standing = ", ".join(name for name, on in zip(feet.names, down, strict=True) if on)
+        step = min(round(time / rec.control_dt), len(rec.qpos) - 1)
+        shown[step] = f"{time - start:.2f} s: {standing or 'all feet in the air'}"
+    return _shoot(build_plant(contract, model, reference, visual=True), rec, shown, elevation=-6.0, distance=2.9)
+
+
+def climb_strip(
+    rung: Scenario, contract: Contract, policy: BatchedPolicy, model: Path, reference: Path
+) -> list[tuple[str, bytes]]:
+    """Captions and JPEG pictures of one robot that walks head on over a rung of a ladder, to its end or fall.
+
+    ``policy`` must be fresh and for one robot. Raises :class:`RenderingError`.
+    """
+    drawn = draw(replace(rung, envs=1), contract.command_ranges, contract.num_joints, contract.control_dt, 0)
+    plant = build_plant(contract, model, reference, ground=rung.ground)
+    rec = simulate(plant, contract, policy, replace(drawn, yaw=np.zeros(1)), keep_qpos=True)
+    steps = np.linspace(0, int(rec.alive[:, 0].sum()) - 1, PICTURES).round().astype(int).tolist()
+    shown = {step: f"{(step + 1) * rec.control_dt:.1f} s" for step in steps}
+    shown[steps[-1]] += f": {_end(rec)}"
+    dressed = build_plant(contract, model, reference, ground=rung.ground, visual=True)
+    return _shoot(dressed, rec, shown, elevation=-14.0, distance=3.6)
+
+
+def _end(rec: Trajectory) -> str:
+    if rec.crossed is not None and rec.crossed[0]:
+        return "crossed"
+    return f"fell, {rec.fall_cause[0]}" if rec.fall_cause[0] else "not across in time"
+
+
+def _shoot(
+    plant: Plant, rec: Trajectory, shown: Mapping[int, str], *, elevation: float, distance: float
+) -> list[tuple[str, bytes]]:
+    """Pictures of a recording's first robot from the side, as JPEG, with the captions of the control steps ``shown``.
+
+    ``elevation`` [degrees] and ``distance`` (in initial heights of the base) are the camera's.
+    """
+    assert rec.qpos is not None
     shots = []
     try:
         from PIL import Image
 
         with Camera(plant.model, PICTURE) as camera:
-            for time in times:
-                t = min(round(time / rec.control_dt), len(rec.qpos) - 1)
+            camera.camera.elevation, camera.camera.distance = elevation, distance * plant.start_height
+            for t, caption in shown.items():
                 ahead = quat_apply(rec.base_quat[t, 0].astype(float), np.array([1.0, 0.0, 0.0]))
                 camera.camera.azimuth = 90.0 + float(np.degrees(np.arctan2(ahead[1], ahead[0])))
-                camera.camera.elevation, camera.camera.distance = -6.0, 2.9 * plant.start_height
-                camera.look(rec.qpos[t, 0], np.array([*rec.base_pos[t, 0, :2], 0.55 * plant.start_height]))
-                down = feet.contact[min(round(time / feet.dt), len(feet.contact) - 1), 0]
-                standing = ", ".join(name for name, on in zip(feet.names, down, strict=True) if on)
+                place = rec.base_pos[t, 0, :2].astype(float)
+                middle = float(plant.ground.height(place)) + 0.55 * plant.start_height
+                camera.look(rec.qpos[t, 0], np.array([*place, middle]))
                 jpeg = io.BytesIO()
                 Image.fromarray(camera.shoot()).save(jpeg, "JPEG", quality=82)
-                shots.append((f"{time - start:.2f} s: {standing or 'all feet in the air'}", jpeg.getvalue()))
+                shots.append((caption, jpeg.getvalue()))
     except (ImportError, RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
         raise RenderingError(f"cannot render ({' '.join(str(error).split()) or type(error).__name__})") from error
     return shots

@@ -120,16 +120,20 @@ def feet_phase(
     command_name: str,
     threshold: float = 0.1,
     still: float = 0.25,
+    reach: float = 0.0,
 ) -> Tensor:
     """exp(-sum((z - z_ref)^2) / std^2) over the soles' heights z [m] above the ground, which are to follow the clock.
 
     ``z_ref`` rises to ``height`` [m] in the middle of each swing, as ``sin^1.4``, and is 0 otherwise, or all the time
-    while the robot is to stand (:func:`.gait.is_stepping`).
+    while the robot is to stand (:func:`.gait.is_stepping`). Where the ground within ``reach`` [m] of a foot is higher
+    than under it, the foot is to rise by as much more.
     """
     assert world.spec.foot_height is not None
-    sole = world.ground.above(world.robot.body_pos_w[:, indices.bodies(world, feet)]) - world.spec.foot_height
+    place = world.robot.body_pos_w[:, indices.bodies(world, feet)]
+    sole = world.ground.above(place) - world.spec.foot_height
     progress = gait.swing_progress(world, period, duty, offsets)
-    wanted = height * torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** SWING
+    top = height + world.ground.higher(place[..., :2], reach) if reach else height
+    wanted = top * torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** SWING
     wanted = wanted * gait.is_stepping(world, command_name, threshold, still)[:, None]
     return torch.exp(-(sole - wanted).square().sum(1) / std**2)
 
@@ -152,6 +156,15 @@ def feet_gait(
     return (contact == stance).float().mean(1)
 
 
+def feet_stumble(world: World, feet: str, ratio: float = 4.0) -> Tensor:
+    """Number of feet that are pushed sideways harder than ``ratio`` times upward: they hit the face of a step.
+
+    legged_gym's ``stumble`` says whether there is one, at a ratio of 5.
+    """
+    force = world.robot.contact_force_w[:, indices.bodies(world, feet)]
+    return (force[..., :2].norm(dim=-1) > ratio * force[..., 2].abs()).float().sum(1)
+
+
 def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
     """Number of bodies whose contact force exceeds ``threshold`` [N]."""
     return (world.contact_force_norm(bodies) > threshold).float().sum(1)
@@ -159,6 +172,13 @@ def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
 
 def flat_orientation_l2(world: World) -> Tensor:
     return world.robot.projected_gravity_b[:, :2].square().sum(1)
+
+
+def ground_orientation_l2(world: World, reach: float = 0.4) -> Tensor:
+    """:func:`flat_orientation_l2` for a base that is to lie as the ground ``reach`` [m] around it does."""
+    robot = world.robot
+    normal = world.ground.lie(robot.root_pos_w[:, :2], reach)
+    return quat_apply_inverse(robot.root_quat_wxyz, normal)[:, :2].square().sum(1)
 
 
 def base_height_l2(world: World, target_height: float) -> Tensor:

@@ -53,8 +53,6 @@ class RobotTask:
     """Text for the list of tasks; ``{title}`` is the robot's."""
     presets: tuple[str, ...] = ()
     """Its presets, of :mod:`gaitway_tasks.velocity.presets`."""
-    rough: bool = False
-    """Whether the ground is one that only Isaac Lab generates."""
 
     def __call__(self, robot: Robot) -> Task:
         module, _, function = self.make.partition(":")
@@ -62,7 +60,8 @@ class RobotTask:
         return task
 
 
-FLAT_TASK, BLIND_TASK, ROUGH_TASK = "velocity-flat-{robot}", "velocity-flat-{robot}-blind", "velocity-rough-{robot}"
+FLAT_TASK, BLIND_TASK = "velocity-flat-{robot}", "velocity-flat-{robot}-blind"
+ROUGH_TASK, BLIND_ROUGH_TASK = "velocity-rough-{robot}", "velocity-rough-{robot}-blind"
 
 
 def velocity_tasks(
@@ -70,8 +69,8 @@ def velocity_tasks(
 ) -> dict[str, RobotTask]:
     """Rows of the velocity tasks that ``flat`` and ``rough`` make, ``module:function``.
 
-    With ``blind`` there is a flat one without base velocity; ``presets`` are those of the flat tasks, ``note`` a remark
-    in the list.
+    With ``blind`` there are others without base velocity and height scan; ``presets`` are those of the flat tasks, of
+    which rough ones have "cpu"; ``note`` is a remark in the list.
     """
     told = "{title} tracks velocity commands on flat ground; reads its base velocity"
     found = {FLAT_TASK: RobotTask(make=flat, summary=told + note, presets=presets)}
@@ -79,8 +78,11 @@ def velocity_tasks(
         told = "the same from what a robot measures: no base velocity, a short history"
         found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=presets)
     if rough is not None:
-        told = "{title} over stairs, boxes and slopes, with a height scan; needs Isaac Lab"
-        found[ROUGH_TASK] = RobotTask(make=rough, summary=told, rough=True)
+        told, own = "{title} over stairs, boxes and slopes, with a height scan", tuple({"cpu"} & set(presets))
+        found[ROUGH_TASK] = RobotTask(make=rough, summary=told, presets=own)
+        if blind:
+            told = "the same from what a robot measures: no base velocity, no height scan, a short history"
+            found[BLIND_ROUGH_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_rough", summary=told, presets=own)
     return found
 
 

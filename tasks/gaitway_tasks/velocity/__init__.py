@@ -10,7 +10,7 @@ from ..spec import Task
 from . import base
 from .presets import blind, cpu, sprint
 
-__all__ = ["blind", "blind_flat", "cpu", "sprint", "velocity_flat", "velocity_rough"]
+__all__ = ["blind", "blind_flat", "blind_rough", "cpu", "sprint", "velocity_flat", "velocity_rough"]
 
 
 def velocity_flat(robot: Robot) -> Task:
@@ -32,6 +32,11 @@ def velocity_rough(robot: Robot) -> Task:
 def blind_flat(robot: Robot) -> Task:
     """:func:`velocity_flat` from what a robot measures."""
     return blind(velocity_flat(robot))
+
+
+def blind_rough(robot: Robot) -> Task:
+    """:func:`velocity_rough` from what a robot measures."""
+    return blind(velocity_rough(robot))
 
 
 def _own(robot: Robot, name: str, common: Callable[[Robot], Task]) -> Task:

@@ -13,13 +13,17 @@ from ..spec import Event, ObservationGroup, Reward, Task, Termination, Timing
 from . import base
 from .base import COMMAND
 from .gaits import trot
+from .rough import over_rough_ground
 
 
 def blind(task: Task, history_length: int = 8) -> Task:
-    """The actor loses the base velocity, which no robot measures, and gains a history; the critic keeps both."""
+    """The actor loses the base velocity and the height scan, which no robot measures, and gains a history.
+
+    The critic keeps them, without noise.
+    """
     group = task.observations["policy"]
     critic = ObservationGroup(terms=group.terms, history_length=1, enable_corruption=False)
-    measurable = {name: term for name, term in group.terms.items() if name != "base_lin_vel"}
+    measurable = {name: each for name, each in group.terms.items() if name not in ("base_lin_vel", "height_scan")}
     return replace(
         task,
         name=f"{task.name}-blind",
@@ -106,7 +110,8 @@ def cpu(task: Task) -> Task:
         rewards={**{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()}, **added},
         events={**task.events, **_disturbances(task), **varied},
     )
-    return trot(replace(task, actions=_lively(joint_positions(task)))) if trots else task
+    task = trot(replace(task, actions=_lively(joint_positions(task)))) if trots else task
+    return task if task.ground.flat else over_rough_ground(task)
 
 
 def _lively(action: JointPositionAction) -> JointPositionAction:

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 from gaitway_isaaclab import assets, compat
 from gaitway_isaaclab.compat import IsaacLabError
-from gaitway_mujoco import make_env
-from gaitway_tasks.registry import get_task, task_names
+from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Task
 
@@ -48,12 +47,6 @@ def test_what_can_be_reached(tmp_path):
     assert assets.reachable(str(tmp_path / "there.usd"))
     assert not assets.reachable(str(tmp_path / "gone.usd"))
     assert not assets.reachable("http://127.0.0.1:9/robot.usd")  # nothing listens there
-
-
-def test_rough_ground_is_isaac_lab_s_alone():
-    assert ROUGH in task_names() and ROUGH not in task_names(rough=False)
-    with pytest.raises(ValueError, match=r"rough ground.*--world isaaclab"):
-        make_env(get_task(ROUGH), 1)
 
 
 def test_rough_task_reads_back():

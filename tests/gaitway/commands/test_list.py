@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from gaitway_tasks.registry import task_names
 from gaitway_tasks.robots import ROBOTS
+from gaitway_tasks.terrain import COURSES
 
 from gaitway.catalogue import AGENTS, WORLDS
 from gaitway.cli import main
@@ -16,7 +17,7 @@ def test_no_name_is_cut(width, capsys, monkeypatch):
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
     words = {word for line in shown.splitlines() for word in line.replace("│", " ").split()}
-    assert {*task_names(), *ROBOTS, *WORLDS, *AGENTS} <= words
+    assert {*task_names(), *ROBOTS, *COURSES, *WORLDS, *AGENTS} <= words
     assert "…" not in shown
     assert all(len(line) <= width for line in shown.splitlines() if line[:1].isspace())  # names stand at the margin
 

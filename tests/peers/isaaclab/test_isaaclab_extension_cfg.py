@@ -19,6 +19,7 @@ from gaitway_tasks.mdp import events
 from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.robots import ANYMAL_C, ImplicitPD
 from gaitway_tasks.spec import Event
+from gaitway_tasks.terrain import SubTerrain, TerrainGenerator, Tiles
 from isaac_side import BODIES
 from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 from stock_tasks import PREFIXES, STOCK, differences, robot_of, stock_runner_cfg
@@ -47,6 +48,20 @@ def test_every_task_builds_and_survives_isaac_lab_s_files(name):
     for term in get_task(name).rewards:
         assert getattr(again.rewards, term).func is getattr(cfg.rewards, term).func
     assert list(vars(cfg.observations)) == list(get_task(name).observations)
+
+
+def test_kinds_of_ours_survive_isaac_lab_s_files():
+    kinds = {"kerbs": {"kerb_height_range": (0.0, 0.1)}, "gap": {"gap_width_range": (0.0, 0.3)}}
+    subs = {name: SubTerrain(kind=name, proportion=0.5, params=params) for name, params in kinds.items()}
+    ground = Tiles(generator=TerrainGenerator(sub_terrains=subs, seed=4))
+    cfg = gaitway_isaaclab.env_cfg(get_task("velocity-rough-anymal-c").replace(ground=ground), 4, "cpu")
+    cfg.validate()
+    tree = cfg.to_dict()
+    cfg.from_dict(tree)
+    assert cfg.to_dict() == tree
+    found = cfg.scene.terrain.terrain_generator
+    assert found.seed == 4 and found.sub_terrains["kerbs"].params == kinds["kerbs"]
+    assert type(found.sub_terrains["gap"]).__name__ == "MeshGapTerrainCfg"
 
 
 @pytest.mark.parametrize("name", task_names())

@@ -56,9 +56,13 @@ def test_what_a_contract_cannot_be_told() -> None:
 
     assert lacking(BOX) == []
     assert lacking(ONE_SIDED) == ["backward", "sideways"]
-    assert lacking(np.array([[-0.1, 0.1]] * 3)) == ["straight", "stops", *CLASSES]
-    assert lacking(np.zeros((3, 2))) == ["grid", "straight", "small_grid", "stops", *CLASSES]
-    assert lacking(np.array([[-1.0, 1.0], [0.5, 1.5], [-1.0, 1.0]])) == ["standing", "stops"]  # always to the left
+    assert lacking(np.array([[-0.1, 0.1]] * 3)) == ["straight", "ahead", "stops", *CLASSES]
+    assert lacking(np.zeros((3, 2))) == ["grid", "straight", "small_grid", "ahead", "stops", *CLASSES]
+    assert lacking(np.array([[-1.0, 1.0], [0.5, 1.5], [-1.0, 1.0]])) == [
+        "standing",
+        "ahead",
+        "stops",
+    ]  # always to the left
 
 
 @pytest.mark.parametrize("kind", ["mixed", "random", "standing", "steps"])

@@ -175,5 +175,5 @@ def test_without_rendering_the_page_says_why(bundle: Path, monkeypatch: pytest.M
     monkeypatch.setattr(camera, "_gl_context", broken)
     with pytest.raises(RenderingError, match="no EGL here"):
         film_strip(show, contract, bundle / "robot.xml", bundle / "robot.xml")
-    assert gait_plots.film_strip("cannot render")[1].text == "No pictures: cannot render."
-    assert Section("", *gait_plots.film_strip([("0.00 s", b"jpeg")])).html().count("<img") == 1
+    assert gait_plots.film_strip("Stride", "cannot render")[1].text == "No pictures: cannot render."
+    assert Section("", *gait_plots.film_strip("Stride", [("0.00 s", b"jpeg")])).html().count("<img") == 1

@@ -1,0 +1,11 @@
+"""Rough ground: Isaac Lab's generated terrain as data, the grounds that tasks stand on, and those that judge.
+
+``tile`` and ``kinds`` make one tile; ``generator`` lays them out; ``heights`` looks heights up; ``tiles`` is the ground
+of a training, and ``course`` that of an examination. Only numpy is imported before a ground is used.
+"""
+
+from .course import COURSES, Course, read_ground, write_ground
+from .generator import SubTerrain, TerrainGenerator
+from .tiles import Tiles
+
+__all__ = ["COURSES", "Course", "SubTerrain", "TerrainGenerator", "Tiles", "read_ground", "write_ground"]
