@@ -153,6 +153,8 @@ def test_no_reward_or_termination_is_left_uncompared():
         "first_contacts",  # compared through feet_air_time
         "feet_gait",  # Isaac Lab has no clock
         "feet_phase",
+        "feet_stumble",  # legged_gym's
+        "ground_orientation_l2",  # Isaac Lab's flat_orientation_l2 asks for a level base
         "stand_still_action_rate_l2",  # Isaac Lab's is about joint positions
         "stand_still_joint_vel_l1",
     }
