@@ -135,8 +135,8 @@ class AsynchronousWorld:
         try:
             self._connection.send((what, arguments))
         except (BrokenPipeError, ConnectionResetError):
-            self._receive()  # raises what ended the process, if it could say so
-            raise
+            self._drain()
+            self._receive()  # after the answers that came before, raises what ended the process
         self._pending.append(what)
 
     def _receive(self) -> Any:
