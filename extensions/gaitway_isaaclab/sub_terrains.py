@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import MISSING
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import trimesh
 from gaitway_tasks.terrain import SubTerrain
 from gaitway_tasks.terrain.tile import Draws, Grid
 from isaaclab.terrains import SubTerrainBaseCfg
@@ -14,9 +13,14 @@ from isaaclab.utils import configclass
 
 from . import compat
 
+if TYPE_CHECKING:
+    import trimesh
+
 
 def boxes(difficulty: float, cfg: BoxesCfg) -> tuple[list[trimesh.Trimesh], np.ndarray]:
     """The boxes of a tile, whose corner is at (0, 0), and where robots start on it [m]."""
+    import trimesh  # which imports SciPy, and configurations are made before the simulator is loaded
+
     sub = SubTerrain(kind=cfg.kind, proportion=1.0, params=cfg.params)
     tile = sub.tile(difficulty, Grid(size=cfg.size), Draws(0))  # kinds of ours draw nothing
     assert tile.boxes is not None
