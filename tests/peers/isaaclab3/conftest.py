@@ -1,6 +1,9 @@
 """Real Isaac Lab 3.0 on a CPU, on Newton and on PhysX. Collected only where its wheel is installed."""
 
+import os
+import tempfile
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +21,16 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("physics", ["physx", pytest.param("newton", marks=pytest.mark.newton)], scope="session")
 
 
+ASSETS = tempfile.TemporaryDirectory(prefix="isaac_assets_")
+os.environ["ISAACSIM_ASSET_ROOT"] = ASSETS.name  # before a test module imports Isaac Lab, which reads it then
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
+def lab():
     """:mod:`kitless`, with its assets in place."""
     import kitless
 
-    kitless.use_local_assets(tmp_path_factory.mktemp("assets"))
+    kitless.use_local_assets(Path(ASSETS.name))
     return kitless
 
 
