@@ -68,7 +68,7 @@ def gaitway(*arguments: Any, codes: tuple[int, ...] = (0,)) -> None:
 
 
 def ramps(bundle: Path) -> dict[str, dict[str, float]]:
-    """Share of 32 robots that cross stairs, by the name of the course, with ramps for risers and without."""
+    """Share of 32 robots that cross stairs, by the title of the rung, with ramps for risers and without."""
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.validate.rough import ladder
     from gaitway_sim2real.validate.suite import Plants, run_scenario
@@ -83,7 +83,7 @@ def ramps(bundle: Path) -> dict[str, dict[str, float]]:
             for kind in ("ramps", "risers"):
                 scenario = replace(rung, ground=replace(rung.ground, ramps=kind == "ramps"))
                 run = measured(scenario, run_scenario(bundle, contract, plants, scenario, seed=0, threads=0), contract)
-                found.setdefault(f"{name} {rung.level}", {})[kind] = float(run.metrics["crossed"])
+                found.setdefault(rung.title, {})[kind] = float(run.metrics["crossed"])
     return found
 
 
@@ -123,8 +123,7 @@ def _shares(runs: list[tuple[str, int, Path]], verdicts: list[dict[str, Any]]) -
                 next((row["metrics"]["crossed"] for row in verdict["scenarios"] if row["title"] == title), None)
                 for _, verdict in mine
             ]
-            key = title.lower().replace("stairs ", "stairs-").replace(",", "")
-            ramps = [each[key]["ramps"] for each in flat if key in each]
+            ramps = [each[title]["ramps"] for each in flat if title in each]
             yield _line(task, title, *(", ".join(map(_percent, part)) for part in (found, ramps)))
 
 

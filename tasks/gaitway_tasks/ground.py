@@ -7,6 +7,7 @@ answers. A ground whose tiles change while robots learn is an object of its own,
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -58,7 +59,7 @@ class Ground(ABC):
 
     def normal(self, xy: Array) -> Array:
         """Unit vector out of the ground, (N, ..., 3)."""
-        lib, (x, y) = _library(xy), (xy[..., 0], xy[..., 1])
+        lib, (x, y) = library(xy), (xy[..., 0], xy[..., 1])
         rise_x = (self._at(x + NEAR, y) - self._at(x - NEAR, y)) / (2.0 * NEAR)
         rise_y = (self._at(x, y + NEAR) - self._at(x, y - NEAR)) / (2.0 * NEAR)
         length = lib.sqrt(rise_x**2 + rise_y**2 + 1.0)
@@ -66,7 +67,7 @@ class Ground(ABC):
 
     def tilt(self, xy: Array) -> Array:
         """The shortest turn of something upright that then stands square on the ground, (N, ..., 4), w x y z."""
-        lib, normal = _library(xy), self.normal(xy)
+        lib, normal = library(xy), self.normal(xy)
         w = lib.sqrt((1.0 + normal[..., 2]) / 2.0)
         return lib.stack((w, -normal[..., 1] / (2.0 * w), normal[..., 0] / (2.0 * w), 0.0 * w), -1)
 
@@ -83,16 +84,12 @@ class Ground(ABC):
 
     def higher(self, xy: Array, reach: float) -> Array:
         """How much higher the ground is ``reach`` [m] around ``xy`` at most, at least 0 [m], (N, ...)."""
-        lib, here = _library(xy), self.height(xy)
-        return (
-            lib.stack((here, *self._around(xy, reach))).max(0).values - here
-            if lib is not np
-            else (np.max([here, *self._around(xy, reach)], 0) - here)
-        )
+        here = self.height(xy)
+        return functools.reduce(library(xy).maximum, self._around(xy, reach), here) - here
 
     def lie(self, xy: Array, reach: float) -> Array:
         """Unit normal of the plane that lies best on the ground ``reach`` [m] around ``xy``, (N, ..., 3)."""
-        lib, around = _library(xy), self._around(xy, reach)
+        lib, around = library(xy), self._around(xy, reach)
         share = 2.0 / (reach * len(TURNS))
         rise_x, rise_y = (sum(share * turn[axis] * z for turn, z in zip(TURNS, around, strict=True)) for axis in (0, 1))
         length = lib.sqrt(rise_x**2 + rise_y**2 + 1.0)
@@ -103,13 +100,13 @@ class Ground(ABC):
 
         ``points`` (P, 2) [m] are from ``pos``, turned by ``yaw`` (N,) [rad].
         """
-        lib, (px, py) = _library(pos), (points[:, 0], points[:, 1])
+        lib, (px, py) = library(pos), (points[:, 0], points[:, 1])
         cos, sin = lib.cos(yaw)[:, None], lib.sin(yaw)[:, None]
         return pos[:, 2:] - self._at(pos[:, :1] + cos * px - sin * py, pos[:, 1:2] + sin * px + cos * py)
 
     def origin(self, env_ids: Array, offset: Array = 0.0) -> Array:
         """Where environments ``env_ids`` (n,) start, on the ground ``offset`` (n, 2) from the middle [m], (n, 3)."""
-        lib = _library(env_ids)
+        lib = library(env_ids)
         xy = 0.0 * lib.stack((env_ids, env_ids), -1) + offset
         return lib.stack((xy[:, 0], xy[:, 1], self.height(xy)), -1)
 
@@ -135,7 +132,7 @@ class Ground(ABC):
         assert not state
 
     def _at(self, x: Array, y: Array) -> Array:
-        return self.height(_library(x).stack((x, y), -1))
+        return self.height(library(x).stack((x, y), -1))
 
     def _around(self, xy: Array, reach: float) -> list[Array]:
         """Heights ``reach`` [m] from ``xy`` in the directions of :data:`TURNS`."""
@@ -195,9 +192,9 @@ def _plane(spec: Any, **pose: Any) -> Any:
 
 def _everywhere(xy: Array, values: tuple[float, ...]) -> Array:
     """The same ``values`` at all ``xy``."""
-    return _library(xy).stack([0.0 * xy[..., 0] + float(value) for value in values], -1)
+    return library(xy).stack([0.0 * xy[..., 0] + float(value) for value in values], -1)
 
 
-def _library(array: Array) -> Any:
+def library(array: Array) -> Any:
     """The module, numpy or torch, that ``array`` is of; torch is imported if it is."""
     return sys.modules[type(array).__module__.partition(".")[0]]

@@ -1,7 +1,8 @@
 """Rough ground: Isaac Lab's generated terrain as data, the grounds that tasks stand on, and those that judge.
 
 ``tile`` and ``kinds`` make one tile; ``generator`` lays them out; ``heights`` looks heights up; ``tiles`` is the ground
-of a training, and ``course`` that of an examination. Only numpy is imported before a ground is used.
+of a training, on which environments are ``standing``, and ``course`` that of an examination. Torch is imported for a
+training alone.
 """
 
 from .course import COURSES, Course, read_ground, write_ground

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from gaitway_files.errors import UserError
 
-from ..ground import Array, Ground, Slope
+from ..ground import Array, Ground, Slope, library
 from .generator import SubTerrain
 from .heights import interpolate
-from .tile import Draws, Grid, Tile, frame
+from .tile import Draws, Grid, Tile, frame, tops
 
 SIZE = 8.0
 """Side of a course [m]."""
@@ -178,8 +178,6 @@ class Course(Ground):
         """Heights to look up, and their distance: those of boxes at the nearest point, others between points."""
         if self.tile.boxes is None:
             return self.tile.heights, self.tile.grid.horizontal_scale
-        from .tile import tops
-
         fine = replace(self.tile.grid, horizontal_scale=FINE)
         return tops(self.tile.boxes, *fine.points()), FINE
 
@@ -204,17 +202,13 @@ class Course(Ground):
 
     def base_height(self, pos: Array) -> Array:
         """Above the mean of what is under the robot: a base passes over the next riser, a high cell or a hole."""
-        lib = np if isinstance(pos, np.ndarray) else __import__("torch")
+        lib = library(pos)
         x, y = (pos[..., axis, None] + lib.asarray(UNDER[:, axis]) for axis in (0, 1))
         return pos[..., 2] - self._at(x, y).mean(-1)
 
     def origin(self, env_ids: Array, offset: Array = 0.0) -> Array:
         found = super().origin(env_ids, offset)
-        found[:, 2] = (
-            np.maximum(found[:, 2], self.tile.origin)
-            if isinstance(found, np.ndarray)
-            else found[:, 2].clamp(min=self.tile.origin)
-        )
+        found[:, 2] = found[:, 2].clip(self.tile.origin)
         return found
 
     def build(self, spec: Any) -> list[Any]:

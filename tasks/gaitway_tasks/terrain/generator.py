@@ -17,6 +17,9 @@ from .tile import Draws, Grid, TerrainError, Tile
 MAX_TERRAIN_CELLS = 100_000_000
 """Most cells of all tiles and the border; Isaac Lab's rough terrain has four million."""
 
+MARGIN = 1.0
+"""How far a tile goes on beyond its edge [m], for the legs of a robot whose base is on it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SubTerrain:
@@ -114,3 +117,30 @@ class TerrainGenerator:
                 difficulty = (number + chance.uniform()) / self.num_rows
                 row.append(self.sub_terrains[name].tile(difficulty, self.grid, draws))
         return rows
+
+    def laid(self) -> Laid:
+        """All tiles, row by row, each with a margin in which it goes on as on its other side."""
+        tiles = [tile for row in self.tiles() for tile in row]
+        cells = round(MARGIN / self.horizontal_scale)
+        heights = np.stack([np.pad(tile.heights[:-1, :-1], (cells, cells + 1), mode="wrap") for tile in tiles])
+        low = float(heights.min())
+        return Laid(
+            heights=heights,
+            origins=np.array([tile.origin for tile in tiles]),
+            low=low,
+            high=max(low + 1e-3, float(heights.max())),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laid:
+    """T tiles with their margins."""
+
+    heights: np.ndarray
+    """[m], x first, (T, X, Y)."""
+    origins: np.ndarray
+    """Height of the place in the middle where robots start [m], (T,)."""
+    low: float
+    """Lowest ground of all [m]."""
+    high: float
+    """Highest ground of all [m], above the lowest."""

@@ -6,6 +6,7 @@ the same seeds, give the same heights. ``difficulty`` is from 0 to 1.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 
@@ -29,9 +30,19 @@ def flat(difficulty: float, grid: Grid, draws: Draws) -> Tile:
 
 
 def _stairs(
-    grid: Grid, height: float, step_width: float, platform_width: float, border_width: float, holes: bool
+    up: float,
+    difficulty: float,
+    grid: Grid,
+    draws: Draws,
+    *,
+    step_height_range: Range,
+    step_width: float,
+    platform_width: float = 1.0,
+    border_width: float = 0.0,
+    holes: bool = False,
 ) -> Tile:
-    """Rings of steps, each ``height`` above the one around it, or below."""
+    """Rings of steps to a platform in the middle, which is on top for ``up`` 1 and in a pit for -1."""
+    height = up * _between(step_height_range, difficulty)
     if holes:
         raise TerrainError("stairs with holes: only Isaac Lab makes them: use holes=false, or --world isaaclab")
     inner = [length - 2 * border_width for length in grid.size]
@@ -50,38 +61,6 @@ def _stairs(
     x, y = (length - 2 * count * step_width for length in inner)
     boxes.append(block((x, y), bottom, (count + 1) * height))
     return Tile.of_boxes(grid, boxes, (count + 1) * height)
-
-
-def pyramid_stairs(
-    difficulty: float,
-    grid: Grid,
-    draws: Draws,
-    *,
-    step_height_range: Range,
-    step_width: float,
-    platform_width: float = 1.0,
-    border_width: float = 0.0,
-    holes: bool = False,
-) -> Tile:
-    """Stairs down from a platform in the middle, on all sides."""
-    height = _between(step_height_range, difficulty)
-    return _stairs(grid, height, step_width, platform_width, border_width, holes)
-
-
-def inverted_pyramid_stairs(
-    difficulty: float,
-    grid: Grid,
-    draws: Draws,
-    *,
-    step_height_range: Range,
-    step_width: float,
-    platform_width: float = 1.0,
-    border_width: float = 0.0,
-    holes: bool = False,
-) -> Tile:
-    """Stairs up from a pit in the middle, on all sides."""
-    height = _between(step_height_range, difficulty)
-    return _stairs(grid, -height, step_width, platform_width, border_width, holes)
 
 
 def random_grid(
@@ -221,7 +200,18 @@ def random_uniform(
     return _field(grid, units, border, _highest(grid, units))
 
 
-def _slope(grid: Grid, slope: float, platform_width: float, border_width: float) -> Tile:
+def _slope(
+    up: float,
+    difficulty: float,
+    grid: Grid,
+    draws: Draws,
+    *,
+    slope_range: Range,
+    platform_width: float = 1.0,
+    border_width: float = 0.0,
+) -> Tile:
+    """Slopes to a platform in the middle, which is on top for ``up`` 1 and in a pit for -1."""
+    slope = up * _between(slope_range, difficulty)
     x, y, border = _bordered(grid, border_width)
     top = int(slope * (x * grid.horizontal_scale) / 2 / grid.vertical_scale)
     middle = (int(x / 2), int(y / 2))
@@ -231,32 +221,6 @@ def _slope(grid: Grid, slope: float, platform_width: float, border_width: float)
     corner = units[x // 2 - platform, y // 2 - platform]
     units = np.clip(units, min(0, corner), max(0, corner))
     return _field(grid, units, border, units[middle])
-
-
-def pyramid_slope(
-    difficulty: float,
-    grid: Grid,
-    draws: Draws,
-    *,
-    slope_range: Range,
-    platform_width: float = 1.0,
-    border_width: float = 0.0,
-) -> Tile:
-    """Slopes down from a platform in the middle."""
-    return _slope(grid, _between(slope_range, difficulty), platform_width, border_width)
-
-
-def inverted_pyramid_slope(
-    difficulty: float,
-    grid: Grid,
-    draws: Draws,
-    *,
-    slope_range: Range,
-    platform_width: float = 1.0,
-    border_width: float = 0.0,
-) -> Tile:
-    """Slopes up from a pit in the middle."""
-    return _slope(grid, -_between(slope_range, difficulty), platform_width, border_width)
 
 
 def wave(
@@ -354,12 +318,21 @@ def _level_middle(units: np.ndarray, width: int) -> None:
 
 
 KINDS: dict[str, Callable[..., Tile]] = {
-    function.__name__: function
-    for function in (
-        flat, pyramid_stairs, inverted_pyramid_stairs, random_grid, random_uniform, pyramid_slope,
-        inverted_pyramid_slope, wave, discrete_obstacles, stepping_stones, gap, kerbs, narrow_beams,
-    )
-}  # fmt: skip
+    "flat": flat,
+    "pyramid_stairs": functools.partial(_stairs, 1.0),
+    "inverted_pyramid_stairs": functools.partial(_stairs, -1.0),
+    "random_grid": random_grid,
+    "random_uniform": random_uniform,
+    "pyramid_slope": functools.partial(_slope, 1.0),
+    "inverted_pyramid_slope": functools.partial(_slope, -1.0),
+    "wave": wave,
+    "discrete_obstacles": discrete_obstacles,
+    "stepping_stones": stepping_stones,
+    "gap": gap,
+    "kerbs": kerbs,
+    "narrow_beams": narrow_beams,
+}
+"""By the name that ``isaaclab.terrains`` has for it."""
 
 
 def parameters(kind: str) -> dict[str, inspect.Parameter]:
