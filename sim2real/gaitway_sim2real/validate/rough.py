@@ -53,8 +53,8 @@ ABOUT = (
     "interval, as they do all rungs below. Robots start in the middle of a course in random directions, are told to go "
     f"ahead at {AHEAD_SPEED:g} m/s, and are steered back to their heading. A robot has crossed when it is {WAY:g} m "
     f"from its start along x or y within {SECONDS:g} s, without a fall before. Steps have vertical risers and treads "
-    "of 0.3 m, or as said. The controller of a robot, which cuts off what motors lack and stops drives that do not follow, "
-    "is not in between: gaitway run --sim --terrain has it, and robots climb less behind it."
+    "of 0.3 m, or as said. The controller of a robot, which cuts off what motors lack and stops drives that do not "
+    "follow, is not in between: gaitway run --sim --terrain has it, and robots climb less behind it."
 )
 """For readers of a report."""
 
