@@ -57,7 +57,9 @@ class SafetyFilter:
         self.effort_limit = np.array(contract.per_joint("effort_limit"))[order]
         self.max_vel = np.full(len(order), limits.max_joint_vel)
         self.max_temperature, self.min_battery = limits.max_temperature, limits.min_battery
-        top_speed: Array | float = np.inf
+        # Without the hardware's speeds, drives give what those of the training do.
+        speeds = np.array(contract.per_joint("velocity_limit"), float)[order]
+        top_speed = np.where(np.isnan(speeds), np.inf, speeds)
         if hardware is not None:
             effort, speed = ([table[name] for name in joint_names] for table in (hardware.effort_limit,
                              hardware.velocity_limit))  # fmt: skip

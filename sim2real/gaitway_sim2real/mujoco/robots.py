@@ -107,6 +107,10 @@ class RobotBatch:
         """Velocity of the contract's base in its own frame [m/s], (N, 3)."""
         return self.plant.frame.lin_vel(self.qpos[:, self._quat], self.qvel[:, self._lin], self.qvel[:, self._ang])
 
+    def torque(self) -> np.ndarray:
+        """What each drive gave in the last physics step [N m], (N, J)."""
+        return self._force
+
     def signals(self) -> dict[str, np.ndarray]:
         """What encoders and IMU report, and the estimates that the policy asks for."""
         quat = self.base_quat()

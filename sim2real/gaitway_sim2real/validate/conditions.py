@@ -32,6 +32,8 @@ class Conditions:
     """Whether the yaw rate is told that keeps each robot on its initial heading: :func:`.commands.steered`."""
     way: float = math.inf
     """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
+    guarded: bool = False
+    """Whether the controller's safety filter is between policy and drives."""
     stressors: tuple[Stressor, ...] = ()
     seed: tuple[int, ...] = ()  # of the draws of stressors
 
@@ -68,6 +70,7 @@ def draw(scenario: Scenario, ranges: Sequence[Range], joints: int, control_dt: f
         velocity=rng.uniform(-0.1, 0.1, (n, 2)),
         steered=scenario.commands == AHEAD,
         way=scenario.way,
+        guarded=scenario.guarded,
         stressors=scenario.stressors,
         seed=entropy,
     )

@@ -25,7 +25,7 @@ def ground_section(verdict: Verdict, climbs: Mapping[str, Strip]) -> Section | N
     figures = (Figure(ladder_chart(name, results), ladder_title(name)) for name, results in rungs.items())
     left = [row.what for row in verdict.left_out if row.kind == "rung"]
     stopped = f"Not tried, since {GAVE_UP}: {'; '.join(left)}." if left else ""
-    heads = ["", "Ground", "Crossed", "Interval", "Robots", "Fell", "Falls began with"]
+    heads = ["", "Ground", "Crossed", "Interval", "Robots", "Cut off", "Fell or stopped", "Began with"]
     return Section(
         "On rough ground",
         [f"{bold(ladder_title(found.ladder))}: {bold(found.level or 'none')} ({found.said})" for found in classes],
@@ -33,9 +33,9 @@ def ground_section(verdict: Verdict, climbs: Mapping[str, Strip]) -> Section | N
         Group(*figures),
         note(
             "Share of robots that crossed, with its interval; dashed: what a rung asks for. Robots that neither crossed"
-            " nor fell were too slow."
+            " nor fell were too slow. Cut off: share of the periods in which a target was."
         ),
-        Table(heads, rows, ["mark", "", "num", "num", "num", "num", ""]),
+        Table(heads, rows, ["mark", "", "num", "num", "num", "num", "num", ""]),
         note(stopped),
         *(part for title, strip in climbs.items() for part in film_strip(title, strip)),
         aside=f"ladders {verdict.ground_version}, decides no PASS or FAIL",
@@ -51,6 +51,7 @@ def _row(result: ScenarioResult) -> Sequence[object]:
         format_value("crossed", result.metrics["crossed"]),
         f"{low.removesuffix(' %')} to {high}",
         str(result.envs),
+        format_value("cut", result.metrics["cut"]),
         format_value("falls", result.metrics["falls"]),
         ", ".join(f"{cause} ({count})" for cause, count in causes[:3]),
     ]

@@ -40,6 +40,12 @@ METRICS: dict[str, Metric] = {
     "crossed": Metric(
         title="Crossed", unit="", percent=True, about="Share of robots that went their way over the ground unfallen."
     ),
+    "cut": Metric(
+        title="Targets cut off",
+        unit="",
+        percent=True,
+        about="Share of the periods in which the controller's safety filter moved a joint target.",
+    ),
     "pushes_survived": Metric(
         title="Pushes survived",
         unit="",
@@ -251,6 +257,7 @@ def measure(rec: Trajectory, contract: Contract, walking: np.ndarray | None = No
     samples = {
         "falls": Samples(values=(rec.fall_step >= 0).astype(float), kind="share"),
         "crossed": Samples(values=crossings(rec), kind="share"),
+        "cut": Samples(values=cuts(rec), kind="mean"),
         "pushes_survived": Samples(values=survivals(rec.push, rec.fall_step), kind="share"),
         "steps_at_rest": Samples(values=lifts, kind="share"),
         **{name: Samples(values=values, kind="mean") for name, values in means.items()},
@@ -334,6 +341,11 @@ def survivals(push: np.ndarray, fall_step: np.ndarray) -> np.ndarray:
 def crossings(rec: Trajectory) -> np.ndarray:
     """1 for each robot that crossed its ground, 0 for each that did not, (N,); NaN where there was no way to go."""
     return np.full(rec.command.shape[1], np.nan) if rec.crossed is None else rec.crossed.astype(float)
+
+
+def cuts(rec: Trajectory) -> np.ndarray:
+    """Share of each robot's periods in which targets were cut off, (N,); NaN where nothing cuts."""
+    return np.full(rec.command.shape[1], np.nan) if rec.cut is None else per_robot(rec.cut, rec.alive)
 
 
 def cost_of_transport(rec: Trajectory) -> float:

@@ -18,7 +18,7 @@ from .command_classes import AHEAD_SPEED
 from .metrics import format_value
 from .scenario import AHEAD, Limit, Scenario
 
-GROUND_VERSION = "1.0"
+GROUND_VERSION = "2.0"
 CROSSED = Limit(metric="crossed", value=0.9, at_least=True)
 """What a rung asks for."""
 HOPELESS, IN_A_ROW = 0.5, 2
@@ -53,8 +53,8 @@ ABOUT = (
     "interval, as they do all rungs below. Robots start in the middle of a course in random directions, are told to go "
     f"ahead at {AHEAD_SPEED:g} m/s, and are steered back to their heading. A robot has crossed when it is {WAY:g} m "
     f"from its start along x or y within {SECONDS:g} s, without a fall before. Steps have vertical risers and treads "
-    "of 0.3 m, or as said. The controller of a robot, which cuts off what motors lack and stops drives that do not "
-    "follow, is not in between: gaitway run --sim --terrain has it, and robots climb less behind it."
+    "of 0.3 m, or as said. The controller's safety filter is in between, as on a robot: it cuts off targets that ask "
+    "for more than a motor has, and stops a robot whose drives do not follow."
 )
 """For readers of a report."""
 
@@ -84,6 +84,7 @@ def _rung(name: str, value: float, variant: str = "") -> Scenario:
         ground=read_ground(text),
         tiles=TILES if name in RANDOM else 1,
         way=WAY,
+        guarded=True,
         ladder=name,
         draws="ground",
         level=level,

@@ -87,6 +87,8 @@ class Scenario:
     """Number of tiles, each drawn anew, of a random course; the robots are divided among them."""
     way: float = math.inf
     """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
+    guarded: bool = False
+    """Whether the controller's safety filter is between policy and drives: :class:`.guards.Guards`."""
     ladder: str = ""
     """Name of the ladder of grounds that it is on: one of :data:`.rough.LADDERS`."""
     physics: Physics = NOMINAL_PHYSICS

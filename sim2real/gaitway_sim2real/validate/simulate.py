@@ -1,6 +1,7 @@
 """Step a batch of robots through a scenario, in plain MuJoCo, and write down what happened.
 
-What a fall is says :mod:`gaitway_sim2real.mujoco.robots`; here a policy output that is not finite counts as one too.
+What a fall is says :mod:`gaitway_sim2real.mujoco.robots`; here a policy output that is not finite counts as one too,
+and so does a stop by the controller's safety filter, where conditions are guarded.
 Falls are looked for at control steps. A fallen robot stays fallen: it is counted once, and nothing after the fall is
 measured. Nor is anything after a robot crossed its ground, if its conditions have a way to go.
 """
@@ -23,8 +24,9 @@ from ..mujoco.robots import RobotBatch
 from .commands import steered
 from .conditions import Conditions
 from .feet import FootTrace
+from .guards import Guards
 
-POLICY = "policy not finite"
+POLICY, STOPPED = "policy not finite", "stopped: "
 BLOCK = 64  # physics steps whose feet are measured together: each by itself costs more in Python than in arithmetic
 
 
@@ -68,6 +70,7 @@ class Trajectory:
     hands: np.ndarray | None = None  # (T, N, H, 3) [m], in the base's frame, if it has hands
     arms: tuple[Arm, ...] = ()
     crossed: np.ndarray | None = None  # (N,) bool, went its way before it fell, if there was one
+    cut: np.ndarray | None = None  # (T, N) bool, whether the safety filter cut targets off, if there was one
 
     def of(self, robots: slice) -> Trajectory:
         """What happened to some of the robots."""
@@ -119,6 +122,8 @@ def simulate(
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
     crossed = np.zeros(n, bool)
+    guards = Guards(contract, n) if conditions.guarded else None
+    cut = np.zeros((steps, n), bool)
 
     def fall(who: np.ndarray, step: int, cause: str) -> None:
         for i in np.flatnonzero(who & up):
@@ -153,6 +158,12 @@ def simulate(
         if bad.any():
             fall(bad, t, POLICY)
             target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
+        if guards is not None:
+            guards.look(signals, world.torque(), t * contract.control_dt, np.flatnonzero(up))
+            target, cut[t] = guards.follow(target, signals, np.flatnonzero(up))
+            for i, fault in enumerate(guards.faults):
+                if fault is not None and up[i]:
+                    fall(np.arange(n) == i, t, STOPPED + fault.name)
         if not up.any():
             alive[t:] = False
             measure_feet(t)
@@ -192,6 +203,7 @@ def simulate(
         own_velocity_error=own_error if OWN_VELOCITY in contract.estimates else None,
         arms=plant.arms,
         crossed=crossed if math.isfinite(conditions.way) else None,
+        cut=cut if guards is not None else None,
         **record,
     )
 

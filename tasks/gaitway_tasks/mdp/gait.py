@@ -6,7 +6,6 @@ The clock counts from the start of an episode. A foot swings in the first ``1 - 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +13,7 @@ from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..world import World
+from . import indices
 
 
 def phase(world: World, period: float) -> Tensor:
@@ -40,11 +40,5 @@ def is_stepping(world: World, command_name: str, threshold: float, still: float)
 
 def swing_progress(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
     """Share of each foot's swing that should have passed, in [0, 1]; 0 or 1 while it should stand, (N, F)."""
-    cycle = torch.remainder(phase(world, period)[:, None] + _row(tuple(offsets), world.device), 1.0)
+    cycle = torch.remainder(phase(world, period)[:, None] + indices.row(tuple(offsets), world.device), 1.0)
     return (cycle / (1.0 - duty)).clamp(max=1.0)
-
-
-@functools.cache
-def _row(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """``values`` as a tensor, kept: a new one at every step costs as much as several terms."""
-    return torch.tensor(values, device=device)

@@ -1,6 +1,6 @@
-"""Index tensors of bodies, joints and feet, by regular expression.
+"""Tensors that terms need at every step: indices of bodies, joints and feet by regular expression, and constants.
 
-Computed once for each robot, expression and device: an index list would be copied to the device at every step.
+Computed once for each robot, expression and device: a list would be copied to the device at every step.
 """
 
 import functools
@@ -31,6 +31,12 @@ def of_joints(world: World, values: Tensor, pattern: str) -> Tensor:
 def feet(world: World, pattern: str) -> Tensor:
     """Indices among the feet of those whose whole name matches ``pattern``, int64; refuses one that none matches."""
     return _indices(world.spec.name, "foot", world.spec.foot_names, pattern, world.device)
+
+
+@functools.cache
+def row(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """``values`` as a tensor, kept: a new one at every step costs as much as several terms."""
+    return torch.tensor(values, device=device)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Reward terms, ``(N,)``, unweighted. ``std`` is sigma of ``exp(-e^2 / sigma^2)``.
 
-Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_gait`` unitree_rl_lab's.
+Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_gait`` unitree_rl_lab's,
+``torque_limits`` legged_gym's.
 """
 
 import math
@@ -53,6 +54,12 @@ def ang_vel_xy_l2(world: World) -> Tensor:
 def joint_torques_l2(world: World, joints: str = ".*") -> Tensor:
     """Sum of the squared torques [N^2 m^2] of ``joints``."""
     return indices.of_joints(world, world.robot.applied_torque, joints).square().sum(1)
+
+
+def torque_limits(world: World, soft_ratio: float) -> Tensor:
+    """Sum over joints of how far |torque| is beyond ``soft_ratio`` of the effort limit, in effort limits."""
+    limits = indices.row(tuple(law.effort_limit for law in world.spec.joint_actuators), world.device)
+    return (world.robot.applied_torque.abs() / limits - soft_ratio).clamp(min=0.0).sum(1)
 
 
 def joint_acc_l2(world: World, joints: str = ".*") -> Tensor:

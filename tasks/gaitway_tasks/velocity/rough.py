@@ -8,6 +8,7 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 
+from ..actions import JointPositionAction, joint_positions
 from ..mdp import curriculums, rewards, terminations
 from ..mdp.commands import UniformVelocityCommand
 from ..spec import Curriculum, ObservationTerm, Reward, Task, Termination, UniformNoise
@@ -35,6 +36,8 @@ def over_rough_ground(task: Task) -> Task:
     - A swinging foot rises as much more as the ground within 15 cm of it does; feet that hit the face of a step cost.
     - The base is to lie as the ground around it does: early in training robots keep it level on stairs, where their
       front legs then have no room.
+    - Joint targets end at the joints' ranges, and torques beyond 0.7 of the effort limit cost: a robot's controller
+      cuts off what is beyond, and stops a robot that needs all of it for long.
     - Vertical speed, which stairs ask for, costs half as much; a base may come lower over the edge of a step.
     """
     ground = task.ground
@@ -55,6 +58,7 @@ def over_rough_ground(task: Task) -> Task:
     climb = {**COMMAND, "reach": 0.375, "least": 0.2, "falls": True}
     return replace(
         task,
+        actions=_within_range(task),
         ground=replace(
             ground,
             max_init_level=0,
@@ -74,9 +78,16 @@ def over_rough_ground(task: Task) -> Task:
             "feet_phase": replace(swing, params={**swing.params, "reach": 0.15}),
             "lin_vel_z_l2": replace(vertical, weight=0.5 * vertical.weight),
             "ground_orientation_l2": Reward(func=rewards.ground_orientation_l2, weight=-5.0),
+            "torque_limits": Reward(func=rewards.torque_limits, weight=-5.0, params={"soft_ratio": 0.7}),
             "feet_stumble": Reward(func=rewards.feet_stumble, weight=-0.5, params={"feet": feet}),
         },
     )
+
+
+def _within_range(task: Task) -> JointPositionAction:
+    """The task's action with targets clamped to the joints' ranges."""
+    ranges = dict(zip(task.robot.joint_names, task.robot.joint_limits, strict=True))
+    return replace(joint_positions(task), clip=ranges)
 
 
 def _seen(terms: Mapping[str, ObservationTerm]) -> dict[str, ObservationTerm]:
