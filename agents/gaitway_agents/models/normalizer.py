@@ -28,8 +28,7 @@ class RunningNormalizer(nn.Module):
     @property
     def scale(self) -> Tensor:
         """Divisors of what is further from the mean than 0, (dim,)."""
-        import os
-        return self.var.sqrt().clamp(min=float(os.environ.get('FLOOR','0'))) + self.eps
+        return self.var.sqrt() + self.eps
 
     def forward(self, x: Tensor) -> Tensor:
         y = (x - self.mean) / self.scale
