@@ -77,6 +77,12 @@ def test_joint_and_action_penalties(world):
     close(rewards.action_l2(world), [1.25])
 
 
+def test_torques_near_the_effort_limit_cost_what_is_beyond_the_soft_one(world):
+    world.robot.applied_torque[0, :4] = torch.tensor([80.0, -64.0, 55.9, -1.0])  # of 80 N m
+    close(rewards.torque_limits(world, soft_ratio=0.7), [0.3 + 0.1], 1e-6)
+    close(rewards.torque_limits(world, soft_ratio=1.0), [0.0])
+
+
 def test_joint_limits_are_the_soft_ones(world):
     close(rewards.joint_pos_limits(world), [0.0])
     # LF_HAA: range (-0.72, 0.49), middle -0.115, soft half-range 0.605 * 0.95 = 0.57475, so (-0.68975, 0.45975).

@@ -118,6 +118,8 @@ def test_cpu_on_rough_ground_begins_on_level_ground_and_looks_ahead_of_the_feet(
     assert tiles["hf_pyramid_slope"].params["slope_range"] == (0.0, 0.4)
     assert task.rewards["feet_phase"].params["reach"] == 0.15 and task.rewards["feet_stumble"].weight < 0.0
     assert task.curriculum["terrain_levels"].params["falls"] and task.timing.episode_length_s == 10.0
+    assert task.rewards["torque_limits"].weight < 0.0
+    assert task.actions.clips(task.robot) == ROBOTS[robot].joint_limits
     blind = get_task(f"velocity-rough-{robot}-blind", "cpu")
     assert blind.ground == task.ground and blind.rewards == task.rewards
 

@@ -157,6 +157,7 @@ def test_no_reward_or_termination_is_left_uncompared():
         "ground_orientation_l2",  # Isaac Lab's flat_orientation_l2 asks for a level base
         "stand_still_action_rate_l2",  # Isaac Lab's is about joint positions
         "stand_still_joint_vel_l1",
+        "torque_limits",  # legged_gym's
     }
     assert public(terminations) == set(TERMINATIONS)
     assert public(observations) - set(OBSERVATIONS) == {
