@@ -126,6 +126,7 @@ def sub_terrain_cfg(sub: SubTerrain) -> Any:
 
 def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:
     """Rays straight down from 20 m above ``body``, turned with its yaw, once in a control step."""
+    kind = {"class_type": compat.class_type("gaitway_isaaclab.scanner:ray_caster")} if compat.is_3() else {}
     return RayCasterCfg(
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{body}",
         offset=RayCasterCfg.OffsetCfg(pos=(0.0, 0.0, 20.0)),
@@ -134,4 +135,5 @@ def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:
         debug_vis=False,
         mesh_prim_paths=["/World/ground"],
         update_period=step_dt,
+        **kind,
     )
