@@ -1,4 +1,4 @@
-"""``Task`` -> ``ManagerBasedRLEnvCfg``, term by term.
+"""``Task`` -> a class of ``ManagerBasedRLEnvCfg``, with a field for each group and term, as Isaac Lab's own tasks have.
 
 Isaac Lab's managers, sensors, terrains, commands, actions and events; Gaitway's observation, reward, termination and
 curriculum functions, through :mod:`gaitway_isaaclab.world`.
@@ -6,7 +6,8 @@ curriculum functions, through :mod:`gaitway_isaaclab.world`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from typing import Any
 
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
@@ -18,14 +19,17 @@ from isaaclab.managers import (
     RewardTermCfg,
     TerminationTermCfg,
 )
+from isaaclab.sim import SimulationCfg
 from isaaclab.utils import configclass
 
 from . import compat
 from .actions import action_cfg
 from .assets import choose_asset
 from .commands import command_cfg
+from .declared import belong, declared
 from .events import event_cfgs
-from .scene import scene_cfg
+from .registration import cfg_name
+from .scene import SceneCfg, scene_cfg, scene_class
 from .terms import isaac_term
 from .world import TASK
 
@@ -33,18 +37,28 @@ PLAY_ENVS, PLAY_TILES = 50, 5
 
 
 @configclass
-class TermsCfg:
-    """Terms of one manager, by name."""
-
-
-@configclass
 class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
-    """An environment of a Gaitway task."""
+    """An environment of a Gaitway task.
+
+    The scene is made with the configuration, since its robot depends on ``gaitway_asset``; a subclass may give its own.
+    """
 
     gaitway_task: str = ""
     """Name of the task."""
     gaitway_asset: str = ""
-    """Source of the robot, ``"nucleus"`` or ``"mjcf"``."""
+    """Source of the robot, ``"nucleus"`` or ``"mjcf"``; without one, what GAITWAY_ISAACLAB_ASSET says or is reached."""
+    gaitway_actuators: str = "task"
+    """Whose actuator laws the robot has, ``"task"`` or ``"isaaclab"``."""
+    SceneCfg = SceneCfg
+
+    def __post_init__(self) -> None:
+        task: Task = getattr(self, TASK)
+        self.gaitway_asset = self.gaitway_asset or choose_asset(task.robot, None)
+        if isinstance(self.scene, type(MISSING)):  # copies of it are other objects
+            self.scene = scene_cfg(self.SceneCfg, task, 4096, self.gaitway_asset, self.gaitway_actuators)
+        for command in vars(self.commands).values():
+            command.debug_vis = self.gaitway_asset == "nucleus"
+        self.sim.physics_material = self.scene.terrain.physics_material
 
     def validate_config(self) -> None:
         """Check the configuration; Isaac Lab 3.0 calls this when it makes the environment, after all user changes."""
@@ -75,45 +89,48 @@ def env_cfg(
     GAITWAY_ISAACLAB_ASSET. ``actuators="isaaclab"`` replaces the task's actuator laws by those of Isaac Lab's
     robot (ANYmal C: an LSTM network).
 
+    It is of the class in :mod:`.env_cfgs` if the task is a registered one, unchanged.
+
+    Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
+    """
+    from . import env_cfgs
+
+    cls = env_cfgs.of_registered(task) or env_cfg_class(task)
+    cfg = cls(gaitway_asset=choose_asset(task.robot, asset), gaitway_actuators=actuators, seed=seed)
+    cfg.scene.num_envs, cfg.sim.device = num_envs, device
+    found: GaitwayEnvCfg = compat.choose_physics(cfg, physics)
+    return found
+
+
+def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
+    """The class of the configurations of ``task``, as if ``module`` declared it.
+
     Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
     """
     compat.release()
-    events = event_cfgs(task)
-    asset = choose_asset(task.robot, asset)
-    cfg = GaitwayEnvCfg(gaitway_task=task.name, gaitway_asset=asset)
-    setattr(cfg, TASK, task)
-    cfg.seed = seed
-    cfg.scene = scene_cfg(task, num_envs, asset, actuators)
-    cfg.observations = _terms({name: _observations(group) for name, group in task.observations.items()})
-    cfg.actions = _terms({"joint_pos": action_cfg(task)})
-    cfg.commands = _terms({name: command_cfg(c, debug_vis=asset == "nucleus") for name, c in task.commands.items()})
-    cfg.rewards = _terms(
-        {
-            name: RewardTermCfg(func=isaac_term(term.func), weight=term.weight, params=dict(term.params))
-            for name, term in task.rewards.items()
-        }
-    )
-    cfg.terminations = _terms(
-        {
-            name: TerminationTermCfg(func=isaac_term(term.func), params=dict(term.params), time_out=term.time_out)
-            for name, term in task.terminations.items()
-        }
-    )
-    cfg.events = _terms(events)
-    cfg.curriculum = _terms(
-        {
-            name: CurriculumTermCfg(func=isaac_term(term.func), params=dict(term.params))
-            for name, term in task.curriculum.items()
-        }
-    )
-    cfg.decimation = task.timing.decimation
-    cfg.episode_length_s = task.timing.episode_length_s
-    cfg.sim.dt = task.timing.physics_dt
-    cfg.sim.render_interval = task.timing.decimation
-    cfg.sim.device = device
-    cfg.sim.physics_material = cfg.scene.terrain.physics_material
-    compat.set_physics(cfg.sim, task.robot.name, rough=not task.ground.flat)
-    return compat.choose_physics(cfg, physics)
+    timing = task.timing
+    sim = SimulationCfg(dt=timing.physics_dt, render_interval=timing.decimation)
+    compat.set_physics(sim, task.robot.name, rough=not task.ground.flat)
+    fields: dict[str, Any] = {
+        "gaitway_task": task.name,
+        "decimation": timing.decimation,
+        "episode_length_s": timing.episode_length_s,
+        "sim": sim,
+        "observations": declared("ObservationsCfg", {n: _observations(n, g) for n, g in task.observations.items()}),
+        "actions": declared("ActionsCfg", {"joint_pos": action_cfg(task)}),
+        "commands": declared("CommandsCfg", {n: command_cfg(c) for n, c in task.commands.items()}),
+        "rewards": declared("RewardsCfg", _terms(RewardTermCfg, task.rewards, "weight")),
+        "terminations": declared("TerminationsCfg", _terms(TerminationTermCfg, task.terminations, "time_out")),
+        "events": declared("EventsCfg", event_cfgs(task)),
+        "curriculum": declared("CurriculumCfg", _terms(CurriculumTermCfg, task.curriculum)),
+    }
+    name = f"{cfg_name(task.name)}EnvCfg"
+    cls = configclass(type(name, (GaitwayEnvCfg,), {"__module__": module, "__qualname__": name, **fields}))
+    setattr(cls, TASK, task)
+    for part in (*map(type, fields.values()), scene_class(task), type(getattr(sim, "physics", None))):
+        belong(part, cls)
+    cls.__doc__ = f"The environments of ``{task.name}``."
+    return cls
 
 
 def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:
@@ -132,21 +149,32 @@ def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:
     return cfg
 
 
-def _terms(terms: Mapping[str, Any]) -> TermsCfg:
-    cfg = TermsCfg()
-    for name, term in terms.items():
-        setattr(cfg, name, term)
-    return cfg
+def for_watching(cls: type[GaitwayEnvCfg]) -> type[GaitwayEnvCfg]:
+    """The variant of ``cls`` for watching a policy: :func:`for_play` of it."""
+
+    def __post_init__(self: GaitwayEnvCfg) -> None:
+        cls.__post_init__(self)
+        for_play(self)
+
+    name = f"{cls.__name__}_PLAY"
+    made = {"__module__": cls.__module__, "__qualname__": name, "__post_init__": __post_init__}
+    play: type[GaitwayEnvCfg] = configclass(type(name, (cls,), made))
+    return play
 
 
-def _observations(group: ObservationGroup) -> Any:
-    cfg = ObservationGroupCfg(
-        concatenate_terms=True,
-        enable_corruption=group.enable_corruption,
-        history_length=group.history_length if group.history_length > 1 else None,
-    )
-    for name, term in group.terms.items():
-        setattr(cfg, name, _observation(term))
+def _terms(kind: Callable[..., Any], terms: Mapping[str, Any], *kept: str) -> dict[str, Any]:
+    """A configuration of the ``kind`` for each term, with its function, parameters and what else is ``kept``."""
+    return {
+        name: kind(func=isaac_term(term.func), params=dict(term.params), **{key: getattr(term, key) for key in kept})
+        for name, term in terms.items()
+    }
+
+
+def _observations(name: str, group: ObservationGroup) -> Any:
+    terms = {name: _observation(term) for name, term in group.terms.items()}
+    cfg = declared(f"{name.title().replace('_', '')}Cfg", terms, ObservationGroupCfg)
+    cfg.concatenate_terms, cfg.enable_corruption = True, group.enable_corruption
+    cfg.history_length = group.history_length if group.history_length > 1 else None
     return cfg
 
 

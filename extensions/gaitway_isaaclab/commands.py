@@ -102,7 +102,7 @@ class VelocityCommandCfg(UniformVelocityCommandCfg):
     margin: float = 0.0
 
 
-def command_cfg(command: Command, debug_vis: bool) -> VelocityCommandCfg:
+def command_cfg(command: Command) -> VelocityCommandCfg:
     """The values of ``command`` under Isaac Lab's names."""
     if not isinstance(command, UniformVelocityCommand):
         raise IsaacLabError(
@@ -118,7 +118,7 @@ def command_cfg(command: Command, debug_vis: bool) -> VelocityCommandCfg:
         margin=command.margin,
         heading_command=command.heading_command,
         heading_control_stiffness=command.heading_control_stiffness,
-        debug_vis=debug_vis,
+        debug_vis=False,
         ranges=UniformVelocityCommandCfg.Ranges(
             lin_vel_x=command.lin_vel_x,
             lin_vel_y=command.lin_vel_y,

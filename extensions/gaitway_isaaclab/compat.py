@@ -100,10 +100,18 @@ def set_physics(sim: Any, robot: str, rough: bool) -> None:
         sim.physx.gpu_max_rigid_patch_count = patches
         return
     from isaaclab.physics import PhysxAutoCfg
-    from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg, NewtonCollisionPipelineCfg, NewtonShapeCfg
+    from isaaclab_newton.physics import (
+        KaminoPADMMSolverCfg,
+        MJWarpSolverCfg,
+        NewtonCfg,
+        NewtonCollisionPipelineCfg,
+        NewtonShapeCfg,
+    )
     from isaaclab_ov.physics import OvPhysxCfg
     from isaaclab_physx.physics import PhysxCfg
-    from isaaclab_tasks.utils import preset
+    from isaaclab_tasks.utils import PresetCfg
+
+    from .declared import declared
 
     described = DESCRIPTIONS.get(robot)
     own = IsaacLabRobot() if described is None else described.isaaclab
@@ -125,7 +133,9 @@ def set_physics(sim: Any, robot: str, rough: bool) -> None:
     )
     kit, alone = PhysxCfg(gpu_max_rigid_patch_count=patches), OvPhysxCfg(gpu_max_rigid_patch_count=patches)
     auto = PhysxAutoCfg(isaacsim_physx=kit, ovphysx=alone)
-    sim.physics = preset(default=auto, physx=auto, isaacsim_physx=kit, ovphysx=alone, newton_mjwarp=newton)
+    kamino = NewtonCfg(solver_cfg=KaminoPADMMSolverCfg(max_contacts_per_world=64))
+    engines = {"physx": auto, "isaacsim_physx": kit, "ovphysx": alone, NEWTON: newton, "newton_kamino": kamino}
+    sim.physics = declared("PhysicsCfg", {"default": auto, **engines}, PresetCfg)
 
 
 def make_room_for_contacts(sim: Any, num_envs: int) -> None:

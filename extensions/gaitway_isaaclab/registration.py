@@ -8,39 +8,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .preflight import IsaacLabError, find
+
 BUILD = "gaitway_isaaclab.env_cfgs"
 AGENTS = "gaitway_isaaclab.agents"
+ENV_CFG, PLAY = "EnvCfg", "_PLAY"
+"""Ends of the names of configuration classes, and of their variants for watching."""
 
 
-def env_id(task_name: str, play: bool = False) -> str:
-    """``velocity-flat-anymal-c`` -> ``Gaitway-Velocity-Flat-Anymal-C-v0`` (or ``...-Play-v0``)."""
-    return f"Gaitway-{task_name.title()}{'-Play' if play else ''}-v0"
+def env_id(task_name: str, play: bool = False, *, release: str = "3.0") -> str:
+    """``velocity-flat-anymal-c`` -> ``Gaitway-Velocity-Flat-Anymal-C``, in the style of a release of Isaac Lab.
+
+    That of 2.3 ends in ``-v0``, or ``-Play-v0`` for watching; 3.0 has dropped both, and its ``play`` changes any task.
+    Gymnasium does not register a name with and without a version.
+    """
+    name = f"Gaitway-{task_name.title()}"
+    return f"{name}{'-Play' if play else ''}-v0" if release == "2.3" else name
 
 
 def cfg_name(task_name: str) -> str:
-    """``velocity-flat-anymal-c`` -> ``VelocityFlatAnymalC``, its name in :mod:`gaitway_isaaclab.env_cfgs`."""
+    """``velocity-flat-anymal-c`` -> ``VelocityFlatAnymalC``, with which names of its configurations begin."""
     return task_name.title().replace("-", "")
 
 
-def task_of(name: str) -> str:
-    """Inverse of :func:`cfg_name`: the task's name."""
+def task_of(name: str, end: str = "") -> str:
+    """Inverse of :func:`cfg_name`, followed by ``end``: the task's name."""
     from gaitway_tasks.registry import UnknownNameError, task_names
 
-    by_name = {cfg_name(task): task for task in task_names()}
+    by_name = {cfg_name(task) + end: task for task in task_names()}
     if name not in by_name:
         raise UnknownNameError("configuration", name, by_name)
     return by_name[name]
 
 
-def factory(name: str, make: Callable[[str], Any], suffix: str = "") -> Callable[[], Any]:
+def factory(name: str, make: Callable[[str], Any]) -> Callable[[], Any]:
     """The configuration ``name`` of a module: a function that calls ``make`` with the task of that name.
 
-    ``suffix`` is removed from the name. Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
+    Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
     """
     if name.startswith("__"):
         raise AttributeError(name)
     try:
-        task_name = task_of(name.removesuffix(suffix))
+        task_name = task_of(name)
     except ValueError as error:
         raise AttributeError(str(error)) from None
 
@@ -51,6 +60,14 @@ def factory(name: str, make: Callable[[str], Any], suffix: str = "") -> Callable
     return configuration
 
 
+def installed_release() -> str:
+    """Isaac Lab's release whose names are used: that of what is installed, 3.0 where nothing or another version is."""
+    try:
+        return find().release or "3.0"
+    except IsaacLabError:
+        return "3.0"
+
+
 def register() -> None:
     """Register every robot's task, and its variant for watching it play, with Gymnasium. Safe to call twice.
 
@@ -59,17 +76,20 @@ def register() -> None:
     import gymnasium
     from gaitway_tasks.registry import task_names
 
+    release = installed_release()
     for task in task_names():
-        for play in (False, True):
-            if env_id(task, play) in gymnasium.registry:
+        for play in (False, True) if release == "2.3" else (False,):
+            name = env_id(task, play, release=release)
+            if name in gymnasium.registry:
                 continue
             terrain = "rough" if "rough" in task else "flat"
             gymnasium.register(
-                id=env_id(task, play),
+                id=name,
                 entry_point="isaaclab.envs:ManagerBasedRLEnv",
                 disable_env_checker=True,
                 kwargs={
-                    "env_cfg_entry_point": f"{BUILD}:{cfg_name(task)}{'_PLAY' if play else ''}",
+                    "env_cfg_entry_point": f"{BUILD}:{cfg_name(task)}{ENV_CFG}{PLAY if play else ''}",
+                    "default_agent": "rsl_rl",
                     "rsl_rl_cfg_entry_point": f"{AGENTS}.rsl_rl_ppo_cfg:{cfg_name(task)}",
                     "skrl_cfg_entry_point": f"{AGENTS}:skrl_{terrain}_ppo_cfg.yaml",
                 },

@@ -19,6 +19,7 @@ from isaaclab.utils.assets import ISAAC_NUCLEUS_DIR, ISAACLAB_NUCLEUS_DIR
 
 from . import compat
 from .assets import robot_cfg
+from .declared import declared
 from .sub_terrains import BoxesCfg
 
 SUB_TERRAINS = {
@@ -43,7 +44,7 @@ SKY = f"{ISAAC_NUCLEUS_DIR}/Materials/Textures/Skies/PolyHaven/kloofendal_43d_cl
 
 @configclass
 class SceneCfg(InteractiveSceneCfg):
-    """Scene of a task; height scanners are added under their names in the task."""
+    """Scene of a task without height scanners."""
 
     terrain: TerrainImporterCfg = MISSING
     robot: ArticulationCfg = MISSING
@@ -51,10 +52,19 @@ class SceneCfg(InteractiveSceneCfg):
     sky_light: AssetBaseCfg = MISSING
 
 
-def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg:
-    """The scene; materials from Isaac Lab's asset server are used only if the robot comes from there too."""
+def scene_class(task: Task) -> type[SceneCfg]:
+    """The class of the scenes of ``task``, with a field for each height scanner, of its name."""
+    scanners = {
+        name: scanner_cfg(scanner, scanner.body or task.robot.base_name, task.timing.step_dt)
+        for name, scanner in task.height_scanners.items()
+    }
+    return type(declared("SceneCfg", scanners, SceneCfg))
+
+
+def scene_cfg(cls: type[SceneCfg], task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg:
+    """The scene of class ``cls``; materials from Isaac Lab's asset server only if the robot comes from there too."""
     timing, textured = task.timing, asset == "nucleus"
-    scene = SceneCfg(
+    return cls(
         num_envs=num_envs,
         env_spacing=2.5,
         terrain=terrain_cfg(task.ground, bool(task.curriculum), textured),
@@ -67,9 +77,6 @@ def scene_cfg(task: Task, num_envs: int, asset: str, actuators: str) -> SceneCfg
             spawn=sim_utils.DomeLightCfg(intensity=750.0, texture_file=SKY if textured else None),
         ),
     )
-    for name, scanner in task.height_scanners.items():
-        setattr(scene, name, scanner_cfg(scanner, scanner.body or task.robot.base_name, timing.step_dt))
-    return scene
 
 
 def terrain_cfg(ground: Ground, curriculum: bool, textured: bool) -> Any:

@@ -186,7 +186,8 @@ def _check_pip(words: list[str]) -> None:
 def _check_isaaclab(words: list[str]) -> None:
     if words[0] in ("train", "play", "leapp") and "--task" not in words:  # named in a sentence
         return
-    known = {env_id(name, play=play) for name in task_names() for play in (False, True)}
+    release = "2.3" if words[0].endswith(".py") or "-p" in words else "3.0"
+    known = {env_id(name, play, release=release) for name in task_names() for play in (False, True)}
     task = words[words.index("--task") + 1]
     if task not in known:
         raise ValueError(f"no environment {task}")

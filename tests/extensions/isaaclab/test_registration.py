@@ -9,6 +9,7 @@ from pathlib import Path
 import gaitway_isaaclab
 import gymnasium
 import pytest
+from gaitway_isaaclab import registration
 from gaitway_isaaclab.registration import cfg_name, env_id, task_of
 from gaitway_tasks.registry import UnknownNameError, task_names
 
@@ -20,7 +21,7 @@ FLAT = "velocity-flat-anymal-c"
 def test_importing_registers_and_starts_nothing():
     code = (
         "import sys, gaitway_isaaclab, gymnasium\n"
-        "assert 'Gaitway-Velocity-Flat-Anymal-C-v0' in gymnasium.registry\n"
+        "assert 'Gaitway-Velocity-Flat-Anymal-C' in gymnasium.registry\n"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -29,28 +30,38 @@ def test_importing_registers_and_starts_nothing():
 
 
 def test_names_are_isaac_lab_s_with_ours_in_front():
-    assert env_id(FLAT) == "Gaitway-Velocity-Flat-Anymal-C-v0"
-    assert env_id(FLAT, play=True) == "Gaitway-Velocity-Flat-Anymal-C-Play-v0"
+    assert env_id(FLAT) == env_id(FLAT, play=True) == "Gaitway-Velocity-Flat-Anymal-C"
+    assert env_id(FLAT, release="2.3") == "Gaitway-Velocity-Flat-Anymal-C-v0"
+    assert env_id(FLAT, play=True, release="2.3") == "Gaitway-Velocity-Flat-Anymal-C-Play-v0"
     assert cfg_name("velocity-rough-anymal-c") == "VelocityRoughAnymalC"
 
 
 @pytest.mark.parametrize("name", task_names())
-def test_every_task_and_its_play_variant(name):
-    assert task_of(cfg_name(name)) == name
-    for play in (False, True):
-        spec = gymnasium.spec(env_id(name, play))
-        assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.disable_env_checker
-        assert spec.kwargs["env_cfg_entry_point"].endswith("_PLAY") == play
-        for key in ("env_cfg_entry_point", "rsl_rl_cfg_entry_point", "skrl_cfg_entry_point"):
-            module, _, attribute = spec.kwargs[key].partition(":")
-            assert importlib.util.find_spec(module) is not None, key
-            if attribute.endswith(".yaml"):
-                folder = Path(importlib.import_module(module).__file__).parent
-                assert (folder / attribute).is_file()
-                assert ("rough" in attribute) == ("rough" in name)
-    # Isaac Lab imports the module and asks it for the name.
-    make = getattr(importlib.import_module("gaitway_isaaclab.env_cfgs"), cfg_name(name))
-    assert callable(make) and make.__name__ == cfg_name(name)
+def test_every_task_names_what_there_is(name):
+    assert task_of(cfg_name(name)) == task_of(cfg_name(name) + "EnvCfg", "EnvCfg") == name
+    spec = gymnasium.spec(env_id(name))
+    assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.disable_env_checker
+    assert spec.kwargs["env_cfg_entry_point"] == f"gaitway_isaaclab.env_cfgs:{cfg_name(name)}EnvCfg"
+    assert f"{spec.kwargs['default_agent']}_cfg_entry_point" in spec.kwargs
+    for key in ("env_cfg_entry_point", "rsl_rl_cfg_entry_point", "skrl_cfg_entry_point"):
+        module, _, attribute = spec.kwargs[key].partition(":")
+        assert importlib.util.find_spec(module) is not None, key
+        if attribute.endswith(".yaml"):
+            folder = Path(importlib.import_module(module).__file__).parent
+            assert (folder / attribute).is_file()
+            assert ("rough" in attribute) == ("rough" in name)
+
+
+def test_beside_2_3_tasks_have_its_names_and_variants_for_watching(monkeypatch):
+    monkeypatch.setattr(registration, "installed_release", lambda: "2.3")
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+    gaitway_isaaclab.register()
+    assert set(gymnasium.registry) == {
+        env_id(name, play, release="2.3") for name in task_names() for play in (False, True)
+    }
+    watch = gymnasium.registry[env_id(FLAT, True, release="2.3")]
+    assert watch.kwargs["env_cfg_entry_point"].endswith("VelocityFlatAnymalCEnvCfg_PLAY")
 
 
 def test_registering_twice_changes_nothing():
@@ -62,6 +73,8 @@ def test_registering_twice_changes_nothing():
 def test_unknown_names():
     with pytest.raises(UnknownNameError, match="did you mean 'VelocityRoughAnymalC'"):
         task_of("VelocityRoghAnymalC")
+    with pytest.raises(UnknownNameError, match="did you mean 'VelocityRoughAnymalCEnvCfg'"):
+        task_of("VelocityRoghAnymalCEnvCfg", "EnvCfg")
     with pytest.raises(AttributeError, match="unknown configuration 'Walk'"):
         getattr(importlib.import_module("gaitway_isaaclab.env_cfgs"), "Walk")  # noqa: B009
 
@@ -80,6 +93,8 @@ def test_beside_isaac_lab_gymnasium_knows_the_tasks_by_itself(tmp_path, installe
     if installed:
         (tmp_path / "isaaclab").mkdir()
         (tmp_path / "isaaclab" / "__init__.py").write_text("raise RuntimeError('the simulator would start')")
-    code = "import gymnasium; print('Gaitway-Velocity-Flat-Anymal-C-v0' in gymnasium.registry)"
+    code = (
+        "import gymnasium; print(any(name.startswith('Gaitway-Velocity-Flat-Anymal-C') for name in gymnasium.registry))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == str(installed) and not done.stderr

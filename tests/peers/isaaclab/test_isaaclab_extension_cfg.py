@@ -67,7 +67,7 @@ def test_kinds_of_ours_survive_isaac_lab_s_files():
 @pytest.mark.parametrize("name", task_names())
 def test_registered_configurations_load_through_isaac_lab(name):
     for play in (False, True):
-        spec = gymnasium.spec(env_id(name, play))
+        spec = gymnasium.spec(env_id(name, play, release="2.3"))
         assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv"
         cfg = load_cfg_from_registry(spec.id, "env_cfg_entry_point")
         assert cfg.gaitway_task == name and cfg.scene.num_envs == (50 if play else 4096)
@@ -77,20 +77,20 @@ def test_registered_configurations_load_through_isaac_lab(name):
 @pytest.mark.parametrize("name", STOCK)
 def test_rsl_rl_learns_with_isaac_lab_s_settings(name):
     _, ground, robot = name.split("-", 2)
-    ours = load_cfg_from_registry(env_id(name), "rsl_rl_cfg_entry_point")
+    ours = load_cfg_from_registry(env_id(name, release="2.3"), "rsl_rl_cfg_entry_point")
     found = {path for path, *_ in differences(ours.to_dict(), stock_runner_cfg(robot, ground).to_dict())}
     assert found <= {"experiment_name", "obs_groups", "obs_groups.policy", "obs_groups.critic"}
     assert ours.obs_groups == {"policy": ["policy"], "critic": ["policy"]}
 
 
 def test_an_asymmetric_task_gives_the_critic_its_own_group():
-    ours = load_cfg_from_registry(env_id(f"{FLAT}-blind"), "rsl_rl_cfg_entry_point")
+    ours = load_cfg_from_registry(env_id(f"{FLAT}-blind", release="2.3"), "rsl_rl_cfg_entry_point")
     assert ours.obs_groups == {"policy": ["policy"], "critic": ["critic"]}
 
 
 def test_unknown_configurations_name_the_nearest():
-    with pytest.raises(AttributeError, match="did you mean 'VelocityRoughAnymalC'"):
-        _ = env_cfgs.VelocityRoghAnymalC
+    with pytest.raises(AttributeError, match="did you mean 'VelocityRoughAnymalCEnvCfg'"):
+        _ = env_cfgs.VelocityRoghAnymalCEnvCfg
     assert cfg_name(FLAT) == "VelocityFlatAnymalC"
 
 

@@ -15,7 +15,7 @@ from isaaclab_assets.robots.anymal import ANYDRIVE_3_SIMPLE_ACTUATOR_CFG
 from stock_tasks import PREFIXES, differences, resolved, stock_cfg
 
 DIFFERENCES = {
-    r".*: gaitway_(task|asset)": "ours alone: what the configuration was built from",
+    r".*: gaitway_(task|asset|actuators)": "ours alone: what the configuration was built from",
     r".*: actions\.joint_pos\.(preserve_order|class_type)": (
         "actions are in the robot's own joint order, whatever the simulator's is"
     ),
@@ -52,7 +52,7 @@ def pair(name):
     """Our configuration and Isaac Lab's."""
     task, _, play = name.partition(" ")
     _, ground, robot = task.split("-", 2)
-    ours = getattr(env_cfgs, cfg_name(task) + ("_PLAY" if play else ""))()
+    ours = getattr(env_cfgs, f"{cfg_name(task)}EnvCfg{'_PLAY' if play else ''}")()
     return ours, stock_cfg(robot, ground, bool(play)), ROBOTS[robot]
 
 
@@ -117,7 +117,7 @@ def test_order_of_observations_and_of_the_scene(robot):
 
 @pytest.mark.parametrize("robot", ["anymal-b", "anymal-c", "anymal-d"])
 def test_the_dc_motor_is_the_simple_anydrive(robot):
-    legs = getattr(env_cfgs, cfg_name(f"velocity-flat-{robot}"))().scene.robot.actuators["legs"].to_dict()
+    legs = getattr(env_cfgs, cfg_name(f"velocity-flat-{robot}") + "EnvCfg")().scene.robot.actuators["legs"].to_dict()
     assert {path for path, *_ in differences(legs, ANYDRIVE_3_SIMPLE_ACTUATOR_CFG.to_dict())} == {"joint_names_expr"}
 
 

@@ -33,7 +33,7 @@ RENAMED = {
     "velocity_limit_sim": "joint_velocity_limit",
 }
 OURS = {
-    r".*: gaitway_(task|asset)": "what the configuration was built from",
+    r".*: gaitway_(task|asset|actuators)": "what the configuration was built from",
     r".*: actions\.joint_pos\.(preserve_order|class_type)": "actions are in the robot's own joint order",
     r".*: commands\.base_velocity\.(class_type|rel_zero_axis|rel_ends|margin)": (
         "the same command, drawn without waiting for the GPU"
@@ -41,6 +41,7 @@ OURS = {
     r".*: events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
     r".*: events\.base_external_force_torque": "forces and torques of zero",
     r".*: scene\.contact_forces\.prim_path": "the same bodies by another expression",
+    r".*: scene\.height_scanner\.class_type": "the same ray caster, its rows in the order of the environments",
     r".*: scene\.height_scanner\.global_world_only": "of Newton's ray caster: what else is in the world but the ground",
     r".*(anymal-[bcd]|a1|go1|go2): scene\.robot\.actuators\..*\.joint_effort_limit": (
         "the solver's limit is the motor's own, whatever the asset has: it cannot cut off what the motor gives"
