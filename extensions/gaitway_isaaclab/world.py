@@ -19,23 +19,28 @@ from torch import Tensor
 from .compat import IsaacLabError, applied_torque, contact_forces, is_3, quat_columns, tensor
 
 ROBOT, CONTACTS = "robot", "contact_forces"
+WORLD = "_gaitway_world"
+"""Where an environment has its world."""
 TASK = "__gaitway_task__"
 """Where a configuration has its task: Isaac Lab's own walks over configurations leave two underscores alone."""
 
 
 def world_of(env: Any) -> IsaacLabWorld:
-    """The world of ``env``, a ``ManagerBasedRLEnv`` built from :func:`gaitway_isaaclab.env_cfg`; made once."""
-    try:
-        return env._gaitway_world
-    except AttributeError:
-        pass
+    """The world of ``env``, a ``ManagerBasedRLEnv`` built from :func:`gaitway_isaaclab.env_cfg`; made once.
+
+    LEAPP's exporter gives terms an environment of its own, which lends the attributes of the real one but records what
+    is read from its scene: it has a world of its own.
+    """
+    world: IsaacLabWorld | None = vars(env).get(WORLD)
+    if world is not None:
+        return world
     task: Task = getattr(env.cfg, TASK, None) or get_task(env.cfg.gaitway_task)
     world = IsaacLabWorld(env, task.robot, task.actions.raw_clip)
     if env.cfg.gaitway_asset == "mjcf":
         from .assets import check_masses
 
         check_masses(task.robot, env.scene[ROBOT])
-    env._gaitway_world = world
+    setattr(env, WORLD, world)
     return world
 
 

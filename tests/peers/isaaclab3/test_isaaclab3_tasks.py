@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from gaitway_isaaclab.registration import env_id
+from gaitway_isaaclab.world import world_of
 from gaitway_tasks.registry import get_task, task_names
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +32,7 @@ def test_the_registered_task_steps_with_zero_and_random_actions(lab, make, physi
         for group in observations.values():
             assert group.shape[0] == NUM_ENVS and group.isfinite().all()
         if step == 9:  # it has landed, and no action has thrown it up again
-            forces = env._gaitway_world.robot.contact_force_w.norm(dim=-1)
+            forces = world_of(env).robot.contact_force_w.norm(dim=-1)
             feet = forces[:, [task.robot.body_names.index(name) for name in task.robot.foot_names]]
             assert (feet.sum(1) > 0.1 * 9.81 * env.scene["robot"].data.body_mass.torch.sum(1)).all()
     assert torch.equal(env.action_manager.action, actions)
