@@ -1,17 +1,19 @@
 """``Task`` -> a class of ``ManagerBasedRLEnvCfg``, with a field for each group and term, as Isaac Lab's own tasks have.
 
-Isaac Lab's managers, sensors, terrains, commands, actions and events; Gaitway's observation, reward, termination and
-curriculum functions, through :mod:`gaitway_isaaclab.world`.
+Isaac Lab's managers, sensors, terrains, commands, actions and events, and its functions where it has the same; Gaitway's
+other observation, reward, termination and curriculum functions, through :mod:`gaitway_isaaclab.world`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from typing import Any
 
+from gaitway_tasks.mdp import observations, rewards, terminations
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
-from isaaclab.envs import ManagerBasedRLEnvCfg
+from isaaclab.envs import ManagerBasedRLEnvCfg, mdp
 from isaaclab.managers import (
     CurriculumTermCfg,
     ObservationGroupCfg,
@@ -34,6 +36,20 @@ from .terms import isaac_term
 from .world import TASK
 
 PLAY_ENVS, PLAY_TILES = 50, 5
+STOCK: frozenset[Callable[..., Any]] = frozenset(
+    {
+        observations.base_pos_z, observations.base_lin_vel, observations.base_ang_vel, observations.projected_gravity,
+        observations.generated_commands, observations.last_action,
+        rewards.is_alive, rewards.is_terminated, rewards.lin_vel_z_l2, rewards.ang_vel_xy_l2,
+        rewards.flat_orientation_l2, rewards.joint_torques_l2, rewards.joint_acc_l2, rewards.joint_vel_l2,
+        rewards.joint_deviation_l1, rewards.joint_pos_limits, rewards.action_rate_l2, rewards.action_l2,
+        rewards.track_lin_vel_xy_exp, rewards.track_ang_vel_z_exp,
+        terminations.time_out, terminations.bad_orientation, terminations.joint_pos_out_of_limit,
+    }
+)  # fmt: skip
+"""Functions that Isaac Lab has under the same name, and which give the same: its exporter knows some by their name."""
+OF_ACTIONS = frozenset({observations.last_action, rewards.action_rate_l2, rewards.action_l2})
+"""Of these, those that read actions: Isaac Lab's as they were before any clamp."""
 
 
 @configclass
@@ -116,13 +132,15 @@ def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
         "decimation": timing.decimation,
         "episode_length_s": timing.episode_length_s,
         "sim": sim,
-        "observations": declared("ObservationsCfg", {n: _observations(n, g) for n, g in task.observations.items()}),
+        "observations": declared(
+            "ObservationsCfg", {n: _observations(task, n, g) for n, g in task.observations.items()}
+        ),
         "actions": declared("ActionsCfg", {"joint_pos": action_cfg(task)}),
         "commands": declared("CommandsCfg", {n: command_cfg(c) for n, c in task.commands.items()}),
-        "rewards": declared("RewardsCfg", _terms(RewardTermCfg, task.rewards, "weight")),
-        "terminations": declared("TerminationsCfg", _terms(TerminationTermCfg, task.terminations, "time_out")),
+        "rewards": declared("RewardsCfg", _terms(RewardTermCfg, task, task.rewards, "weight")),
+        "terminations": declared("TerminationsCfg", _terms(TerminationTermCfg, task, task.terminations, "time_out")),
         "events": declared("EventsCfg", event_cfgs(task)),
-        "curriculum": declared("CurriculumCfg", _terms(CurriculumTermCfg, task.curriculum)),
+        "curriculum": declared("CurriculumCfg", _terms(CurriculumTermCfg, task, task.curriculum)),
     }
     name = f"{cfg_name(task.name)}EnvCfg"
     cls = configclass(type(name, (GaitwayEnvCfg,), {"__module__": module, "__qualname__": name, **fields}))
@@ -162,25 +180,34 @@ def for_watching(cls: type[GaitwayEnvCfg]) -> type[GaitwayEnvCfg]:
     return play
 
 
-def _terms(kind: Callable[..., Any], terms: Mapping[str, Any], *kept: str) -> dict[str, Any]:
+def _terms(kind: Callable[..., Any], task: Task, terms: Mapping[str, Any], *kept: str) -> dict[str, Any]:
     """A configuration of the ``kind`` for each term, with its function, parameters and what else is ``kept``."""
     return {
-        name: kind(func=isaac_term(term.func), params=dict(term.params), **{key: getattr(term, key) for key in kept})
+        name: kind(func=_function(task, term), params=dict(term.params), **{key: getattr(term, key) for key in kept})
         for name, term in terms.items()
     }
 
 
-def _observations(name: str, group: ObservationGroup) -> Any:
-    terms = {name: _observation(term) for name, term in group.terms.items()}
+def _function(task: Task, term: Any) -> Callable[..., Any]:
+    """Isaac Lab's own function where it has the same with these parameters, else ours."""
+    if term.func in STOCK and not (term.func in OF_ACTIONS and task.actions.raw_clip is not None):
+        stock: Callable[..., Any] = getattr(mdp, term.func.__name__)
+        if term.params.keys() <= inspect.signature(stock).parameters.keys():
+            return stock
+    return isaac_term(term.func)
+
+
+def _observations(task: Task, name: str, group: ObservationGroup) -> Any:
+    terms = {name: _observation(task, term) for name, term in group.terms.items()}
     cfg = declared(f"{name.title().replace('_', '')}Cfg", terms, ObservationGroupCfg)
     cfg.concatenate_terms, cfg.enable_corruption = True, group.enable_corruption
     cfg.history_length = group.history_length if group.history_length > 1 else None
     return cfg
 
 
-def _observation(term: ObservationTerm) -> Any:
+def _observation(task: Task, term: ObservationTerm) -> Any:
     return ObservationTermCfg(
-        func=isaac_term(term.func),
+        func=_function(task, term),
         params=dict(term.params),
         noise=None if term.noise is None else compat.noise_cfg(term.noise.low, term.noise.high),
         clip=term.clip,

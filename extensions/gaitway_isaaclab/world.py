@@ -36,7 +36,7 @@ def world_of(env: Any) -> IsaacLabWorld:
         return world
     task: Task = getattr(env.cfg, TASK, None) or get_task(env.cfg.gaitway_task)
     world = IsaacLabWorld(env, task.robot, task.actions.raw_clip)
-    if env.cfg.gaitway_asset == "mjcf":
+    if env.cfg.gaitway_asset == "mjcf" and not hasattr(env, WORLD):  # before events change masses
         from .assets import check_masses
 
         check_masses(task.robot, env.scene[ROBOT])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gaitway_isaaclab.registration import env_id
+from kitless import STOCK_FLAT, STOCK_ROUGH
 
 pytest.importorskip("safetensors")
 leapp = pytest.importorskip("leapp")
 STEPS = 20
+OURS = "velocity-{}-anymal-c"
 
 
 def isaaclab_package(env, task_id, folder):
@@ -76,16 +79,21 @@ def signals(env, contract):
     return {name: value.numpy().astype(np.float32).copy() for name, value in feed.items()}
 
 
-@pytest.mark.parametrize("which", ["STOCK_FLAT", "STOCK_ROUGH"])
-def test_a_stock_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(lab, make, physics, tmp_path, which):
+@pytest.mark.parametrize(
+    "task_id", [STOCK_FLAT, STOCK_ROUGH, env_id(OURS.format("flat")), env_id(OURS.format("rough"))]
+)
+def test_a_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(
+    lab, make, physics, tmp_path, monkeypatch, task_id
+):
     import torch
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.bundle.export import open_session
     from gaitway_sim2real.leapp.bundle import bundle_of_package
 
     torch.jit._state.disable()  # as the exporter asks for
-    task_id = getattr(lab, which)
-    env = make(lab.stock_cfg(task_id, 1, physics))
+    monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")
+    cfg = lab.env_cfg if task_id.startswith("Gaitway") else lab.stock_cfg
+    env = make(cfg(task_id, 1, physics))
     vec_env, policy, package = isaaclab_package(env, task_id, tmp_path)
     bundle = bundle_of_package(package, say=lambda text: None)
     contract, session = Contract.load(bundle), open_session(bundle / "policy.onnx")
