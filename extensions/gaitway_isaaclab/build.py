@@ -1,7 +1,7 @@
 """``Task`` -> a class of ``ManagerBasedRLEnvCfg``, with a field for each group and term, as Isaac Lab's own tasks have.
 
-Isaac Lab's managers, sensors, terrains, commands, actions and events, and its functions where it has the same; Gaitway's
-other observation, reward, termination and curriculum functions, through :mod:`gaitway_isaaclab.world`.
+Isaac Lab's managers, sensors, terrains, commands, actions and events, and its functions where it has the same;
+Gaitway's other observation, reward, termination and curriculum functions, through :mod:`gaitway_isaaclab.world`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     def __post_init__(self) -> None:
         task: Task = getattr(self, TASK)
         self.gaitway_asset = self.gaitway_asset or choose_asset(task.robot, None)
-        if isinstance(self.scene, type(MISSING)):  # copies of it are other objects
+        if isinstance(vars(self)["scene"], type(MISSING)):  # copies of it are other objects
             self.scene = scene_cfg(self.SceneCfg, task, 4096, self.gaitway_asset, self.gaitway_actuators)
         for command in vars(self.commands).values():
             command.debug_vis = self.gaitway_asset == "nucleus"

@@ -37,7 +37,9 @@ def environments(paths: Sequence[str]) -> list[int]:
 
 @functools.cache
 def _in_order(kind: Any) -> Any:
-    class RayCaster(kind):  # type: ignore[misc]
+    class RayCaster(kind):
+        _ovphysx_body_view: Any
+
         def _initialize_pose_tracking(self) -> None:
             super()._initialize_pose_tracking()
             bound = self._ovphysx_body_view
