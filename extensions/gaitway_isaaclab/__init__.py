@@ -1,6 +1,6 @@
 """Gaitway's tasks inside Isaac Lab 2.3 and 3.0, as its own manager-based environments.
 
-Importing this package registers ``Gaitway-Velocity-Flat-Anymal-C-v0`` and the like with Gymnasium. It starts no
+Importing this package registers ``Gaitway-Velocity-Flat-Anymal-C`` and the like with Gymnasium. It starts no
 simulator and imports nothing of Isaac Lab; :func:`env_cfg` does, so call it after the simulator has started.
 """
 

@@ -63,7 +63,7 @@ def isaaclab(*arguments, folder):
 
 @pytest.mark.slow
 @pytest.mark.quick
-def test_isaac_labs_own_command_trains_our_task(lab, physics, tmp_path):
+def test_isaac_labs_own_command_trains_and_exports_our_task(lab, physics, tmp_path):
     common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C", "--num_envs", "16"]
     common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
     shown = isaaclab("train", *common, "--max_iterations", "2", folder=tmp_path)
@@ -71,6 +71,10 @@ def test_isaac_labs_own_command_trains_our_task(lab, physics, tmp_path):
     weights = torch.load(checkpoint, weights_only=False)
     assert weights["iter"] == 1
     assert "Learning iteration 1/2" in shown
+    common.remove("--num_envs")
+    common.remove("16")
+    isaaclab("leapp", "export", *common, "--checkpoint", str(checkpoint), folder=tmp_path)
+    assert list(tmp_path.rglob("Gaitway-Velocity-Flat-Anymal-C.onnx"))
 
 
 @pytest.mark.quick
