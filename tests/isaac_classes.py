@@ -78,3 +78,37 @@ def test_a_changed_task_has_a_class_of_its_own():
     changed = env_cfg(task.replace(rewards={"lin_vel_z_l2": task.rewards["lin_vel_z_l2"]}))
     assert list(changed.rewards.__dataclass_fields__) == ["lin_vel_z_l2"] == list(vars(changed.rewards.replace()))
     assert type(changed) is not class_of(FLAT) and len(vars(env_cfg(task).rewards)) == len(task.rewards)
+
+
+def test_images_for_rsl_rl_are_those_of_the_task_s_mirrors():
+    from types import SimpleNamespace
+
+    import torch
+    from gaitway_isaaclab.agents.symmetry import mirror_images
+    from gaitway_tasks.symmetry import mirror_group
+    from tensordict import TensorDict
+
+    task = get_task(f"{FLAT}-blind")
+    group, random = mirror_group(task), torch.Generator().manual_seed(0)
+    seen = {name: torch.randn(5, perms.shape[1], generator=random) for name, (perms, _) in group.observations.items()}
+    done = torch.randn(5, 12, generator=random)
+    env = SimpleNamespace(cfg=class_of(f"{FLAT}-blind")())
+    env.unwrapped = env
+    images, actions = mirror_images(env, TensorDict(seen, batch_size=[5]), done)
+    assert images.batch_size == (20,) and actions.shape == (20, 12) and set(images.keys()) == {"policy", "critic"}
+    for g in range(4):
+        rows = slice(5 * g, 5 * g + 5)
+        for name, (perms, signs) in group.observations.items():
+            assert torch.equal(images[name][rows], signs[g] * seen[name][:, perms[g]])
+        assert torch.equal(actions[rows], group.actions[1][g] * done[:, group.actions[0][g]])
+    assert torch.equal(actions[:5], done) and mirror_images(env) == (None, None)
+
+
+@pytest.mark.parametrize("end", ["", "WithSymmetry", "Recurrent"])
+def test_settings_of_rsl_rl_by_name(end):
+    from gaitway_isaaclab.agents import rsl_rl_ppo_cfg
+
+    cfg = getattr(rsl_rl_ppo_cfg, f"VelocityRoughGo2{end}")()
+    assert (cfg.algorithm.symmetry_cfg is not None) == (end == "WithSymmetry")
+    network = getattr(cfg, "actor", None) or cfg.policy
+    assert ("rnn" in str(vars(network))) == (end == "Recurrent")

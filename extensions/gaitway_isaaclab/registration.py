@@ -41,15 +41,15 @@ def task_of(name: str, end: str = "") -> str:
     return by_name[name]
 
 
-def factory(name: str, make: Callable[[str], Any]) -> Callable[[], Any]:
-    """The configuration ``name`` of a module: a function that calls ``make`` with the task of that name.
+def factory(name: str, make: Callable[[str], Any], end: str = "") -> Callable[[], Any]:
+    """The configuration ``name`` of a module: a function that calls ``make`` with the task of that name and ``end``.
 
     Raises :class:`AttributeError`, as a module's ``__getattr__`` must.
     """
     if name.startswith("__"):
         raise AttributeError(name)
     try:
-        task_name = task_of(name)
+        task_name = task_of(name, end)
     except ValueError as error:
         raise AttributeError(str(error)) from None
 
@@ -90,7 +90,10 @@ def register() -> None:
                 kwargs={
                     "env_cfg_entry_point": f"{BUILD}:{cfg_name(task)}{ENV_CFG}{PLAY if play else ''}",
                     "default_agent": "rsl_rl",
-                    "rsl_rl_cfg_entry_point": f"{AGENTS}.rsl_rl_ppo_cfg:{cfg_name(task)}",
+                    **{
+                        f"rsl_rl{key}_cfg_entry_point": f"{AGENTS}.rsl_rl_ppo_cfg:{cfg_name(task)}{end}"
+                        for key, end in (("", ""), ("_with_symmetry", "WithSymmetry"), ("_recurrent", "Recurrent"))
+                    },
                     "skrl_cfg_entry_point": f"{AGENTS}:skrl_{terrain}_ppo_cfg.yaml",
                 },
             )

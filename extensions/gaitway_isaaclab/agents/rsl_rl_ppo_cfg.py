@@ -1,18 +1,26 @@
-"""rsl_rl's PPO by task: ``VelocityFlatAnymalC()`` and so on, for rsl_rl 3 (Isaac Lab 2.3) and 5 (Isaac Lab 3.0)."""
+"""rsl_rl's PPO by task: ``VelocityFlatAnymalC()`` and so on, for rsl_rl 3 (Isaac Lab 2.3) and 5 (Isaac Lab 3.0).
+
+``VelocityFlatAnymalCWithSymmetry()`` also learns from mirror images, ``VelocityFlatAnymalCRecurrent()`` has a memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from gaitway_tasks.spec import Task
 from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
 from ..registration import factory
 
+SYMMETRY, RECURRENT = "WithSymmetry", "Recurrent"
+MEMORY = {"rnn_type": "lstm", "rnn_hidden_dim": 256, "rnn_num_layers": 1}
+"""Isaac Lab's, of ANYmal D."""
 
-def runner_cfg(task_name: str) -> Any:
-    """``RslRlOnPolicyRunnerCfg`` for a task."""
+
+def runner_cfg(task_name: str, variant: str = "") -> Any:
+    """``RslRlOnPolicyRunnerCfg`` for a task; ``variant`` is :data:`SYMMETRY` or :data:`RECURRENT`."""
     from gaitway_tasks.registry import get_task, learner_of
 
     task = get_task(task_name)
@@ -36,34 +44,48 @@ def runner_cfg(task_name: str) -> Any:
             lam=0.95,
             desired_kl=0.01,
             max_grad_norm=1.0,
+            symmetry_cfg=_symmetry(task) if variant == SYMMETRY else None,
         ),
-        **_networks(list(settings.hidden_dims), critic),
+        **_networks(list(settings.hidden_dims), critic, MEMORY if variant == RECURRENT else {}),
     )
 
 
-def _networks(hidden_dims: list[int], critic: list[str]) -> dict[str, Any]:
-    if compat.is_3():
-        from isaaclab_rl.rsl_rl import RslRlMLPModelCfg
+def _symmetry(task: Task) -> Any:
+    from gaitway_tasks.symmetry import mirror_group
+    from isaaclab_rl.rsl_rl import RslRlSymmetryCfg
 
+    from .symmetry import mirror_images
+
+    mirror_group(task)  # refuses a task without
+    return RslRlSymmetryCfg(use_data_augmentation=True, data_augmentation_func=mirror_images)
+
+
+def _networks(hidden_dims: list[int], critic: list[str], memory: dict[str, Any]) -> dict[str, Any]:
+    if compat.is_3():
+        from isaaclab_rl.rsl_rl import RslRlMLPModelCfg, RslRlRNNModelCfg
+
+        kind = RslRlRNNModelCfg if memory else RslRlMLPModelCfg
         noise = RslRlMLPModelCfg.GaussianDistributionCfg(init_std=1.0)
-        plain = {"hidden_dims": hidden_dims, "activation": "elu", "obs_normalization": False}
+        plain = {"hidden_dims": hidden_dims, "activation": "elu", "obs_normalization": False, **memory}
         return {
-            "actor": RslRlMLPModelCfg(**plain, distribution_cfg=noise),
-            "critic": RslRlMLPModelCfg(**plain),
+            "actor": kind(**plain, distribution_cfg=noise),
+            "critic": kind(**plain),
             "obs_groups": {"actor": ["policy"], "critic": critic},
         }
-    from isaaclab_rl.rsl_rl import RslRlPpoActorCriticCfg
+    from isaaclab_rl.rsl_rl import RslRlPpoActorCriticCfg, RslRlPpoActorCriticRecurrentCfg
 
-    policy = RslRlPpoActorCriticCfg(
+    policy = (RslRlPpoActorCriticRecurrentCfg if memory else RslRlPpoActorCriticCfg)(
         init_noise_std=1.0,
         actor_obs_normalization=False,
         critic_obs_normalization=False,
         actor_hidden_dims=hidden_dims,
         critic_hidden_dims=hidden_dims,
         activation="elu",
+        **memory,
     )
     return {"policy": policy, "obs_groups": {"policy": ["policy"], "critic": critic}}
 
 
 def __getattr__(name: str) -> Callable[[], Any]:
-    return factory(name, runner_cfg)
+    variant = next((end for end in (SYMMETRY, RECURRENT) if name.endswith(end)), "")
+    return factory(name, lambda task: runner_cfg(task, variant), variant)

@@ -77,6 +77,14 @@ def test_isaac_labs_own_command_trains_and_exports_our_task(lab, physics, tmp_pa
     assert list(tmp_path.rglob("Gaitway-Velocity-Flat-Anymal-C.onnx"))
 
 
+@pytest.mark.parametrize("agent", ["rsl_rl_with_symmetry", "rsl_rl_recurrent"])
+def test_isaac_labs_own_command_trains_with_our_other_settings(lab, physics, tmp_path, agent):
+    common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Go2-Blind", "--num_envs", "16"]
+    common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}", "--max_iterations", "2"]
+    shown = isaaclab("train", *common, "--agent", f"{agent}_cfg_entry_point", folder=tmp_path)
+    assert "Learning iteration 1/2" in shown and ("LSTM" in shown) == ("recurrent" in agent)
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("task_name", ["velocity-flat-anymal-c-blind", "velocity-rough-anymal-c"])
 def test_isaac_labs_play_shows_a_task_without_noise_and_pushes(lab, monkeypatch, task_name):
