@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import re
 from dataclasses import dataclass
 
 from gaitway_agents import registry
+
+OLDEST = {"mujoco": (3, 17)}
+"""Versions before these cannot do what is asked of them; the Newton of Isaac Lab 3.0 brings MuJoCo 3.12."""
 
 
 @dataclass(frozen=True)
@@ -17,12 +22,26 @@ class Entry:
     summary: str = ""
 
     def missing(self) -> list[str]:
-        return [name for name in self.modules if importlib.util.find_spec(name) is None]
+        """The modules that are not installed, or are too old, which is said."""
+        found = {name: _too_old(name) if importlib.util.find_spec(name) else name for name in self.modules}
+        return [said for said in found.values() if said]
 
     def trouble(self) -> str | None:
         """The reason why it cannot work here, and the command that fixes it; None if it works."""
         missing = self.missing()
         return f"{', '.join(missing)} missing: {install_line(self.extras)}" if missing else None
+
+
+def _too_old(module: str) -> str:
+    """What is needed in place of ``module``, which is installed; empty if that will do."""
+    if module not in OLDEST:
+        return ""
+    try:
+        installed = importlib.metadata.version(module)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    oldest, numbers = OLDEST[module], tuple(int(part) for part in re.findall(r"\d+", installed)[:2])
+    return "" if numbers >= oldest else f"{module} {'.'.join(map(str, oldest))} ({installed} is too old)"
 
 
 class IsaacLab(Entry):

@@ -57,7 +57,7 @@ class OnPolicyTrainer:
         check_source(source)
         if (config.symmetry != "none") != (symmetry is not None):
             raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
-        if config.learning_rate_final is not None and not total_steps:
+        if config.learning_rate_final is not None and not (config.anneal_steps or total_steps):
             raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
         _check_distributed(config)
         self.source, self.num_envs = source, source.num_envs
@@ -194,9 +194,9 @@ class OnPolicyTrainer:
         return tuple(parameter.unflatten(0, rollout.rewards.shape) for parameter in flat)
 
     def _anneal(self) -> None:
-        final = self.config.learning_rate_final
-        if final is not None and self.total_steps:
-            start, done = self.config.optimizer.learning_rate, min(1.0, self.steps / self.total_steps)
+        final, length = self.config.learning_rate_final, self.config.anneal_steps or self.total_steps
+        if final is not None and length:
+            start, done = self.config.optimizer.learning_rate, min(1.0, self.steps / length)
             exponential = self.config.anneal == "exponential"
             rate = start * (final / start) ** done if exponential else start + (final - start) * done
             self.optimizer.learning_rate = rate

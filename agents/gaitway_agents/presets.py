@@ -36,7 +36,9 @@ class PPOConfig(Checked):
     symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
-    """Anneal a constant learning rate to this over the whole training; None keeps it."""
+    """Anneal a constant learning rate to this; None keeps it."""
+    anneal_steps: PositiveInt | None = None
+    """Steps over which it anneals, after which it stays; None: the whole training."""
     anneal: Annotated[str, one_of("linear", "exponential")] = "linear"
     """How the learning rate falls: by the same amount at each step, or by the same factor."""
     average_steps: PositiveInt | None = None

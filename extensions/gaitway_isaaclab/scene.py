@@ -133,7 +133,9 @@ def sub_terrain_cfg(sub: SubTerrain) -> Any:
 
 def scanner_cfg(scanner: HeightScanner, body: str, step_dt: float) -> Any:
     """Rays straight down from 20 m above ``body``, turned with its yaw, once in a control step."""
-    kind = {"class_type": compat.class_type("gaitway_isaaclab.scanner:ray_caster")} if compat.is_3() else {}
+    kind: dict[str, Any] = {}
+    if compat.is_3():  # where Newton's rays would hit the robot too
+        kind = {"class_type": compat.class_type("gaitway_isaaclab.scanner:ray_caster"), "global_world_only": True}
     return RayCasterCfg(
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{body}",
         offset=RayCasterCfg.OffsetCfg(pos=(0.0, 0.0, 20.0)),

@@ -302,6 +302,10 @@ def test_the_learning_rate_falls_to_its_end_and_stays_there(anneal, expected):
     trainer = on_policy_trainer(make_world(), config, seed=0, total_steps=4 * 8 * 32)
     rates = [trainer.iterate()["learn/learning_rate"] for _ in range(6)]
     assert rates == pytest.approx([*expected, 1e-3])
+    sooner = on_policy_trainer(
+        make_world(), dataclasses.replace(config, anneal_steps=4 * 8 * 32), seed=0, total_steps=100 * 8 * 32
+    )
+    assert [sooner.iterate()["learn/learning_rate"] for _ in range(6)] == rates
 
 
 @pytest.mark.parametrize("final", [None, 0.0])

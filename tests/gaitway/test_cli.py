@@ -139,6 +139,23 @@ def test_a_missing_extra_is_named_with_its_install_line(capsys, monkeypatch):
     assert "torch_that_is_not_there" in err and "pip install 'gaitway[train,mujoco]'" in err
 
 
+def test_a_package_that_is_too_old_is_named_with_both_versions(capsys, monkeypatch, tmp_path):
+    """Newton, in Isaac Lab's Python, brings a MuJoCo that can do less."""
+    monkeypatch.setattr(catalogue.importlib.metadata, "version", lambda name: "3.12.0")
+    code, _, err = ours(["validate", tmp_path], capsys)
+    assert code == 2 and "mujoco 3.17 (3.12.0 is too old)" in err and "pip install 'gaitway[mujoco]'" in err
+    monkeypatch.setattr(catalogue.importlib.metadata, "version", lambda name: "4.0.0rc1")
+    assert catalogue.MUJOCO.missing() == []
+
+
+def test_the_oldest_versions_are_those_of_the_extras():
+    extras = tomllib.loads((Path(gaitway.__file__).parents[1] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for module, oldest in catalogue.OLDEST.items():
+        assert f"{module}>={'.'.join(map(str, oldest))}" in extras[module]
+
+
 def test_the_run_says_where_it_is(run_path):
     record = RunFolder.open(run_path).record
     assert (record["status"], record["steps"]) == ("finished", 32)

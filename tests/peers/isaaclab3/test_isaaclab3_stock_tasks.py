@@ -42,7 +42,6 @@ OURS = {
     r".*: events\.base_external_force_torque": "forces and torques of zero",
     r".*: scene\.contact_forces\.prim_path": "the same bodies by another expression",
     r".*: scene\.height_scanner\.class_type": "the same ray caster, its rows in the order of the environments",
-    r".*: scene\.height_scanner\.global_world_only": "of Newton's ray caster: what else is in the world but the ground",
     r".*(anymal-[bcd]|a1|go1|go2): scene\.robot\.actuators\..*\.joint_effort_limit": (
         "the solver's limit is the motor's own, whatever the asset has: it cannot cut off what the motor gives"
     ),
