@@ -1,6 +1,11 @@
 """Record a policy's observations and actions in a ``ManagerBasedRLEnv`` of Isaac Lab, for ``gaitway diagnose``.
 
-In a script such as Isaac Lab's ``play.py``, between ``gym.make`` and the library's wrapper::
+Isaac Lab 3.0's ``play`` records with :func:`attach`::
+
+    isaaclab play --rl_library rsl_rl --task TASK --checkpoint MODEL.pt \\
+        --external_callback gaitway_isaaclab.recorder.attach --record rollout.npz
+
+In a script, such as 2.3's ``play.py``, it goes between ``gym.make`` and the library's wrapper::
 
     env = gym.make(args.task, cfg=env_cfg)
     env = RolloutRecorder(env, "rollout.npz", steps=500)
@@ -9,6 +14,8 @@ In a script such as Isaac Lab's ``play.py``, between ``gym.make`` and the librar
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,12 +45,14 @@ class RolloutRecorder(gym.Wrapper):
         group: str = "policy",
         command: str | None = None,
         robot: str = "robot",
+        stop: bool = False,
     ):
+        """``stop`` raises :class:`KeyboardInterrupt` when the recording is written, as Ctrl-C ends Isaac Lab's play."""
         super().__init__(env)
         if steps < MIN_STEPS:
             raise RecordingError(f"steps {steps}: record at least {MIN_STEPS}")
         inner = env.unwrapped
-        self.path, self.steps, self.group = Path(path), steps, group
+        self.path, self.steps, self.group, self.stop = Path(path), steps, group, stop
         self._commands = inner.command_manager
         self._articulation = _of(inner.scene.articulations, robot, "articulation")
         self._command = _only_command(inner, command)
@@ -87,6 +96,8 @@ class RolloutRecorder(gym.Wrapper):
         self.buffer.add({**row, "joint_pos_target": targets, "done": self._host(terminated | truncated)})
         if len(self.buffer) == self.steps:
             self._write()
+            if self.stop:
+                raise KeyboardInterrupt
         return result
 
     def close(self) -> None:
@@ -121,6 +132,28 @@ class RolloutRecorder(gym.Wrapper):
     def _host(self, values: Any) -> np.ndarray:
         """Copy of the recorded environments' rows on the host, independent of the simulation's buffers."""
         return np.array(compat.tensor(values)[self._rows].detach().cpu().numpy())
+
+
+def attach() -> list[str]:
+    """Have Isaac Lab's ``play`` record its task and end then; an ``--external_callback`` of 3.0's command.
+
+    It takes ``--record FILE.npz``, ``--record_steps`` and ``--record_envs`` from the command line, and returns the
+    arguments that are left.
+    """
+    import isaaclab_tasks  # noqa: F401  registers the stock tasks
+    from gymnasium.envs.registration import WrapperSpec
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--record", metavar="FILE.npz", required=True)
+    parser.add_argument("--record_steps", type=int, default=500)
+    parser.add_argument("--record_envs", type=int, default=16)
+    options, rest = parser.parse_known_args(sys.argv[1:])
+    parser.add_argument("--task", required=True)
+    task = gym.spec(parser.parse_known_args(sys.argv[1:])[0].task.split(":")[-1])
+    wrapped = {"path": options.record, "steps": options.record_steps, "envs": options.record_envs, "stop": True}
+    recorder = WrapperSpec(name="RolloutRecorder", entry_point=f"{__name__}:RolloutRecorder", kwargs=wrapped)
+    task.additional_wrappers = (*task.additional_wrappers, recorder)
+    return rest
 
 
 def _policy_input(observation: Any, group: str) -> Tensor:

@@ -3,7 +3,7 @@
 Record a policy's observations, actions and named states in a file for gaitway diagnose.
 
 A run is recorded in the world it trains in, with all noise, pushes and randomisation. A bundle is recorded in plain
-MuJoCo, as gaitway validate steps it. In Isaac Lab, use gaitway_isaaclab.recorder in the script that plays the policy.
+MuJoCo, as gaitway validate steps it. In Isaac Lab 3.0, its own play records: docs/diagnose.md has the line.
 
 examples:
   gaitway record runs/walk --out rollout.npz

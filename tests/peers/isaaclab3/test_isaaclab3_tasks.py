@@ -9,6 +9,7 @@ import pytest
 import torch
 from gaitway_isaaclab.registration import env_id
 from gaitway_isaaclab.world import world_of
+from gaitway_tasks.recording import Recording
 from gaitway_tasks.registry import get_task, task_names
 
 ROOT = Path(__file__).parents[3]
@@ -83,6 +84,18 @@ def test_isaac_labs_own_command_trains_with_our_other_settings(lab, physics, tmp
     common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}", "--max_iterations", "2"]
     shown = isaaclab("train", *common, "--agent", f"{agent}_cfg_entry_point", folder=tmp_path)
     assert "Learning iteration 1/2" in shown and ("LSTM" in shown) == ("recurrent" in agent)
+
+
+def test_isaac_labs_own_play_records_a_rollout(lab, physics, tmp_path):
+    common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Go2-Blind", "--num_envs", "16"]
+    common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
+    isaaclab("train", *common, "--max_iterations", "1", folder=tmp_path)
+    (checkpoint,) = tmp_path.glob("logs/rsl_rl/*/*/model_0.pt")
+    common += ["--checkpoint", str(checkpoint), "--external_callback", "gaitway_isaaclab.recorder.attach"]
+    shown = isaaclab("play", *common, "--record", "rollout.npz", "--record_steps", "60", folder=tmp_path)
+    found = Recording.load(tmp_path / "rollout.npz")
+    assert (found.steps, found.num_envs) == (60, 16) and "recorded 60 steps of 16 environments" in shown
+    assert not found.observation_noise and found.action.any()
 
 
 @pytest.mark.quick
