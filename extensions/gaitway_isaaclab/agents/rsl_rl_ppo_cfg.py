@@ -28,7 +28,7 @@ def runner_cfg(task_name: str, variant: str = "") -> Any:
     critic = ["critic"] if "critic" in task.observations else ["policy"]
     return RslRlOnPolicyRunnerCfg(
         num_steps_per_env=24,
-        max_iterations=settings.max_iterations,
+        max_iterations=(compat.is_3() and settings.max_iterations_3) or settings.max_iterations,
         save_interval=50,
         experiment_name="gaitway_" + task_name.replace("-", "_"),
         algorithm=RslRlPpoAlgorithmCfg(

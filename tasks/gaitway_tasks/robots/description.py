@@ -23,6 +23,8 @@ class Learner:
     """PPO settings of Isaac Lab 2.3.2's velocity tasks. An iteration is 24 steps of every environment."""
 
     max_iterations: int = 300
+    max_iterations_3: int | None = None
+    """That of Isaac Lab 3.0, where it has changed it."""
     hidden_dims: tuple[int, ...] = (128, 128, 128)
     """Hidden units of the actor and of the critic."""
     entropy_coef: float = 0.005

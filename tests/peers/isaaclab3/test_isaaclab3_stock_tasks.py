@@ -121,3 +121,15 @@ def test_no_difference_is_allowed_for_nothing(found):
 def test_anymal_c_differs_in_the_mass_of_its_base_only(found):
     changed = {e for e in found if "anymal-c" in e and any(re.fullmatch(p + r"(\..*)?", e) for p in CHANGED)}
     assert {entry.partition(": ")[2].split(".")[1] for entry in changed} == {"add_base_mass"}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", NAMES)
+def test_rsl_rl_learns_with_its_settings(name):
+    from isaaclab_tasks.utils import load_cfg_from_registry
+    from stock_tasks import differences
+
+    _, ground, robot = name.split("-", 2)
+    ids = env_id(name), ROBOT_IDS[robot].format(ground.title())
+    ours, theirs = (load_cfg_from_registry(one, "rsl_rl_cfg_entry_point").to_dict() for one in ids)
+    assert {path for path, *_ in differences(ours, theirs)} == {"experiment_name"}

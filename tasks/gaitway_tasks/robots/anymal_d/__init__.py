@@ -28,5 +28,6 @@ DESCRIPTION = replace(
     robot=ANYMAL_D,
     title="ANYmal D",
     isaaclab=replace(BASE.isaaclab, asset="isaaclab_assets.robots.anymal:ANYMAL_D_CFG", flat_contacts=(60, 25)),
+    rough_learner=replace(BASE.rough_learner, max_iterations_3=2000),
     order=1,
 )

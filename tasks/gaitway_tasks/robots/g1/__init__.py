@@ -85,5 +85,5 @@ DESCRIPTION = RobotDescription(
         asset="isaaclab_assets.robots.unitree:G1_MINIMAL_CFG", flat_contacts=(95, 10), rough_contacts=(300, 300)
     ),
     flat_learner=replace(FLAT, entropy_coef=0.008, max_iterations=1500, hidden_dims=(256, 128, 128)),
-    rough_learner=replace(ROUGH, entropy_coef=0.008, max_iterations=3000),
+    rough_learner=replace(ROUGH, entropy_coef=0.008, max_iterations=3000, max_iterations_3=5000),
 )

@@ -103,6 +103,6 @@ DESCRIPTION = RobotDescription(
     title="Unitree H1",
     tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough"),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:H1_MINIMAL_CFG", flat_contacts=(65, 15)),
-    flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000),
-    rough_learner=replace(ROUGH, entropy_coef=0.01, max_iterations=3000),
+    flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000, max_iterations_3=500),
+    rough_learner=replace(ROUGH, entropy_coef=0.01, max_iterations=3000, max_iterations_3=2000),
 )
