@@ -217,14 +217,11 @@ def _mirrors(config: TrainConfig) -> Symmetry | None:
 
 
 def in_mujoco(config: TrainConfig) -> TrainConfig:
-    """Configuration of a robot's run for MuJoCo, with flat ground, for a run in any world."""
+    """Configuration of a robot's run for MuJoCo, for a run in any world."""
     if backend(config.world).portable:
         return config
-    from gaitway_tasks.ground import Plane
-
     dropped: dict[str, Any] = dict.fromkeys(set(backend(config.world).settings) - set(backend("mujoco").settings))
-    flat = config.task.replace(ground=Plane(friction=config.task.ground.friction), curriculum={})
-    return dataclasses.replace(config, world="mujoco", device="auto", task=flat, **dropped)
+    return dataclasses.replace(config, world="mujoco", device="auto", **dropped)
 
 
 def _estimating(task: Task) -> Task:
