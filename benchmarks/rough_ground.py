@@ -5,8 +5,9 @@
 
 Every training is a run of its own in OUT/TASK/seed<k>: trained, exported, validated with --rough. The table is written
 to OUT/rough_ground.md after each. Started again, the script goes on where it stopped. Beside it stand the same policies
-on stairs whose risers are ramps of 0.1 m, as the tiles of a training have them: how much these flatter. Last comes what
-an environment step costs on rough ground and on a plane, in CPU time, interleaved.
+on stairs whose risers are ramps of 0.1 m, as the tiles of a training have them: how much these flatter; both are drawn
+in OUT/rough_ground.png. Last comes what an environment step costs on rough ground and on a plane, in CPU time,
+interleaved.
 """
 
 from __future__ import annotations
@@ -99,7 +100,38 @@ def written(out: Path, tasks: list[str], seeds: list[int]) -> str:
     lines += ["", "Share of the robots that crossed, by task, course and seed:", "", *_shares(runs, verdicts)]
     text = "\n".join(lines) + "\n"
     (out / "rough_ground.md").write_text(text)
+    if runs:
+        drawn(runs, verdicts, out / "rough_ground.png")
     return text
+
+
+def drawn(runs: list[tuple[str, int, Path]], verdicts: list[dict[str, Any]], path: Path) -> None:
+    """Share that crossed over the height of stairs, with risers and with ramps: a line for each seed."""
+    import matplotlib.pyplot as plt
+
+    tasks = list(dict.fromkeys(task for task, *_ in runs))
+    figure, axes = plt.subplots(len(tasks), 2, figsize=(8.0, 2.6 * len(tasks)), sharey=True, squeeze=False)
+    for (task, _, run), verdict in zip(runs, verdicts, strict=True):
+        ramps = json.loads((run / "ramps.json").read_text())
+        for axis, name in zip(axes[tasks.index(task)], ("stairs-up", "stairs-down"), strict=True):
+            rungs = [row for row in verdict["scenarios"] if row["ladder"] == name and row["number"] is not None]
+            for style, found in (
+                ("o-", [(row["number"], row["metrics"]["crossed"]) for row in rungs]),
+                ("s--", [(row["number"], ramps[row["title"]]) for row in rungs if row["title"] in ramps]),
+            ):
+                axis.plot(*zip(*found, strict=True), style, color="#1f5fa8" if style == "o-" else "#c46a12", ms=4)
+            axis.axhline(0.9, color="0.7", lw=0.8)
+            axis.set_title(f"{task.removeprefix('velocity-rough-')}, {name.replace('-', ' ')}", fontsize=9)
+    axes[0][0].plot([], [], "o-", color="#1f5fa8", label="vertical risers")
+    axes[0][0].plot([], [], "s--", color="#c46a12", label="ramps of 0.1 m")
+    axes[0][0].legend(fontsize=8, frameon=False)
+    for axis in axes[-1]:
+        axis.set_xlabel("height of a step [cm]")
+    for row in axes:
+        row[0].set_ylabel("crossed")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def _shares(runs: list[tuple[str, int, Path]], verdicts: list[dict[str, Any]]) -> Iterator[str]:
