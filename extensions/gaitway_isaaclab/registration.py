@@ -95,5 +95,7 @@ def register() -> None:
                         for key, end in (("", ""), ("_with_symmetry", "WithSymmetry"), ("_recurrent", "Recurrent"))
                     },
                     "skrl_cfg_entry_point": f"{AGENTS}:skrl_{terrain}_ppo_cfg.yaml",
+                    "rl_games_cfg_entry_point": f"{AGENTS}.rl_games_cfg:{cfg_name(task)}",
+                    "sb3_cfg_entry_point": f"{AGENTS}.sb3_cfg:{cfg_name(task)}",
                 },
             )

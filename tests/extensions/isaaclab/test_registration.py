@@ -43,7 +43,8 @@ def test_every_task_names_what_there_is(name):
     assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.disable_env_checker
     assert spec.kwargs["env_cfg_entry_point"] == f"gaitway_isaaclab.env_cfgs:{cfg_name(name)}EnvCfg"
     assert f"{spec.kwargs['default_agent']}_cfg_entry_point" in spec.kwargs
-    for key in ("env_cfg_entry_point", "rsl_rl_cfg_entry_point", "skrl_cfg_entry_point"):
+    libraries = ("rsl_rl", "rsl_rl_with_symmetry", "rsl_rl_recurrent", "skrl", "rl_games", "sb3")
+    for key in ("env_cfg_entry_point", *(f"{library}_cfg_entry_point" for library in libraries)):
         module, _, attribute = spec.kwargs[key].partition(":")
         assert importlib.util.find_spec(module) is not None, key
         if attribute.endswith(".yaml"):

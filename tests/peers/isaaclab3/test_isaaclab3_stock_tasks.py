@@ -133,3 +133,23 @@ def test_rsl_rl_learns_with_its_settings(name):
     ids = env_id(name), ROBOT_IDS[robot].format(ground.title())
     ours, theirs = (load_cfg_from_registry(one, "rsl_rl_cfg_entry_point").to_dict() for one in ids)
     assert {path for path, *_ in differences(ours, theirs)} == {"experiment_name"}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("library", "name", "other"),
+    [
+        ("rl_games", "velocity-flat-anymal-c", {"params.config.name"}),
+        ("rl_games", "velocity-rough-anymal-c", {"params.config.name"}),
+        ("sb3", "velocity-rough-a1", {"n_timesteps", "ent_coef"}),
+    ],
+)
+def test_other_libraries_learn_with_its_settings(library, name, other):
+    from isaaclab_tasks.utils import load_cfg_from_registry
+    from stock_tasks import differences
+
+    _, ground, robot = name.split("-", 2)
+    ids = env_id(name), ROBOT_IDS[robot].format(ground.title())
+    ours, theirs = (load_cfg_from_registry(one, f"{library}_cfg_entry_point") for one in ids)
+    found = {path for path, a, b in differences(ours, theirs) if not (isinstance(a, float) and float(b) == a)}
+    assert found <= other, found
