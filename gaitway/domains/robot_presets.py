@@ -52,7 +52,7 @@ SPRINT: dict[str, Any] = CPU | {
 }
 
 ROUGH: dict[str, Any] = CPU | {
-    "total_steps": 10_000_000,
+    "total_steps": 8_000_000,
     "agent": replace(CPU["agent"], anneal_steps=3_000_000),
 }
 """On rough ground an environment step takes twice as long. Robots learn to walk at the high learning rate, and hardly

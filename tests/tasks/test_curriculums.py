@@ -28,12 +28,12 @@ def terrain_world(levels, distances, speed=0.5):
     return world
 
 
-def test_who_fell_moves_down_however_far_it_came():
+def test_who_fell_does_not_move_up_however_far_it_came():
     world = terrain_world([3, 3, 3, 3], [3.1, 3.1, 2.9, 0.9])
     world.terminated = torch.tensor([False, True, False, False])
     rule = {"reach": 0.375, "least": 0.1, "falls": True}  # 3 m of 8 m, and 1 m of the 10 m that are commanded
     terrain_levels_vel(world, torch.arange(4), "base_velocity", **rule)
-    assert world.ground.level.tolist() == [4, 2, 3, 2]
+    assert world.ground.level.tolist() == [4, 3, 3, 2]
 
 
 def test_up_down_and_stay():

@@ -31,15 +31,15 @@ def terrain_levels_vel(
     """Move environments up a terrain level after ``reach`` of a tile, down after less than ``least`` of the command.
 
     Distances are from the middle of the tile to where the episode ended; a command is worth the way that the last one
-    is in a whole episode. As it is, this is Isaac Lab's rule. With ``falls`` who fell moves down, and never up: for
-    tasks whose commands change so often that the last one says little. Returns the mean level of all environments.
+    is in a whole episode. As it is, this is Isaac Lab's rule. With ``falls`` who fell does not move up. Returns the
+    mean level of all environments.
     """
     ground = cast(TiledGround, world.ground)
     distance = (world.robot.root_pos_w[env_ids, :2] - ground.origin(env_ids)[:, :2]).norm(dim=1)
     commanded = world.command(command_name)[env_ids, :2].norm(dim=1) * world.max_episode_length * world.step_dt
     up, down = distance > ground.tile_size * reach, distance < commanded * least
     if falls:
-        up, down = up & ~world.terminated[env_ids], down | world.terminated[env_ids]
+        up = up & ~world.terminated[env_ids]
     down = down & ~up
     ground.move(env_ids, up, down)
     return ground.level.float().mean()

@@ -29,7 +29,7 @@ def over_rough_ground(task: Task) -> Task:
 
     - Stairs and grids start at nothing, and so do the robots, which have to learn to walk first.
     - A command lasts 3 to 8 s of an episode of 10 s, and half of the robots keep a heading, or none would get anywhere.
-      A robot that got 3 m away without a fall moves up; one that fell, or hardly went, moves down.
+      A robot that got 3 m away without a fall moves up; one that hardly went moves down.
     - Heights are seen with 3 cm of noise, as a depth camera's, in place of Isaac Lab's 10: robots walk sooner.
     - Friction is 0.5 at least, which the steepest slopes ask for; pushes, and commands at the ends of their ranges, are
       rarer: each makes robots fall that would have climbed.
