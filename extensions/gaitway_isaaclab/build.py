@@ -6,12 +6,14 @@ Gaitway's other observation, reward, termination and curriculum functions, throu
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from typing import Any
 
 from gaitway_tasks.mdp import observations, rewards, terminations
+from gaitway_tasks.registry import UnknownNameError, get_task
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
 from isaaclab.envs import ManagerBasedRLEnvCfg, mdp
 from isaaclab.managers import (
@@ -109,13 +111,25 @@ def env_cfg(
 
     Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
     """
-    from . import env_cfgs
-
-    cls = env_cfgs.of_registered(task) or env_cfg_class(task)
+    cls = _of_registered(task) or env_cfg_class(task)
     cfg = cls(gaitway_asset=choose_asset(task.robot, asset), gaitway_actuators=actuators, seed=seed)
     cfg.scene.num_envs, cfg.sim.device = num_envs, device
     found: GaitwayEnvCfg = compat.choose_physics(cfg, physics)
     return found
+
+
+@functools.cache
+def class_of(task_name: str) -> type[GaitwayEnvCfg]:
+    """The class of a registered task, as :mod:`.env_cfgs` has it."""
+    return env_cfg_class(get_task(task_name), f"{__package__}.env_cfgs")
+
+
+def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
+    """:func:`class_of` the ``task`` if it is a registered one, unchanged."""
+    try:
+        return class_of(task.name) if get_task(task.name) == task else None
+    except UnknownNameError:
+        return None
 
 
 def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
@@ -167,8 +181,10 @@ def for_play(cfg: GaitwayEnvCfg) -> GaitwayEnvCfg:
     return cfg
 
 
-def for_watching(cls: type[GaitwayEnvCfg]) -> type[GaitwayEnvCfg]:
-    """The variant of ``cls`` for watching a policy: :func:`for_play` of it."""
+@functools.cache
+def class_for_watching(task_name: str) -> type[GaitwayEnvCfg]:
+    """The variant of :func:`class_of` for watching a policy: :func:`for_play` of it."""
+    cls = class_of(task_name)
 
     def __post_init__(self: GaitwayEnvCfg) -> None:
         cls.__post_init__(self)
