@@ -146,13 +146,12 @@ def _run_one(args: argparse.Namespace) -> int:
     agent, world = args.agent or domain.usual_agent, args.world or worlds_of(task)[0]
     if world not in WORLDS:
         raise UnknownNameError("world", world, WORLDS)
-    common.require(f"training in {world}", WORLDS[world])
-
     path = args.out or (runs.newest_run(task.name, agent) if args.resume else None)
     continued = args.resume and path is not None and runs.is_run(path)
     path, continued = processes.of_first((path, continued))
     if continued and path is not None:
         return _resume(args, path)
+    common.require(f"training in {world}", WORLDS[world])
     config = resolve(
         args.task,
         agent=agent,
@@ -241,6 +240,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
         asked, had = getattr(args, name), getattr(stored, field)
         if asked is not None and asked != had:
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
+    common.require(f"training in {stored.world}", WORLDS[stored.world])
     options = _options(args)
     check_options(stored.task, options)
     stored.domain.check_continued(stored, options, path)
