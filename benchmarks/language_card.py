@@ -20,6 +20,7 @@ import itertools
 import random
 import re
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -79,8 +80,10 @@ COLUMNS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="0.5B,1.5B,3B,7B", help=f"some of {', '.join(SHAPES)}; the default %(default)s")
-    parser.add_argument("--agents", default="sft,grpo", help="the default %(default)s")
+    parser.add_argument(
+        "--sizes", default="0.5B,1.5B,3B,7B", help=f"some of {', '.join(SHAPES)}; the default %(default)s"
+    )
+    parser.add_argument("--agents", default="sft,grpo")
     parser.add_argument("--lora", action="store_true", help="adapters for every size")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations anew in the backward pass")
     parser.add_argument("--device", default="auto")
@@ -107,7 +110,7 @@ def main() -> None:
             folder, start = Path(name), time.perf_counter()
             if start < end:
                 write_model(SHAPES[size], folder, device)
-                print(f"<!-- {size}: written in {time.perf_counter() - start:.0f} s -->", flush=True)
+                print(f"{size}: written in {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
             for agent in agents:
                 if time.perf_counter() < end:
                     say.row([size, agent, *measured(options, size, agent, folder, device, end)])
@@ -285,6 +288,9 @@ def spoken(vocabulary: int) -> tuple[Any, list[str]]:
 def write_model(shape: Shape, folder: Path, device: torch.device) -> None:
     """A model with random weights in bfloat16, drawn on ``device``, where a billion of them take a second."""
     from transformers import AutoModelForCausalLM, Qwen2Config
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
     sizes = {field.name: getattr(shape, field.name) for field in fields(shape)}
     config = Qwen2Config(**sizes, max_position_embeddings=32_768, rms_norm_eps=1e-6)

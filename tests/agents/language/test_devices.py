@@ -1,8 +1,12 @@
-"""Language agents learn where their model is. Told without a GPU by what would be on it; *not run* on one."""
+"""Language agents learn where their model is: told without a GPU by what would be on it, and where there is one, on it.
+
+``pytest -m gpu`` runs the second kind, which compares every agent's first numbers with those of the processor.
+"""
 
 from __future__ import annotations
 
 import pickle
+import re
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -30,7 +34,8 @@ from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.tasks import get_language_task
-from pretend_gpu import GPU, PretendGpu
+from pretend_gpu import GPU, HOST, PretendGpu
+from real_gpu import CUDA, needs_gpu
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.flash_attention import get_target_dtype
@@ -43,6 +48,8 @@ TOKENIZER = build_tokenizer(TASK.source.vocabulary())
 SIZES = TinyModel(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=256)
 OPTIONS = LanguageOptions(tiny=SIZES, attention="eager", batch_size=8)
 CONSTANT = LearningRateSchedule()
+CLOCKS = re.compile(r"^time/|seconds|per_s$|sync_gap")
+"""Numbers that depend on the machine."""
 
 
 def tiny(lora: bool = False, flash: bool = False) -> Any:
@@ -192,3 +199,22 @@ def mixed(make: Any, monkeypatch: Any) -> list[str]:
 @pytest.mark.parametrize("name", TRAINERS)
 def test_nothing_is_made_beside_the_model(name, monkeypatch):
     assert mixed(TRAINERS[name], monkeypatch) == []
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", TRAINERS)
+def test_it_learns_the_same_on_a_gpu(name, monkeypatch):
+    monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash_attention)
+    found = {}
+    for place in (HOST, CUDA):
+        monkeypatch.setitem(globals(), "GPU", place)
+        trainer = TRAINERS[name]()
+        found[place] = trainer.iterate()
+        trainer.iterate()
+        policy, state = trainer.policy, trainer.optimizer.state_dict()["inner"]["state"]
+        tensors = [*policy.parameters(), *policy.buffers(), state[0]["exp_avg"], state[0]["exp_avg_sq"]]
+        assert {tensor.device.type for tensor in tensors} == {place.type}
+        assert all(tensor.isfinite().all() for tensor in tensors)
+    near = {"rel": 5e-2, "abs": 2e-2} if "flash" in name else {"rel": 1e-2, "abs": 1e-3}
+    same = [{k: v for k, v in numbers.items() if not CLOCKS.search(k)} for numbers in found.values()]
+    assert same[1] == pytest.approx(same[0], nan_ok=True, **near)
