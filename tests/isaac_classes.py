@@ -4,9 +4,10 @@ Tests of both releases of Isaac Lab, which import them.
 """
 
 import pickle
+import sys
 
 import pytest
-from gaitway_isaaclab import env_cfg, env_cfgs
+from gaitway_isaaclab import build, env_cfg, env_cfgs
 from gaitway_isaaclab.registration import ENV_CFG, PLAY, cfg_name
 from gaitway_tasks.registry import get_task, task_names
 from isaaclab.utils import configclass
@@ -39,6 +40,13 @@ def test_a_configuration_keeps_all_terms_when_it_is_copied_replaced_and_pickled(
     for group, observations in task.observations.items():
         assert set(observations.terms) <= set(getattr(cfg.observations, group).__dataclass_fields__)
     assert type(env_cfg(task)) is type(cfg)
+
+
+def test_a_registered_task_is_configured_without_naming_its_class_first(monkeypatch):
+    monkeypatch.delitem(sys.modules, env_cfgs.__name__)
+    build.class_of.cache_clear()
+    assert type(env_cfg(get_task(FLAT))).__module__ == env_cfgs.__name__
+    build.class_of.cache_clear()
 
 
 def test_a_subclass_changes_its_own_values_alone():

@@ -6,6 +6,7 @@ Starting a simulator takes a minute and fails late; this takes milliseconds. Ver
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -30,6 +31,8 @@ INSTALL = {
     "3.0 with Isaac Sim": f"pip install 'isaaclab[isaacsim,ovphysx,rsl-rl]==3.0.0' {NVIDIA}    (Python 3.12)",
 }
 SIM = {"2.3": "5.1.0.*", "3.0": "6.2.0.*"}
+SHARED = {"libGL.so.1": "libgl1", "libX11.so.6": "libx11-6"}
+"""Libraries of the system that ovphysx loads, also without a display, and Debian's packages of them."""
 PYTHON = {"2.3": (3, 11), "3.0": (3, 12)}
 """The Python that the release's Isaac Sim is built for."""
 EULA = "OMNI_KIT_ACCEPT_EULA"
@@ -150,6 +153,12 @@ def _problems(here: Installation, release: str, physics: str) -> list[str]:
             found.append(f"PhysX is missing: {OVPHYSX}, or Isaac Sim: {line}; --physics newton does without")
     elif physics == "newton" and versions["newton"] is None:
         found.append(f"Newton is missing: {INSTALL['3.0']}")
+    elif physics == "physx" and versions["ovphysx"] and (missing := [name for name in SHARED if not _loads(name)]):
+        packages = " ".join(SHARED[name] for name in missing)
+        found.append(
+            f"PhysX loads {' and '.join(missing)}, which this system lacks: apt install {packages}, or the like; "
+            "--physics newton does without"
+        )
     if (release == "2.3" or here.starts_isaac_sim(physics)) and here.python != PYTHON[release]:
         wanted = "{}.{}".format(*PYTHON[release])
         found.append(f"its Isaac Sim is built for Python {wanted}: make an environment with python{wanted}")
@@ -164,6 +173,14 @@ def _wrong_numpy(release: str, numpy: str | None) -> list[str]:
     if numpy is None or (int(numpy.partition(".")[0]) >= 2) != (release == "3.0"):
         return [f"it needs {wanted}: pip install '{wanted}'"]
     return []
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _version(name: str) -> str | None:

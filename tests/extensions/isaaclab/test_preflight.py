@@ -17,6 +17,12 @@ SIM_6 = {"isaacsim": "6.2.0.0"}
 PYTHON = {"2.3": (3, 11), "3.0": (3, 12)}
 
 
+@pytest.fixture(autouse=True)
+def libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This system has what ovphysx loads."""
+    monkeypatch.setattr(preflight, "SHARED", {"libc.so.6": "libc6"})
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Makes this the whole installation: a folder of package metadata, and a Python."""
@@ -37,6 +43,13 @@ def refusal(installation: Installation, physics: str | None = None) -> str:
     with pytest.raises(IsaacLabError) as caught:
         preflight.check(physics, installation)
     return str(caught.value)
+
+
+def test_libraries_that_physx_loads_and_the_system_lacks_are_named(install, monkeypatch):
+    here = install(GOOD_30 | OV, PYTHON["3.0"])
+    monkeypatch.setattr(preflight, "SHARED", {"libc.so.6": "libc6", "libmissing.so.9": "libmissing9"})
+    assert "PhysX loads libmissing.so.9, which this system lacks: apt install libmissing9," in refusal(here)
+    assert preflight.check("newton", here) == "newton"
 
 
 @pytest.mark.parametrize(
