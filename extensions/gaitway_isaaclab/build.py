@@ -32,7 +32,7 @@ from .assets import choose_asset
 from .commands import command_cfg
 from .declared import belong, declared
 from .events import event_cfgs
-from .registration import cfg_name
+from .registration import cfg_name, named
 from .scene import SceneCfg, scene_cfg, scene_class
 from .terms import isaac_term
 from .world import TASK
@@ -121,7 +121,7 @@ def env_cfg(
 @functools.cache
 def class_of(task_name: str) -> type[GaitwayEnvCfg]:
     """The class of a registered task, as :mod:`.env_cfgs` has it."""
-    return env_cfg_class(get_task(task_name), f"{__package__}.env_cfgs")
+    return env_cfg_class(named(task_name), f"{__package__}.env_cfgs", task_name)
 
 
 def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
@@ -132,8 +132,8 @@ def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
         return None
 
 
-def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
-    """The class of the configurations of ``task``, as if ``module`` declared it.
+def env_cfg_class(task: Task, module: str = __name__, task_name: str | None = None) -> type[GaitwayEnvCfg]:
+    """The class of the configurations of ``task``, as if ``module`` declared it, of the name of ``task_name``.
 
     Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
     """
@@ -156,7 +156,7 @@ def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
         "events": declared("EventsCfg", event_cfgs(task)),
         "curriculum": declared("CurriculumCfg", _terms(CurriculumTermCfg, task, task.curriculum)),
     }
-    name = f"{cfg_name(task.name)}EnvCfg"
+    name = f"{cfg_name(task_name or task.name)}EnvCfg"
     cls = configclass(type(name, (GaitwayEnvCfg,), {"__module__": module, "__qualname__": name, **fields}))
     setattr(cls, TASK, task)
     for part in (*map(type, fields.values()), scene_class(task), type(getattr(sim, "physics", None))):

@@ -6,14 +6,19 @@ Everything that needs Isaac Lab is given as text, ``"module:name"``, and resolve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .preflight import IsaacLabError, find
+
+if TYPE_CHECKING:
+    from gaitway_tasks.spec import Task
 
 BUILD = "gaitway_isaaclab.env_cfgs"
 AGENTS = "gaitway_isaaclab.agents"
 ENV_CFG, PLAY = "EnvCfg", "_PLAY"
 """Ends of the names of configuration classes, and of their variants for watching."""
+PRESET = "isaaclab3"
+"""The preset whose tasks have names of their own in Isaac Lab 3.0, which end in it."""
 
 
 def env_id(task_name: str, play: bool = False, *, release: str = "3.0") -> str:
@@ -31,11 +36,27 @@ def cfg_name(task_name: str) -> str:
     return task_name.title().replace("-", "")
 
 
+def names(release: str) -> list[str]:
+    """Names of the tasks that a release of Isaac Lab gets; ``velocity-flat-go2-isaaclab3`` is one with the preset."""
+    from gaitway_tasks.registry import presets, task_names
+
+    own = [f"{task}-{PRESET}" for task in task_names() if release != "2.3" and PRESET in presets(task)]
+    return [*task_names(), *own]
+
+
+def named(name: str) -> Task:
+    """The task of one of these :func:`names`."""
+    from gaitway_tasks.registry import get_task
+
+    task, end, _ = name.partition(f"-{PRESET}")
+    return get_task(task, PRESET if end else None)
+
+
 def task_of(name: str, end: str = "") -> str:
     """Inverse of :func:`cfg_name`, followed by ``end``: the task's name."""
-    from gaitway_tasks.registry import UnknownNameError, task_names
+    from gaitway_tasks.registry import UnknownNameError
 
-    by_name = {cfg_name(task) + end: task for task in task_names()}
+    by_name = {cfg_name(task) + end: task for task in names("3.0")}
     if name not in by_name:
         raise UnknownNameError("configuration", name, by_name)
     return by_name[name]
@@ -74,10 +95,9 @@ def register() -> None:
     Isaac Lab 3.0's scripts take it as ``--external_callback gaitway_isaaclab.register``.
     """
     import gymnasium
-    from gaitway_tasks.registry import task_names
 
     release = installed_release()
-    for task in task_names():
+    for task in names(release):
         for play in (False, True) if release == "2.3" else (False,):
             name = env_id(task, play, release=release)
             if name in gymnasium.registry:

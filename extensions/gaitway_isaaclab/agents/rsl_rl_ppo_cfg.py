@@ -12,7 +12,7 @@ from gaitway_tasks.spec import Task
 from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
-from ..registration import factory
+from ..registration import factory, named
 
 SYMMETRY, RECURRENT = "WithSymmetry", "Recurrent"
 MEMORY = {"rnn_type": "lstm", "rnn_hidden_dim": 256, "rnn_num_layers": 1}
@@ -21,9 +21,9 @@ MEMORY = {"rnn_type": "lstm", "rnn_hidden_dim": 256, "rnn_num_layers": 1}
 
 def runner_cfg(task_name: str, variant: str = "") -> Any:
     """``RslRlOnPolicyRunnerCfg`` for a task; ``variant`` is :data:`SYMMETRY` or :data:`RECURRENT`."""
-    from gaitway_tasks.registry import get_task, learner_of
+    from gaitway_tasks.registry import learner_of
 
-    task = get_task(task_name)
+    task = named(task_name)
     settings = learner_of(task)
     critic = ["critic"] if "critic" in task.observations else ["policy"]
     return RslRlOnPolicyRunnerCfg(
