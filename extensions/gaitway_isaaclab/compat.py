@@ -74,6 +74,11 @@ def body_masses(data: Any) -> Tensor:
 # ---- configuration ---------------------------------------------------------------------------------------------------
 
 
+def velocity_mdp() -> Any:
+    """Module of the functions that 3.0's own velocity tasks use, those of ``isaaclab.envs.mdp`` among them."""
+    return importlib.import_module("isaaclab_tasks.core.velocity.mdp")
+
+
 def class_type(name: str) -> Any:
     """Value of ``class_type`` for ``"module:Class"``: the class, or in 3.0 the name, which is imported on use."""
     if is_3():

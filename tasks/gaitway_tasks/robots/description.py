@@ -80,7 +80,10 @@ def velocity_tasks(
         told = "the same from what a robot measures: no base velocity, a short history"
         found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=presets)
     if rough is not None:
-        told, own = "{title} over stairs, boxes and slopes, with a height scan", tuple(p for p in presets if p != "sprint")
+        told, own = (
+            "{title} over stairs, boxes and slopes, with a height scan",
+            tuple(p for p in presets if p != "sprint"),
+        )
         found[ROUGH_TASK] = RobotTask(make=rough, summary=told, presets=own)
         if blind:
             told = "the same from what a robot measures: no base velocity, no height scan, a short history"

@@ -36,6 +36,7 @@ RENAMED = {
 OURS = {
     r".*: gaitway_(task|asset|actuators)": "what the configuration was built from",
     r".*: actions\.joint_pos\.(preserve_order|class_type)": "actions are in the robot's own joint order",
+    r".*: observations\.policy\.joint_(pos|vel)\.params\.joints": "the same for observations",
     r".*: commands\.base_velocity\.(class_type|rel_zero_axis|rel_ends|margin)": (
         "the same command, drawn without waiting for the GPU"
     ),
