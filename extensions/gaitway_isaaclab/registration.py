@@ -97,11 +97,13 @@ def register() -> None:
     import gymnasium
 
     release = installed_release()
+    variants = {"": "", "_with_symmetry": "WithSymmetry", "_recurrent": "Recurrent"}
     for task in names(release):
         for play in (False, True) if release == "2.3" else (False,):
             name = env_id(task, play, release=release)
             if name in gymnasium.registry:
                 continue
+            distilled = {"_distillation": "Distillation"} if task.partition(f"-{PRESET}")[0].endswith("-blind") else {}
             terrain = "rough" if "rough" in task else "flat"
             gymnasium.register(
                 id=name,
@@ -112,7 +114,7 @@ def register() -> None:
                     "default_agent": "rsl_rl",
                     **{
                         f"rsl_rl{key}_cfg_entry_point": f"{AGENTS}.rsl_rl_ppo_cfg:{cfg_name(task)}{end}"
-                        for key, end in (("", ""), ("_with_symmetry", "WithSymmetry"), ("_recurrent", "Recurrent"))
+                        for key, end in (variants | (distilled if release != "2.3" else {})).items()
                     },
                     "skrl_cfg_entry_point": f"{AGENTS}:skrl_{terrain}_ppo_cfg.yaml",
                     "rl_games_cfg_entry_point": f"{AGENTS}.rl_games_cfg:{cfg_name(task)}",
