@@ -96,6 +96,7 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
 
     def validate_config(self) -> None:
         """Check the configuration; Isaac Lab 3.0 calls this when it makes the environment, after all user changes."""
+        compat.refuse_older_run(self.log_dir)
         if self.gaitway_asset == "mjcf":
             compat.make_room_for_contacts(self.sim, self.scene.num_envs)
         if self.manager_call_config is None and str(self.sim.device).startswith("cpu"):
