@@ -7,6 +7,7 @@ Gaitway's other observation, reward, termination and curriculum functions, throu
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
@@ -34,7 +35,7 @@ from .assets import choose_asset
 from .commands import command_cfg
 from .declared import belong, declared
 from .events import event_cfgs
-from .registration import cfg_name, named
+from .registration import BUILD, cfg_name, named
 from .scene import SceneCfg, scene_cfg, scene_class
 from .terms import isaac_term
 from .world import CONTACTS, ROBOT, TASK
@@ -140,9 +141,8 @@ def env_cfg(
 @functools.cache
 def class_of(task_name: str) -> type[GaitwayEnvCfg]:
     """The class of a registered task, as :mod:`.env_cfgs` has it."""
-    from . import env_cfgs  # where dataclasses look for the module of the class
-
-    return env_cfg_class(named(task_name), env_cfgs.__name__, task_name)
+    importlib.import_module(BUILD)  # dataclasses look up the module of a class
+    return env_cfg_class(named(task_name), BUILD, task_name)
 
 
 def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:

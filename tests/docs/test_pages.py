@@ -85,7 +85,7 @@ def test_every_link_goes_somewhere(page):
 
 
 OF_OTHERS = {
-    "--headless", "--rl_library", "--task", "--export_io_descriptors", "--external_callback",  # Isaac Lab's
+    "--headless", "--rl_library", "--task", "--export_io_descriptors", "--external_callback", "--frontend",  # Isaac Lab's
     "--nproc_per_node", "--no-python", "--logdir", "--extra-index-url",  # torchrun's, TensorBoard's, pip's
 }  # fmt: skip
 
