@@ -134,6 +134,9 @@ class TensorWorld:
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
         self.written["added_mass"] = (env_ids, kilograms)
 
+    def set_mass_scale(self, env_ids: Tensor, factor: Tensor, body: str | None = None) -> None:
+        self.written["mass_scale"] = (env_ids, factor, body)
+
     def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:
         self.written["com_offset"] = (env_ids, offset)
 

@@ -18,22 +18,36 @@ from torch import Tensor
 
 from . import compat
 from .compat import IsaacLabError
-from .world import index_of
+from .world import index_of, world_of
 
 
-class OrderedJointPositionAction(IsaacJointPositionAction):
+class JointPositionAction(IsaacJointPositionAction):
     """Isaac Lab's term over all joints in the order of ``joint_names``.
 
-    Isaac Lab keeps that order as a list, which it copies to the device in every physics step.
+    Isaac Lab keeps that order as a list, which it copies to the device in every physics step. The name is that of
+    Isaac Lab's, so that its Warp frontend finds the term of that name there, which does the same.
     """
-
-    cfg: OrderedJointPositionActionCfg
-    _processed_actions: Tensor
 
     def __init__(self, cfg: OrderedJointPositionActionCfg, env: Any):
         super().__init__(cfg, env)
         index = index_of("joint", cfg.joint_names, self._asset.joint_names, self.device)
         self._joint_ids = slice(None) if index is None else compat.index(index)
+        world_of(env)  # checks the robot's masses before events change them
+
+
+@configclass
+class OrderedJointPositionActionCfg(JointPositionActionCfg):
+    class_type: type = JointPositionAction
+
+
+class DelayedJointPositionAction(JointPositionAction):
+    """The same on a :class:`DelayLine`."""
+
+    cfg: DelayedJointPositionActionCfg
+    _processed_actions: Tensor
+
+    def __init__(self, cfg: DelayedJointPositionActionCfg, env: Any):
+        super().__init__(cfg, env)
         self._delay_line = None if cfg.delay is None else DelayLine(cfg.delay, env.physics_dt, self._rest())
 
     def apply_actions(self) -> None:
@@ -55,13 +69,13 @@ class OrderedJointPositionAction(IsaacJointPositionAction):
 
 
 @configclass
-class OrderedJointPositionActionCfg(JointPositionActionCfg):
-    class_type: type = OrderedJointPositionAction
+class DelayedJointPositionActionCfg(OrderedJointPositionActionCfg):
+    class_type: type = DelayedJointPositionAction
     delay: tuple[float, float] | None = None
     """Shortest and longest time from action to drive [s], drawn at each reset."""
 
 
-class ClampedJointPositionAction(OrderedJointPositionAction):
+class ClampedJointPositionAction(DelayedJointPositionAction):
     """The same on ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the environment."""
 
     cfg: ClampedJointPositionActionCfg
@@ -71,7 +85,7 @@ class ClampedJointPositionAction(OrderedJointPositionAction):
 
 
 @configclass
-class ClampedJointPositionActionCfg(OrderedJointPositionActionCfg):
+class ClampedJointPositionActionCfg(DelayedJointPositionActionCfg):
     class_type: type = ClampedJointPositionAction
     raw_clip: float = MISSING  # type: ignore[assignment]
 
@@ -127,7 +141,7 @@ def action_delay(task: Task) -> tuple[float, float] | None:
 
 def action_cfg(task: Task) -> Any:
     """``JointPositionActionCfg`` over all joints in the robot's order, for any joint order of the simulator."""
-    action = joint_positions(task)
+    action, delay = joint_positions(task), action_delay(task)
     settings: dict[str, Any] = {
         "asset_name": "robot",
         "joint_names": list(task.robot.joint_names),
@@ -136,11 +150,12 @@ def action_cfg(task: Task) -> Any:
         "use_default_offset": action.offset is None,
         "offset": 0.0 if action.offset is None else _plain(action.offset),
         "clip": _plain(action.clip),
-        "delay": action_delay(task),
     }
-    if action.raw_clip is None:
-        return OrderedJointPositionActionCfg(**settings)
-    return ClampedJointPositionActionCfg(raw_clip=action.raw_clip, **settings)
+    if action.raw_clip is not None:
+        return ClampedJointPositionActionCfg(raw_clip=action.raw_clip, delay=delay, **settings)
+    if delay is not None:
+        return DelayedJointPositionActionCfg(delay=delay, **settings)
+    return OrderedJointPositionActionCfg(**settings)
 
 
 def _plain(value: Any) -> Any:

@@ -92,9 +92,9 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
         from .actuators import actuator_cfgs
 
         stock, cfg.actuators = cfg.actuators, actuator_cfgs(task)
-        for name in stock.keys() & cfg.actuators.keys():
-            if cfg.actuators[name].friction is None:
-                cfg.actuators[name].friction = stock[name].friction  # of the asset's joints, not the task's matter
+        for drive in cfg.actuators.values():
+            if drive.friction is None:
+                drive.friction = _friction(stock, drive, robot)  # of the asset's joints, not the task's matter
     elif actuators == "isaaclab":
         if robot.parameters is not None:
             raise IsaacLabError("identified parameters need the task's own actuators: use actuators 'task'")
@@ -102,6 +102,17 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
     else:
         raise IsaacLabError(f"actuators {actuators!r}: use one of {', '.join(ACTUATORS)}")
     return cfg
+
+
+def _friction(stock: dict[str, Any], drive: Any, robot: Robot) -> Any:
+    """What ``stock``, the asset's own drives, say of the joints of ``drive``."""
+    from isaaclab.utils.string import resolve_matching_names
+
+    def joints(cfg: Any) -> list[str]:
+        return list(resolve_matching_names(cfg.joint_names_expr, list(robot.joint_names))[1])
+
+    mine = joints(drive)[0]
+    return next((each.friction for each in stock.values() if mine in joints(each)), None)
 
 
 def check_masses(robot: Robot, articulation: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from gaitway_tasks.mdp import observations, rewards, terminations
 from gaitway_tasks.registry import UnknownNameError, get_task
+from gaitway_tasks.robots import Robot
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
 from isaaclab.envs import ManagerBasedRLEnvCfg, mdp
 from isaaclab.managers import (
@@ -22,6 +23,7 @@ from isaaclab.managers import (
     ObservationGroupCfg,
     ObservationTermCfg,
     RewardTermCfg,
+    SceneEntityCfg,
     TerminationTermCfg,
 )
 from isaaclab.sim import SimulationCfg
@@ -33,10 +35,10 @@ from .assets import choose_asset
 from .commands import command_cfg
 from .declared import belong, declared
 from .events import event_cfgs
-from .registration import cfg_name
+from .registration import BUILD, cfg_name, named
 from .scene import SceneCfg, scene_cfg, scene_class
 from .terms import isaac_term
-from .world import TASK
+from .world import CONTACTS, ROBOT, TASK
 
 PLAY_ENVS, PLAY_TILES = 50, 5
 STOCK: frozenset[Callable[..., Any]] = frozenset(
@@ -51,6 +53,18 @@ STOCK: frozenset[Callable[..., Any]] = frozenset(
     }
 )  # fmt: skip
 """Functions that Isaac Lab has under the same name, and which give the same: its exporter knows some by their name."""
+STOCK_3 = STOCK | {
+    observations.joint_pos, observations.joint_pos_rel, observations.joint_vel_rel,
+    rewards.base_height_l2, rewards.undesired_contacts, rewards.stand_still_joint_deviation_l1,
+    rewards.feet_air_time, rewards.feet_air_time_positive_biped, rewards.feet_air_time_variance, rewards.feet_slide,
+    rewards.track_lin_vel_xy_yaw_frame_exp, rewards.track_ang_vel_z_world_exp,
+    terminations.illegal_contact, terminations.root_height_below_minimum,
+}  # fmt: skip
+"""The same of 3.0, whose index lists are on the device, for terms over some joints or bodies."""
+IN_ORDER = frozenset({observations.joint_pos, observations.joint_pos_rel, observations.joint_vel_rel})
+"""Of these, those whose columns are joints."""
+ABOVE_ZERO = frozenset({rewards.base_height_l2, terminations.root_height_below_minimum})
+"""Of these, those that measure from the world's zero, as ours do on a plane only."""
 OF_ACTIONS = frozenset({observations.last_action, rewards.action_rate_l2, rewards.action_l2})
 """Of these, those that read actions: Isaac Lab's as they were before any clamp."""
 
@@ -68,6 +82,8 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     """Source of the robot, ``"nucleus"`` or ``"mjcf"``; without one, what GAITWAY_ISAACLAB_ASSET says or is reached."""
     gaitway_actuators: str = "task"
     """Whose actuator laws the robot has, ``"task"`` or ``"isaaclab"``."""
+    manager_call_config: dict[str, int] | None = None
+    """How 3.0's Warp frontend calls managers; None replays CUDA graphs, or calls them one by one on a CPU."""
     SceneCfg = SceneCfg
 
     def __post_init__(self) -> None:
@@ -81,8 +97,11 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
 
     def validate_config(self) -> None:
         """Check the configuration; Isaac Lab 3.0 calls this when it makes the environment, after all user changes."""
+        compat.refuse_older_run(self.log_dir)
         if self.gaitway_asset == "mjcf":
             compat.make_room_for_contacts(self.sim, self.scene.num_envs)
+        if self.manager_call_config is None and str(self.sim.device).startswith("cpu"):
+            self.manager_call_config = {"default": 1}
         compat.do_without_gpu(self.sim)
 
     def play_mode(self) -> None:
@@ -122,8 +141,8 @@ def env_cfg(
 @functools.cache
 def class_of(task_name: str) -> type[GaitwayEnvCfg]:
     """The class of a registered task, as :mod:`.env_cfgs` has it."""
-    module = importlib.import_module(f"{__package__}.env_cfgs")  # where dataclasses look the class's names up
-    return env_cfg_class(get_task(task_name), module.__name__)
+    importlib.import_module(BUILD)  # dataclasses look up the module of a class
+    return env_cfg_class(named(task_name), BUILD, task_name)
 
 
 def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
@@ -134,8 +153,8 @@ def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
         return None
 
 
-def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
-    """The class of the configurations of ``task``, as if ``module`` declared it.
+def env_cfg_class(task: Task, module: str = __name__, task_name: str | None = None) -> type[GaitwayEnvCfg]:
+    """The class of the configurations of ``task``, as if ``module`` declared it, of the name of ``task_name``.
 
     Raises :class:`gaitway_isaaclab.compat.IsaacLabError` for a task that Isaac Lab cannot run, with the reason.
     """
@@ -158,7 +177,7 @@ def env_cfg_class(task: Task, module: str = __name__) -> type[GaitwayEnvCfg]:
         "events": declared("EventsCfg", event_cfgs(task)),
         "curriculum": declared("CurriculumCfg", _terms(CurriculumTermCfg, task, task.curriculum)),
     }
-    name = f"{cfg_name(task.name)}EnvCfg"
+    name = f"{cfg_name(task_name or task.name)}EnvCfg"
     cls = configclass(type(name, (GaitwayEnvCfg,), {"__module__": module, "__qualname__": name, **fields}))
     setattr(cls, TASK, task)
     for part in (*map(type, fields.values()), scene_class(task), type(getattr(sim, "physics", None))):
@@ -201,18 +220,44 @@ def class_for_watching(task_name: str) -> type[GaitwayEnvCfg]:
 def _terms(kind: Callable[..., Any], task: Task, terms: Mapping[str, Any], *kept: str) -> dict[str, Any]:
     """A configuration of the ``kind`` for each term, with its function, parameters and what else is ``kept``."""
     return {
-        name: kind(func=_function(task, term), params=dict(term.params), **{key: getattr(term, key) for key in kept})
-        for name, term in terms.items()
+        name: kind(**_function(task, term), **{key: getattr(term, key) for key in kept}) for name, term in terms.items()
     }
 
 
-def _function(task: Task, term: Any) -> Callable[..., Any]:
-    """Isaac Lab's own function where it has the same with these parameters, else ours."""
-    if term.func in STOCK and not (term.func in OF_ACTIONS and task.actions.raw_clip is not None):
-        stock: Callable[..., Any] = getattr(mdp, term.func.__name__)
-        if term.params.keys() <= inspect.signature(stock).parameters.keys():
-            return stock
-    return isaac_term(term.func)
+def _function(task: Task, term: Any) -> dict[str, Any]:
+    """``func`` and ``params``: Isaac Lab's own where it has the same function, else ours."""
+    func, params = term.func, dict(term.params)
+    ours = {"func": isaac_term(func), "params": params}
+    if func in OF_ACTIONS and task.actions.raw_clip is not None:
+        return ours
+    if func in ABOVE_ZERO and not (task.ground.flat or "sensor" in params):
+        return ours
+    if func in STOCK_3 and compat.is_3():
+        return {"func": getattr(compat.velocity_mdp(), func.__name__), "params": _entities(task.robot, func, params)}
+    if func in STOCK:
+        stock: Callable[..., Any] = getattr(mdp, func.__name__)
+        if params.keys() <= inspect.signature(stock).parameters.keys():
+            return {"func": stock, "params": params}
+    return ours
+
+
+def _entities(robot: Robot, func: Callable[..., Any], params: dict[str, Any]) -> dict[str, Any]:
+    """``params`` with Isaac Lab's ``sensor_cfg`` and ``asset_cfg`` in place of our expressions for names."""
+    params, found = dict(params), {}
+    bodies = params.pop("feet", params.pop("bodies", None))
+    joints, sensor = params.pop("joints", None), params.pop("sensor", None)
+    if bodies is not None:
+        named = {"body_names": [robot.body_names[i] for i in robot.body_ids(bodies)], "preserve_order": True}
+        found["sensor_cfg"] = SceneEntityCfg(CONTACTS, **named)
+        if func is rewards.feet_slide:
+            found["asset_cfg"] = SceneEntityCfg(ROBOT, **named)
+    if func in IN_ORDER:
+        found["asset_cfg"] = SceneEntityCfg(ROBOT, joint_names=list(robot.joint_names), preserve_order=True)
+    elif joints is not None:
+        found["asset_cfg"] = SceneEntityCfg(ROBOT, joint_names=joints)
+    if sensor is not None:
+        found["sensor_cfg"] = SceneEntityCfg(sensor)
+    return params | found
 
 
 def _observations(task: Task, name: str, group: ObservationGroup) -> Any:
@@ -225,8 +270,7 @@ def _observations(task: Task, name: str, group: ObservationGroup) -> Any:
 
 def _observation(task: Task, term: ObservationTerm) -> Any:
     return ObservationTermCfg(
-        func=_function(task, term),
-        params=dict(term.params),
+        **_function(task, term),
         noise=None if term.noise is None else compat.noise_cfg(term.noise.low, term.noise.high),
         clip=term.clip,
         scale=None if term.scale == 1.0 else term.scale,

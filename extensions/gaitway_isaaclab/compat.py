@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -72,6 +73,27 @@ def body_masses(data: Any) -> Tensor:
 
 
 # ---- configuration ---------------------------------------------------------------------------------------------------
+
+
+def refuse_older_run(folder: str | None) -> None:
+    """Raise :class:`IsaacLabError` if rsl_rl 3 wrote the run in ``folder``, which 3.0's ``play`` has as ``log_dir``.
+
+    The rsl_rl of 3.0 looks for weights under other names, and says ``KeyError: 'actor_state_dict'``.
+    """
+    settings = Path(folder or "", "params", "agent.yaml")
+    if not folder or not settings.is_file():
+        return
+    keys = {line.rstrip() for line in settings.read_text(errors="replace").splitlines() if line[:1].isalpha()}
+    if "policy:" in keys and not {"actor:", "student:"} & keys:
+        raise IsaacLabError(
+            f"{folder} is a run of Isaac Lab 2 (rsl_rl 3), whose checkpoints the rsl_rl of 3.0 does not load: play it "
+            f"with Isaac Lab 2.3, or take its policy by 'gaitway import {folder} --out BUNDLE'"
+        )
+
+
+def velocity_mdp() -> Any:
+    """Module of the functions that 3.0's own velocity tasks use, those of ``isaaclab.envs.mdp`` among them."""
+    return importlib.import_module("isaaclab_tasks.core.velocity.mdp")
 
 
 def class_type(name: str) -> Any:

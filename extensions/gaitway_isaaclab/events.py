@@ -34,6 +34,15 @@ def _mass(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]
     }
 
 
+def _mass_scale(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]]:
+    return mdp.randomize_rigid_body_mass, {
+        "asset_cfg": SceneEntityCfg("robot", body_names=given.get("body") or task.robot.base_name),
+        "mass_distribution_params": given["scale_range"],
+        "operation": "scale",
+        "distribution": "log_uniform",
+    }
+
+
 def _com(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]]:
     return mdp.randomize_rigid_body_com, {"asset_cfg": _base(task), "com_range": dict(given["com_range"])}
 
@@ -62,6 +71,7 @@ def _push(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]
 COUNTERPARTS: dict[Callable[..., Any], Callable[[Task, Params], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ours.randomize_rigid_body_material: _material,
     ours.randomize_rigid_body_mass: _mass,
+    ours.scale_rigid_body_mass: _mass_scale,
     ours.randomize_rigid_body_com: _com,
     ours.randomize_actuator_gains: _gains,
     ours.reset_root_state_uniform: _reset_base,

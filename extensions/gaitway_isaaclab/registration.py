@@ -6,14 +6,19 @@ Everything that needs Isaac Lab is given as text, ``"module:name"``, and resolve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .preflight import IsaacLabError, find
+
+if TYPE_CHECKING:
+    from gaitway_tasks.spec import Task
 
 BUILD = "gaitway_isaaclab.env_cfgs"
 AGENTS = "gaitway_isaaclab.agents"
 ENV_CFG, PLAY = "EnvCfg", "_PLAY"
 """Ends of the names of configuration classes, and of their variants for watching."""
+PRESET = "isaaclab3"
+"""The preset whose tasks have names of their own in Isaac Lab 3.0, which end in it."""
 
 
 def env_id(task_name: str, play: bool = False, *, release: str = "3.0") -> str:
@@ -31,11 +36,27 @@ def cfg_name(task_name: str) -> str:
     return task_name.title().replace("-", "")
 
 
+def names(release: str) -> list[str]:
+    """Names of the tasks that a release of Isaac Lab gets; ``velocity-flat-go2-isaaclab3`` is one with the preset."""
+    from gaitway_tasks.registry import presets, task_names
+
+    own = [f"{task}-{PRESET}" for task in task_names() if release != "2.3" and PRESET in presets(task)]
+    return [*task_names(), *own]
+
+
+def named(name: str) -> Task:
+    """The task of one of these :func:`names`."""
+    from gaitway_tasks.registry import get_task
+
+    task, end, _ = name.partition(f"-{PRESET}")
+    return get_task(task, PRESET if end else None)
+
+
 def task_of(name: str, end: str = "") -> str:
     """Inverse of :func:`cfg_name`, followed by ``end``: the task's name."""
-    from gaitway_tasks.registry import UnknownNameError, task_names
+    from gaitway_tasks.registry import UnknownNameError
 
-    by_name = {cfg_name(task) + end: task for task in task_names()}
+    by_name = {cfg_name(task) + end: task for task in names("3.0")}
     if name not in by_name:
         raise UnknownNameError("configuration", name, by_name)
     return by_name[name]
@@ -74,14 +95,15 @@ def register() -> None:
     Isaac Lab 3.0's scripts take it as ``--external_callback gaitway_isaaclab.register``.
     """
     import gymnasium
-    from gaitway_tasks.registry import task_names
 
     release = installed_release()
-    for task in task_names():
+    variants = {"": "", "_with_symmetry": "WithSymmetry", "_recurrent": "Recurrent"}
+    for task in names(release):
         for play in (False, True) if release == "2.3" else (False,):
             name = env_id(task, play, release=release)
             if name in gymnasium.registry:
                 continue
+            distilled = {"_distillation": "Distillation"} if task.partition(f"-{PRESET}")[0].endswith("-blind") else {}
             terrain = "rough" if "rough" in task else "flat"
             gymnasium.register(
                 id=name,
@@ -92,7 +114,7 @@ def register() -> None:
                     "default_agent": "rsl_rl",
                     **{
                         f"rsl_rl{key}_cfg_entry_point": f"{AGENTS}.rsl_rl_ppo_cfg:{cfg_name(task)}{end}"
-                        for key, end in (("", ""), ("_with_symmetry", "WithSymmetry"), ("_recurrent", "Recurrent"))
+                        for key, end in (variants | (distilled if release != "2.3" else {})).items()
                     },
                     "skrl_cfg_entry_point": f"{AGENTS}:skrl_{terrain}_ppo_cfg.yaml",
                     "rl_games_cfg_entry_point": f"{AGENTS}.rl_games_cfg:{cfg_name(task)}",

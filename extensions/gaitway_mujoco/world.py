@@ -210,16 +210,22 @@ class MujocoWorld:
         solimp[rows, self._ground_geoms, 1] = (0.5 + 0.5 * hardness).double()
 
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
-        base = self.model.body(self.spec.base_name).id
-        ratio = 1.0 + kilograms.double() / self.model.body_mass[base]
+        mass = self.model.body(self.spec.base_name).mass.item()
+        ratio = 1.0 + kilograms.double() / mass
         if (ratio <= 0.0).any():
             raise UserError(
-                f"added mass of {float(kilograms.min()):.3g} kg leaves the base, which weighs "
-                f"{self.model.body_mass[base]:.3g} kg, without mass: raise the lower end of the range"
+                f"added mass of {float(kilograms.min()):.3g} kg leaves the base, which weighs {mass:.3g} kg, without "
+                "mass: raise the lower end of the range"
             )
-        self._expand("body_mass")[env_ids, base] = self.model.body_mass[base] * ratio
-        inertia = torch.from_numpy(self.model.body_inertia[base].copy())
-        self._expand("body_inertia")[env_ids, base] = ratio[:, None] * inertia
+        self.set_mass_scale(env_ids, ratio)
+
+    def set_mass_scale(self, env_ids: Tensor, factor: Tensor, body: str | None = None) -> None:
+        if (factor <= 0.0).any():
+            raise UserError(f"mass scale {float(factor.min()):.3g}: it must be positive")
+        row, ratio = self.model.body(body or self.spec.base_name).id, factor.double()
+        self._expand("body_mass")[env_ids, row] = self.model.body_mass[row] * ratio
+        inertia = torch.from_numpy(self.model.body_inertia[row].copy())
+        self._expand("body_inertia")[env_ids, row] = ratio[:, None] * inertia
         self._stale_constants.append(env_ids)
 
     def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:

@@ -23,7 +23,7 @@ class Mujoco(Backend):
         return gaitway_mujoco.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads, **physics)
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
-        if not continued and config.preset is None:
+        if not continued and config.preset in (None, "isaaclab3"):
             yield (
                 "these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores"
             )

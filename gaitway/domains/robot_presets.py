@@ -58,15 +58,18 @@ ROUGH: dict[str, Any] = CPU | {
 """On rough ground an environment step takes twice as long. Robots learn to walk at the high learning rate, and hardly
 climb before it is low."""
 
+ISAACLAB3 = "isaaclab3"
+"""A preset of the task alone: it is trained as Isaac Lab 3.0 trains its own, on a GPU."""
+
 EVALUATION_EPISODES = 64
 """Deterministic episodes at the end of a robot's training which take seconds in MuJoCo."""
 
 
 def robot_settings(task: Task, learner: Any, request: Request, device: torch.device) -> dict[str, Any]:
     """Fields of ``TrainConfig``; ``learner`` are the agent's own settings, which PPO's are replaced by."""
-    preset = request.preset
+    preset = None if request.preset == ISAACLAB3 else request.preset
     settings = (
-        isaac_lab_settings(task)
+        isaac_lab_settings(task, newer=request.preset == ISAACLAB3)
         if preset is None
         else {"cpu": CPU if task.ground.flat else ROUGH, "sprint": SPRINT}[preset]
     )
@@ -80,15 +83,18 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
     return backend(request.world).defaults(settings, task, preset=preset is not None)
 
 
-def isaac_lab_settings(task: Task) -> dict[str, Any]:
-    """Isaac Lab's for the task's robot and ground: 4096 environments, 24 steps, and as many iterations."""
+def isaac_lab_settings(task: Task, *, newer: bool) -> dict[str, Any]:
+    """Isaac Lab's for the task's robot and ground: 4096 environments, 24 steps, and as many iterations.
+
+    Those of 2.3, or with ``newer`` of 3.0.
+    """
     stock = learner_of(task)
     model = ActorCriticConfig(
         actor_hidden=stock.hidden_dims, critic_hidden=stock.hidden_dims, normalize_observations=False
     )
     return {
         "num_envs": 4096,
-        "total_steps": stock.max_iterations * 24 * 4096,
+        "total_steps": ((newer and stock.max_iterations_3) or stock.max_iterations) * 24 * 4096,
         "agent": PPOConfig(model=model, optimizer=OptimizerConfig(entropy_coefficient=stock.entropy_coef)),
         "physics": PhysicsOptions(),
     }

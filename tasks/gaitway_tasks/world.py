@@ -93,6 +93,10 @@ class EditableWorld(World, Protocol):
         """Mass added to the base [kg], (n,); inertia scales with the mass, as in Isaac Lab."""
         ...
 
+    def set_mass_scale(self, env_ids: Tensor, factor: Tensor, body: str | None = None) -> None:
+        """Factor on the mass and inertia of ``body``, the base without one, (n,)."""
+        ...
+
     def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:
         """Shift of the base's centre of mass [m], (n, 3)."""
         ...

@@ -12,9 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gaitway_files.errors import UserError
-from gaitway_isaaclab.registration import env_id
+from gaitway_isaaclab.registration import env_id, names
 from gaitway_sim2real.hardware import ROS2, hardware_of
-from gaitway_tasks.registry import task_names
 
 from gaitway import cli
 from gaitway.commands.train import _options, _settings
@@ -187,7 +186,7 @@ def _check_isaaclab(words: list[str]) -> None:
     if words[0] in ("train", "play", "leapp") and "--task" not in words:  # named in a sentence
         return
     release = "2.3" if words[0].endswith(".py") or "-p" in words else "3.0"
-    known = {env_id(name, play, release=release) for name in task_names() for play in (False, True)}
+    known = {env_id(name, play, release=release) for name in names(release) for play in (False, True)}
     task = words[words.index("--task") + 1]
     if task not in known:
         raise ValueError(f"no environment {task}")

@@ -39,6 +39,16 @@ def test_uniform_randomisation(world, event, params, written, shape):
     spread(values, *next(iter(params.values())))
 
 
+def test_mass_is_scaled_uniformly_in_its_logarithm():
+    world, ids = TensorWorld(ANYMAL_C, 4000), torch.arange(4000)
+    events.scale_rigid_body_mass(world, ids, (0.8, 1.25), "LF_SHANK")
+    found, factor, body = world.written["mass_scale"]
+    assert torch.equal(found, ids) and body == "LF_SHANK"
+    assert 0.8 <= factor.min() < 0.801 and 1.249 < factor.max() <= 1.25
+    assert abs(float(factor.log().mean())) < 0.01
+    assert 0.47 < float((factor < 1.0).float().mean()) < 0.53
+
+
 def test_gains_are_scaled_independently(world):
     events.randomize_actuator_gains(world, IDS, (0.8, 1.2), (0.5, 0.6))
     _, stiffness, damping = world.written["gain_scale"]

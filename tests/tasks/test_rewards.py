@@ -59,6 +59,8 @@ def test_base_penalties(world):
     close(rewards.ang_vel_xy_l2(world), [0.25])
     close(rewards.flat_orientation_l2(world), [0.36])
     close(rewards.base_height_l2(world, 0.6), [0.01])
+    world.scans["scan"] = torch.tensor([[0.5, 0.3, math.inf]])  # one ray found no ground
+    close(rewards.base_height_l2(world, 0.6, "scan"), [0.04])
 
 
 def test_joint_and_action_penalties(world):
@@ -134,6 +136,16 @@ def test_single_stance_of_a_biped(world):
     world.robot.current_contact_time[0, FOOT["RF_FOOT"]] = 0.1  # double stance
     world.robot.current_air_time[0, FOOT["RF_FOOT"]] = 0.0
     close(rewards.feet_air_time_positive_biped(world, CMD, 0.4, feet), [0.0])
+
+
+def test_uneven_steps_cost_their_variance(world):
+    command(world, 0.5, 0.0, 0.0)
+    feet, (left, right) = "(LF|RF)_FOOT", (FOOT["LF_FOOT"], FOOT["RF_FOOT"])
+    world.robot.last_air_time[0, left], world.robot.last_air_time[0, right] = 0.2, 0.4  # variance 0.02
+    world.robot.last_contact_time[0, left], world.robot.last_contact_time[0, right] = 0.4, 3.0  # of 0.4 and 0.5
+    close(rewards.feet_air_time_variance(world, CMD, feet), [0.025])
+    command(world, 0.05, 0.0, 2.0)
+    close(rewards.feet_air_time_variance(world, CMD, feet), [0.0])
 
 
 def test_feet_slide(world):

@@ -29,6 +29,7 @@ EXTRA = {
     "base_height_l2": lambda w: rewards.base_height_l2(w, 0.6),
     "joint_deviation_l1": rewards.joint_deviation_l1,
     "stand_still": lambda w: rewards.stand_still_joint_deviation_l1(w, **COMMAND),
+    "feet_air_time_variance": lambda w: rewards.feet_air_time_variance(w, feet=".*_FOOT", **COMMAND),
     "feet_slide": lambda w: rewards.feet_slide(w, ".*_FOOT"),
     "is_alive": rewards.is_alive,
     "bad_orientation": lambda w: terminations.bad_orientation(w, 1.0),

@@ -7,7 +7,7 @@ import torch
 from gaitway_sim2real.mujoco.robots import MAX_TILT, MIN_HEIGHT
 from gaitway_tasks.ground import Slope
 from gaitway_tasks.registry import UnknownNameError, entries, get_task, presets, task_names
-from gaitway_tasks.robots import ROBOTS
+from gaitway_tasks.robots import GO2, ROBOTS
 from gaitway_tasks.velocity import velocity_flat
 from gaitway_tasks.velocity.presets import cpu
 from tensor_world import TensorWorld
@@ -27,15 +27,19 @@ def test_every_robot_of_isaac_lab_has_its_tasks_and_quadrupeds_have_more():
     assert all(entry.summary for entry in entries().values())
     for name in names:
         assert get_task(name).name == name
-        expected = ["cpu", *(["sprint"] if "flat" in name else [])] if get_task(name).robot.name in QUADRUPEDS else []
-        assert presets(name) == expected
+        robot = get_task(name).robot.name
+        expected = ["cpu", *(["sprint"] if "flat" in name else [])] if robot in QUADRUPEDS else []
+        assert presets(name) == [*expected, *(["isaaclab3"] if robot in STOCK else [])]
 
 
-@pytest.mark.parametrize("name", task_names())
-def test_every_term_runs_on_its_robot(name):
-    task = get_task(name)
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [(name, preset) for name in task_names() for preset in (None, "isaaclab3") if preset in (None, *presets(name))],
+)
+def test_every_term_runs_on_its_robot(name, preset):
+    task = get_task(name, preset)
     world = TensorWorld(task.robot, 64).randomize(0)
-    world.scans["height_scanner"] = torch.zeros(64, 187)
+    world.scans["height_scanner"] = torch.arange(64.0)[:, None].expand(64, 187)
     for term in (*task.rewards.values(), *task.terminations.values()):
         value = term.func(world, **term.params)
         assert value.shape == (64,)
@@ -124,6 +128,28 @@ def test_cpu_on_rough_ground_begins_on_level_ground_and_looks_ahead_of_the_feet(
     assert blind.ground == task.ground and blind.rewards == task.rewards
 
 
+@pytest.mark.parametrize("robot", STOCK)
+def test_isaac_lab_3_disturbs_every_robot(robot):
+    old, new = get_task(f"velocity-flat-{robot}"), get_task(f"velocity-flat-{robot}", "isaaclab3")
+    mass = new.events["add_base_mass"]
+    assert mass.params["scale_range"] == (0.8, 1.25)
+    assert mass.params["body"] == (None if robot in QUADRUPEDS else "torso_link")
+    assert new.events["push_robot"].mode == "interval" and ("base_com" in new.events) == (robot in QUADRUPEDS)
+    assert set(new.events["reset_base"].params["velocity_range"].values()) == {(-0.5, 0.5)}
+    assert new.name == old.name and new.observations == old.observations and new.commands == old.commands
+
+
+def test_isaac_lab_3_keeps_go2_up_on_lower_stairs_and_h1_even():
+    flat, rough = (get_task(f"velocity-{ground}-go2-blind", "isaaclab3") for ground in ("flat", "rough"))
+    assert flat.rewards["base_height_l2"].params == {"target_height": 0.4}
+    assert rough.rewards["base_height_l2"].params == {"target_height": 0.4, "sensor": "height_scanner"}
+    stairs = [s.params["step_height_range"] for n, s in rough.ground.generator.sub_terrains.items() if "stairs" in n]
+    assert stairs == 2 * [(0.025, 0.12)]
+    limits = {j: law.effort_limit for j, law in zip(GO2.joint_names, flat.robot.joint_actuators, strict=True)}
+    assert {j.rsplit("_", 2)[1]: limit for j, limit in limits.items()} == {"hip": 23.7, "thigh": 23.7, "calf": 45.43}
+    assert "air_time_variance" in get_task("velocity-flat-h1", "isaaclab3").rewards
+
+
 def test_cpu_on_ground_of_another_kind_is_refused():
     task = get_task("velocity-rough-go2")
     with pytest.raises(ValueError, match=r"walks on Slope: its preset is for Tiles"):
@@ -162,8 +188,8 @@ def test_of_names_that_are_as_near_the_first_is_suggested():
         get_task("velocity-flat-g02-blind")
     with pytest.raises(UnknownNameError, match=r"unknown task 'zzz': known: velocity-flat-anymal-c, "):
         get_task("zzz")
-    with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-h1 'cpu': known: none"):
-        get_task("velocity-flat-h1", "cpu")
+    with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-g1-29dof 'cpu': known: none"):
+        get_task("velocity-flat-g1-29dof", "cpu")
 
 
 def test_a_robot_made_from_another_does_not_inherit_its_hardware():

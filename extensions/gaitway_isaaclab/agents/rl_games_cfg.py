@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..registration import factory
+from ..registration import factory, named
 
 
 def agent_cfg(task_name: str) -> dict[str, Any]:
@@ -13,9 +13,9 @@ def agent_cfg(task_name: str) -> dict[str, Any]:
 
     It reads the group "policy" only, for its value network too.
     """
-    from gaitway_tasks.registry import get_task, learner_of
+    from gaitway_tasks.registry import learner_of
 
-    learner = learner_of(get_task(task_name))
+    learner = learner_of(named(task_name))
     initial = {"name": "default"}
     return {
         "params": {

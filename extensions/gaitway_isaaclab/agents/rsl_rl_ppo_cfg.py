@@ -1,6 +1,7 @@
 """rsl_rl's PPO by task: ``VelocityFlatAnymalC()`` and so on, for rsl_rl 3 (Isaac Lab 2.3) and 5 (Isaac Lab 3.0).
 
 ``VelocityFlatAnymalCWithSymmetry()`` also learns from mirror images, ``VelocityFlatAnymalCRecurrent()`` has a memory.
+On rsl_rl 5, ``VelocityFlatAnymalCBlindDistillation()`` learns from a policy that saw more.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from gaitway_tasks.spec import Task
 from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from .. import compat
-from ..registration import factory
+from ..registration import factory, named
 
-SYMMETRY, RECURRENT = "WithSymmetry", "Recurrent"
+SYMMETRY, RECURRENT, DISTILLATION = "WithSymmetry", "Recurrent", "Distillation"
 MEMORY = {"rnn_type": "lstm", "rnn_hidden_dim": 256, "rnn_num_layers": 1}
 """Isaac Lab's, of ANYmal D."""
 
 
 def runner_cfg(task_name: str, variant: str = "") -> Any:
     """``RslRlOnPolicyRunnerCfg`` for a task; ``variant`` is :data:`SYMMETRY` or :data:`RECURRENT`."""
-    from gaitway_tasks.registry import get_task, learner_of
+    from gaitway_tasks.registry import learner_of
 
-    task = get_task(task_name)
+    task = named(task_name)
     settings = learner_of(task)
     critic = ["critic"] if "critic" in task.observations else ["policy"]
     return RslRlOnPolicyRunnerCfg(
         num_steps_per_env=24,
         max_iterations=(compat.is_3() and settings.max_iterations_3) or settings.max_iterations,
         save_interval=50,
-        experiment_name="gaitway_" + task_name.replace("-", "_"),
+        experiment_name=_experiment(task_name),
         algorithm=RslRlPpoAlgorithmCfg(
             value_loss_coef=1.0,
             use_clipped_value_loss=True,
@@ -48,6 +49,36 @@ def runner_cfg(task_name: str, variant: str = "") -> Any:
         ),
         **_networks(list(settings.hidden_dims), critic, MEMORY if variant == RECURRENT else {}),
     )
+
+
+def distillation_cfg(task_name: str) -> Any:
+    """``RslRlDistillationRunnerCfg`` for a task whose critic sees more than its actor: a ``-blind`` one.
+
+    The student sees what the robot measures. The teacher is the actor of a run of the same task without ``-blind``,
+    which sees what the critic does. Values are Isaac Lab's, of ANYmal D.
+    """
+    from gaitway_tasks.registry import learner_of
+    from isaaclab_rl.rsl_rl import RslRlDistillationAlgorithmCfg, RslRlDistillationRunnerCfg, RslRlMLPModelCfg
+
+    def model(std: float) -> Any:
+        noise = RslRlMLPModelCfg.GaussianDistributionCfg(init_std=std)
+        sizes = list(learner_of(named(task_name)).hidden_dims)
+        return RslRlMLPModelCfg(hidden_dims=sizes, activation="elu", obs_normalization=False, distribution_cfg=noise)
+
+    return RslRlDistillationRunnerCfg(
+        num_steps_per_env=120,
+        max_iterations=300,
+        save_interval=50,
+        experiment_name=_experiment(task_name),
+        obs_groups={"student": ["policy"], "teacher": ["critic"]},
+        student=model(0.1),
+        teacher=model(0.0),
+        algorithm=RslRlDistillationAlgorithmCfg(num_learning_epochs=2, learning_rate=1.0e-3, gradient_length=15),
+    )
+
+
+def _experiment(task_name: str) -> str:
+    return "gaitway_" + task_name.replace("-", "_")
 
 
 def _symmetry(task: Task) -> Any:
@@ -87,5 +118,7 @@ def _networks(hidden_dims: list[int], critic: list[str], memory: dict[str, Any])
 
 
 def __getattr__(name: str) -> Callable[[], Any]:
+    if name.endswith(DISTILLATION):
+        return factory(name, distillation_cfg, DISTILLATION)
     variant = next((end for end in (SYMMETRY, RECURRENT) if name.endswith(end)), "")
     return factory(name, lambda task: runner_cfg(task, variant), variant)

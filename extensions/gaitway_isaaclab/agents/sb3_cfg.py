@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..registration import factory
+from ..registration import factory, named
 
 
 def agent_cfg(task_name: str) -> dict[str, Any]:
     """Settings of Stable-Baselines3 for a task; it reads the group "policy" only, for its value network too."""
-    from gaitway_tasks.registry import get_task, learner_of
+    from gaitway_tasks.registry import learner_of
 
-    learner = learner_of(get_task(task_name))
+    learner = learner_of(named(task_name))
     return {
         "seed": 42,
         "n_timesteps": 24.0 * 4096 * learner.max_iterations,

@@ -44,7 +44,10 @@ def robot_asset(env: Settings) -> str:
     raise IsaacLabImportError(f"{env.where} has no action term: only manager-based tasks can be imported")
 
 
-ACTIONS = ("JointPositionAction", "OrderedJointPositionAction", "ClampedJointPositionAction")
+ACTIONS = (
+    "JointPositionAction", "OrderedJointPositionAction", "DelayedJointPositionAction", "ClampedJointPositionAction"
+)  # fmt: skip
+"""Isaac Lab's own and those of Gaitway's tasks in it; the second was the first's name there."""
 COMMANDS = ("UniformVelocityCommand", "VelocityCommand", "ZeroAxisVelocityCommand", "UniformThresholdVelocityCommand")
 """Isaac Lab's own, those of Gaitway's tasks in it, and Robot Lab's, which sets slow linear commands to 0."""
 

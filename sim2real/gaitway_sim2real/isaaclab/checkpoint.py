@@ -2,7 +2,7 @@
 
 The two are written by different libraries (Isaac Lab and rsl_rl) and change at different times, so they are recognised
 separately: settings under ``policy`` (3.x) or ``actor`` (from 4.0); weights under ``model_state_dict`` (3.x) or
-``actor_state_dict`` (from 4.0).
+``actor_state_dict`` (from 4.0). What a teacher taught is the ``student`` (from 4.0).
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Weights:
 
     version: str
     """Which rsl_rl wrote such a file: ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
+    section: str
+    """Name of the state dict."""
     tensors: Mapping[str, Tensor]
     file_names: Mapping[str, str]
     iteration: int | None
@@ -52,17 +54,15 @@ def newest_checkpoint(run: Path) -> Path:
 
 def actor_config(agent: Settings) -> ActorConfig:
     """The actor described by an ``agent.yaml``."""
-    recent = "actor" in agent
-    if not recent and "policy" not in agent:
+    role = next((role for role in ("actor", "student", "policy") if role in agent), None)
+    if role is None:
         raise IsaacLabImportError(
             f"{agent.where} has neither 'policy' (rsl_rl 3.x) nor 'actor' (from 4.0): only rsl_rl runs can be read"
         )
-    node = agent.child("actor" if recent else "policy")
+    node, recent = agent.child(role), role != "policy"
     kind = node.get("class_name", str, "MLPModel" if recent else "ActorCritic").rpartition(":")[2].rpartition(".")[2]
     if kind not in KINDS:
-        raise IsaacLabImportError(
-            f"{node.where}.class_name is {kind}: only {', '.join(KINDS)} can be read (no images, no distillation)"
-        )
+        raise IsaacLabImportError(f"{node.where}.class_name is {kind}: only {', '.join(KINDS)} can be read (no images)")
     activation = node.get("activation", str, "elu").lower()
     if activation not in ACTIVATIONS:
         raise IsaacLabImportError(f"{node.where}.activation is {activation!r}; rsl_rl has {', '.join(ACTIVATIONS)}")
@@ -120,10 +120,11 @@ def read_weights(path: Path) -> Weights:
     if not isinstance(data, dict):
         raise IsaacLabImportError(f"{path} holds {type(data).__name__}; expected rsl_rl's dictionary of state dicts")
     renamed: dict[str, tuple[str, Tensor]] = {}
-    if isinstance(state := data.get("actor_state_dict"), Mapping):
+    section = "student_state_dict" if "student_state_dict" in data else "actor_state_dict"
+    if isinstance(state := data.get(section), Mapping):
         version = "5.x" if any(name.startswith("distribution.") for name in state) else "4.x"
         rules = {"mlp.": "mlp.", "rnn.rnn.": "rnn.", "obs_normalizer.": "normalizer."}
-        _rename(state, "actor_state_dict", rules, renamed)
+        _rename(state, section, rules, renamed)
     elif isinstance(state := data.get("model_state_dict"), Mapping):
         if "obs_norm_state_dict" in data:
             raise IsaacLabImportError(
@@ -133,7 +134,8 @@ def read_weights(path: Path) -> Weights:
             )
         version = "3.x"
         rules = {"actor.": "mlp.", "memory_a.rnn.": "rnn.", "actor_obs_normalizer.": "normalizer."}
-        _rename(state, "model_state_dict", rules, renamed)
+        section = "model_state_dict"
+        _rename(state, section, rules, renamed)
     else:
         raise IsaacLabImportError(
             f"{path} has neither actor_state_dict (rsl_rl from 4.0) nor model_state_dict (3.x); "
@@ -142,6 +144,7 @@ def read_weights(path: Path) -> Weights:
     iteration = data.get("iter")
     return Weights(
         version=version,
+        section=section,
         tensors={name: tensor for name, (_, tensor) in renamed.items()},
         file_names={name: file_name for name, (file_name, _) in renamed.items()},
         iteration=iteration if isinstance(iteration, int) else None,
@@ -217,9 +220,9 @@ def _in_file(name: str, weights: Weights) -> str:
     kind, _, rest = name.partition(".")
     if weights.version in ("4.x", "5.x"):
         prefix = {"mlp": "mlp.", "rnn": "rnn.rnn.", "normalizer": "obs_normalizer."}[kind]
-        return f"actor_state_dict[{prefix + rest!r}]"
+        return f"{weights.section}[{prefix + rest!r}]"
     prefix = {"mlp": "actor.", "rnn": "memory_a.rnn.", "normalizer": "actor_obs_normalizer."}[kind]
-    return f"model_state_dict[{prefix + rest!r}]"
+    return f"{weights.section}[{prefix + rest!r}]"
 
 
 def _blame(widths: Mapping[str, int], found: int) -> str:

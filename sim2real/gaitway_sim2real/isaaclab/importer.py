@@ -257,7 +257,7 @@ def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settin
 def _groups(agent: Settings, env: Settings) -> list[str]:
     """Observation groups that the actor reads, by rsl_rl's rules for ``obs_groups``."""
     chosen = agent.get("obs_groups", dict, {})
-    for key in ("actor", "policy"):
+    for key in ("actor", "student", "policy"):
         if key in chosen:
             return list(chosen[key])
     present = env.child("observations")

@@ -1,6 +1,7 @@
 """Event terms: ``func(world, env_ids, **params)``. Ranges are uniform ``(low, high)``."""
 
 import functools
+import math
 from collections.abc import Mapping
 
 import torch
@@ -50,6 +51,15 @@ def randomize_ground_impedance(world: EditableWorld, env_ids: Tensor, impedance_
 def randomize_rigid_body_mass(world: EditableWorld, env_ids: Tensor, mass_distribution_params: Range) -> None:
     """Mass added to the base [kg]."""
     world.set_added_mass(env_ids, _uniform(world, mass_distribution_params, len(env_ids)))
+
+
+def scale_rigid_body_mass(world: EditableWorld, env_ids: Tensor, scale_range: Range, body: str | None = None) -> None:
+    """Factor on the mass of ``body``, the base without one, uniform in its logarithm; its inertia follows.
+
+    Isaac Lab's ``randomize_rigid_body_mass`` with ``operation="scale"`` and ``distribution="log_uniform"``.
+    """
+    low, high = (math.log(limit) for limit in scale_range)
+    world.set_mass_scale(env_ids, _uniform(world, (low, high), len(env_ids)).exp(), body)
 
 
 def randomize_rigid_body_com(world: EditableWorld, env_ids: Tensor, com_range: dict[str, Range]) -> None:

@@ -103,6 +103,18 @@ def feet_air_time_positive_biped(world: World, command_name: str, threshold: flo
     return reward * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
 
 
+def feet_air_time_variance(world: World, command_name: str, feet: str, max_time: float = 0.5) -> Tensor:
+    """Variances over the feet of the last swing and of the last stance [s^2], for commands above 0.1 m/s.
+
+    Both times are cut at ``max_time`` [s]. Isaac Lab 3.0's, whose H1 otherwise leans to a side.
+    """
+    robot = world.robot
+    ids = indices.feet(world, feet)
+    times = torch.stack((robot.last_air_time[:, ids], robot.last_contact_time[:, ids]))
+    uneven = times.clamp(max=max_time).var(dim=2).sum(0)
+    return uneven * (world.command(command_name)[:, :2].norm(dim=1) > 0.1)
+
+
 @reads("body_lin_vel_w")
 def feet_slide(world: World, feet: str) -> Tensor:
     """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
@@ -188,9 +200,17 @@ def ground_orientation_l2(world: World, reach: float = 0.4) -> Tensor:
     return quat_apply_inverse(robot.root_quat_wxyz, normal)[:, :2].square().sum(1)
 
 
-def base_height_l2(world: World, target_height: float) -> Tensor:
-    """Squared difference [m^2] of the base's height above the ground from ``target_height``."""
-    return (world.ground.above(world.robot.root_pos_w) - target_height).square()
+def base_height_l2(world: World, target_height: float, sensor: str | None = None) -> Tensor:
+    """Squared difference [m^2] of the base's height above the ground from ``target_height``.
+
+    With ``sensor``, a height scanner, the ground is the mean of its points; those without ground are left out.
+    """
+    if sensor is None:
+        return (world.ground.above(world.robot.root_pos_w) - target_height).square()
+    scan = world.height_scan(sensor)
+    seen = scan.isfinite()
+    height = torch.where(seen, scan, 0.0).sum(1) / seen.sum(1).clamp(min=1)
+    return (height - target_height).square()
 
 
 def joint_pos_limits(world: World, joints: str = ".*") -> Tensor:

@@ -54,7 +54,7 @@ class RobotTask:
     summary: str
     """Text for the list of tasks; ``{title}`` is the robot's."""
     presets: tuple[str, ...] = ()
-    """Its presets, of :mod:`gaitway_tasks.velocity.presets`."""
+    """Its presets, functions of :mod:`gaitway_tasks.velocity`."""
 
     def __call__(self, robot: Robot) -> Task:
         module, _, function = self.make.partition(":")
@@ -72,7 +72,7 @@ def velocity_tasks(
     """Rows of the velocity tasks that ``flat`` and ``rough`` make, ``module:function``.
 
     With ``blind`` there are others without base velocity and height scan; ``presets`` are those of the flat tasks, of
-    which rough ones have "cpu"; ``note`` is a remark in the list.
+    which rough ones have all but "sprint"; ``note`` is a remark in the list.
     """
     told = "{title} tracks velocity commands on flat ground; reads its base velocity"
     found = {FLAT_TASK: RobotTask(make=flat, summary=told + note, presets=presets)}
@@ -80,7 +80,10 @@ def velocity_tasks(
         told = "the same from what a robot measures: no base velocity, a short history"
         found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=presets)
     if rough is not None:
-        told, own = "{title} over stairs, boxes and slopes, with a height scan", tuple({"cpu"} & set(presets))
+        told, own = (
+            "{title} over stairs, boxes and slopes, with a height scan",
+            tuple(p for p in presets if p != "sprint"),
+        )
         found[ROUGH_TASK] = RobotTask(make=rough, summary=told, presets=own)
         if blind:
             told = "the same from what a robot measures: no base velocity, no height scan, a short history"

@@ -8,9 +8,10 @@ from ..robots import DESCRIPTIONS, Robot
 from ..robots.description import FLAT_TASK, ROUGH_TASK
 from ..spec import Task
 from . import base
+from .isaac_lab_3 import isaaclab3
 from .presets import blind, cpu, sprint
 
-__all__ = ["blind", "blind_flat", "blind_rough", "cpu", "sprint", "velocity_flat", "velocity_rough"]
+__all__ = ["blind", "blind_flat", "blind_rough", "cpu", "isaaclab3", "sprint", "velocity_flat", "velocity_rough"]
 
 
 def velocity_flat(robot: Robot) -> Task:

@@ -10,7 +10,7 @@ import gaitway_isaaclab
 import gymnasium
 import pytest
 from gaitway_isaaclab import registration
-from gaitway_isaaclab.registration import cfg_name, env_id, task_of
+from gaitway_isaaclab.registration import cfg_name, env_id, names, task_of
 from gaitway_tasks.registry import UnknownNameError, task_names
 
 import gaitway
@@ -36,14 +36,24 @@ def test_names_are_isaac_lab_s_with_ours_in_front():
     assert cfg_name("velocity-rough-anymal-c") == "VelocityRoughAnymalC"
 
 
-@pytest.mark.parametrize("name", task_names())
+def test_the_values_of_3_0_have_names_of_their_own():
+    assert [name for name in names("3.0") if name.endswith("-g1-isaaclab3")] == [
+        "velocity-flat-g1-isaaclab3", "velocity-rough-g1-isaaclab3"
+    ]  # fmt: skip
+    assert names("2.3") == task_names() and registration.named("velocity-flat-g1-isaaclab3").name == "velocity-flat-g1"
+    assert env_id("velocity-flat-go2-isaaclab3") == "Gaitway-Velocity-Flat-Go2-Isaaclab3"
+
+
+@pytest.mark.parametrize("name", names("3.0"))
 def test_every_task_names_what_there_is(name):
     assert task_of(cfg_name(name)) == task_of(cfg_name(name) + "EnvCfg", "EnvCfg") == name
     spec = gymnasium.spec(env_id(name))
     assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.disable_env_checker
     assert spec.kwargs["env_cfg_entry_point"] == f"gaitway_isaaclab.env_cfgs:{cfg_name(name)}EnvCfg"
     assert f"{spec.kwargs['default_agent']}_cfg_entry_point" in spec.kwargs
-    libraries = ("rsl_rl", "rsl_rl_with_symmetry", "rsl_rl_recurrent", "skrl", "rl_games", "sb3")
+    libraries = ["rsl_rl", "rsl_rl_with_symmetry", "rsl_rl_recurrent", "skrl", "rl_games", "sb3"]
+    assert ("rsl_rl_distillation_cfg_entry_point" in spec.kwargs) == ("blind" in name)
+    libraries += ["rsl_rl_distillation"] if "blind" in name else []
     for key in ("env_cfg_entry_point", *(f"{library}_cfg_entry_point" for library in libraries)):
         module, _, attribute = spec.kwargs[key].partition(":")
         assert importlib.util.find_spec(module) is not None, key
@@ -84,6 +94,7 @@ def test_extension_file():
     folder = Path(gaitway_isaaclab.__file__).parent
     described = tomllib.loads((folder / "config" / "extension.toml").read_text())
     assert described["package"]["version"] == gaitway.__version__
+    assert (folder / described["package"]["readme"]).is_file()
     module = described["python"]["module"][0]
     assert (folder / module["path"] / module["name"] / "__init__.py").resolve() == folder / "__init__.py"
 

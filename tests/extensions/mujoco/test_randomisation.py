@@ -96,6 +96,19 @@ def test_added_mass_is_carried_by_the_feet():
         assert model.body_subtreemass[0] == pytest.approx(env.world.model.body_subtreemass[0] + kilograms)
 
 
+def test_scaled_mass_is_that_of_the_named_body():
+    env, ids = standing(2)
+    env.world.set_mass_scale(ids, torch.tensor([0.8, 1.25]), "LF_THIGH")
+    env.world.finish_events()
+    own, row = env.world.model, env.world.model.body("LF_THIGH").id
+    for index, factor in enumerate((0.8, 1.25)):
+        model = env.world.batch.get_model(index)
+        assert model.body_mass[row] == pytest.approx(factor * own.body_mass[row])
+        assert model.body_inertia[row] == pytest.approx(factor * own.body_inertia[row])
+        grown = (factor - 1.0) * own.body_mass[row]
+        assert model.body_subtreemass[0] == pytest.approx(own.body_subtreemass[0] + grown)
+
+
 def test_com_offset_moves_the_load_between_the_feet():
     env, ids = standing(3, settle=10)
     offset = torch.tensor([[0.0, 0.0, 0.0], [0.05, 0.0, 0.0], [0.0, -0.05, 0.01]])
@@ -256,6 +269,7 @@ def test_knobs_turn_only_the_environments_they_are_told_to():
     ("knob", "values", "message"),
     [
         ("set_added_mass", torch.tensor([1.0, -19.3]), r"-19\.3 kg.*19\.2 kg, without mass"),
+        ("set_mass_scale", torch.tensor([0.0, 1.0]), r"mass scale 0: it must be positive"),
         ("set_friction", torch.tensor([-0.1, 1.0]), r"friction -0\.1.*cannot be negative"),
         (
             "set_action_delay",

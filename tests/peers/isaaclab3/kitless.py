@@ -16,13 +16,15 @@ PRESETS = {"newton": "newton_mjwarp", "physx": "ovphysx"}
 
 
 def use_local_assets(folder: Path) -> None:
-    """Fill ``folder`` with ANYmal C, from Gaitway's model, and a ground plane, and have Isaac Lab look there."""
+    """Fill ``folder`` with robots, from Gaitway's models, and a ground plane, and have Isaac Lab look there."""
     os.environ["ISAACSIM_ASSET_ROOT"] = str(folder)
     from gaitway_isaaclab.usd import write_usd
-    from gaitway_tasks.robots.anymal_c import ANYMAL_C
+    from gaitway_tasks.robots import ROBOTS
 
-    assert ANYMAL_C.usd is not None
-    write_usd(ANYMAL_C, folder / "Isaac" / "IsaacLab" / ANYMAL_C.usd)
+    for name in ("anymal-c", "go2", "h1"):
+        robot = ROBOTS[name]
+        assert robot.usd is not None
+        write_usd(robot, folder / "Isaac" / "IsaacLab" / robot.usd)
     write_ground(folder / GROUND)
 
 

@@ -1,6 +1,7 @@
 """The sixteen velocity tasks beside those of Isaac Lab 3.0, value by value.
 
-Gaitway's have the values of 2.3, which tests/peers/isaaclab compares; what 3.0 has changed is listed here.
+Gaitway's have the values of 2.3, which tests/peers/isaaclab compares; what 3.0 has changed is listed here, and the
+preset isaaclab3 has it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ RENAMED = {
 OURS = {
     r".*: gaitway_(task|asset|actuators)": "what the configuration was built from",
     r".*: actions\.joint_pos\.(preserve_order|class_type)": "actions are in the robot's own joint order",
+    r".*: observations\.policy\.joint_(pos|vel)\.params\.joints": "the same for observations",
     r".*: commands\.base_velocity\.(class_type|rel_zero_axis|rel_ends|margin)": (
         "the same command, drawn without waiting for the GPU"
     ),
-    r".*: events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
     r".*: events\.base_external_force_torque": "forces and torques of zero",
     r".*: scene\.contact_forces\.prim_path": "the same bodies by another expression",
     r".*: scene\.height_scanner\.class_type": "the same ray caster, its rows in the order of the environments",
@@ -55,6 +56,7 @@ OURS = {
     r".*(h1|g1): commands\.base_velocity\.(marker_pos_offset|vel_yaw_success_threshold)": "shown and logged only",
 }
 CHANGED = {
+    r".*: events\.reset_base\.params\.pose_range\.yaw": "a full circle is 2 pi; Isaac Lab writes 3.14 for half of it",
     r".*: events\.add_base_mass(\.params\.(distribution|mass_distribution_params|operation))?": (
         "3.0 scales the base's mass, also a humanoid's; 2.3 adds kilograms to a quadruped's"
     ),
@@ -85,9 +87,11 @@ def renamed(tree):
     return tree
 
 
-@pytest.fixture(scope="module")
-def found(lab):
-    """Every difference as ``"task: path"``, with the engine that either configuration chose for itself left open."""
+def differing(end=""):
+    """Every difference as ``"task: path"``, with the engine that either configuration chose for itself left open.
+
+    ``end`` is what is added to the names of our tasks.
+    """
     from isaaclab_tasks.utils import load_cfg_from_registry, resolve_presets
     from stock_tasks import differences, resolved
 
@@ -97,13 +101,18 @@ def found(lab):
         for name in NAMES:
             _, ground, robot = name.split("-", 2)
             trees = []
-            for task in (env_id(name), ROBOT_IDS[robot].format(ground.title())):
+            for task in (env_id(name + end), ROBOT_IDS[robot].format(ground.title())):
                 for preset in ("newton_mjwarp", "ovphysx"):
                     cfg = resolve_presets(load_cfg_from_registry(task, "env_cfg_entry_point"), (preset,))
                     trees.append(renamed(resolved(cfg.to_dict(), ROBOTS[robot])))
             for ours, theirs in zip(trees[:2], trees[2:], strict=True):
                 entries |= {f"{name}: {path}" for path, *_ in differences(ours, theirs)}
     return entries
+
+
+@pytest.fixture(scope="module")
+def found(lab):
+    return differing()
 
 
 @pytest.mark.quick
@@ -118,9 +127,14 @@ def test_no_difference_is_allowed_for_nothing(found):
 
 
 @pytest.mark.quick
+def test_with_the_preset_every_value_is_isaac_lab_s(lab):
+    assert sorted(e for e in differing("-isaaclab3") if not any(re.fullmatch(p + r"(\..*)?", e) for p in OURS)) == []
+
+
+@pytest.mark.quick
 def test_anymal_c_differs_in_the_mass_of_its_base_only(found):
     changed = {e for e in found if "anymal-c" in e and any(re.fullmatch(p + r"(\..*)?", e) for p in CHANGED)}
-    assert {entry.partition(": ")[2].split(".")[1] for entry in changed} == {"add_base_mass"}
+    assert {entry.partition(": ")[2].split(".")[1] for entry in changed} == {"add_base_mass", "reset_base"}
 
 
 @pytest.mark.quick

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import gymnasium
 import pytest
 import torch
-from gaitway_isaaclab.registration import env_id
+from gaitway_isaaclab.registration import env_id, names
 from gaitway_isaaclab.world import world_of
+from gaitway_sim2real.isaaclab.importer import read_run
 from gaitway_tasks.recording import Recording
 from gaitway_tasks.registry import get_task, task_names
 
@@ -78,12 +81,39 @@ def test_isaac_labs_own_command_trains_and_exports_our_task(lab, physics, tmp_pa
     assert list(tmp_path.rglob("Gaitway-Velocity-Flat-Anymal-C.onnx"))
 
 
+@pytest.mark.newton
+def test_isaac_labs_own_command_trains_our_task_by_warp(lab, tmp_path):
+    common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Anymal-C", "--num_envs", "4"]
+    common += ["--device", "cpu", "agent.device=cpu", "physics=newton_mjwarp", "--frontend", "warp"]
+    shown = isaaclab("train", *common, "--max_iterations", "2", folder=tmp_path)
+    assert "Learning iteration 1/2" in shown and "ManagerCallSwitch" in shown
+
+
 @pytest.mark.parametrize("agent", ["rsl_rl_with_symmetry", "rsl_rl_recurrent"])
 def test_isaac_labs_own_command_trains_with_our_other_settings(lab, physics, tmp_path, agent):
     common = ["--rl_library", "rsl_rl", "--task", "Gaitway-Velocity-Flat-Go2-Blind", "--num_envs", "16"]
     common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}", "--max_iterations", "2"]
     shown = isaaclab("train", *common, "--agent", f"{agent}_cfg_entry_point", folder=tmp_path)
     assert "Learning iteration 1/2" in shown and ("LSTM" in shown) == ("recurrent" in agent)
+
+
+@pytest.mark.slow
+def test_isaac_labs_own_command_distils_a_teacher_that_saw_more(lab, physics, tmp_path):
+    common = ["--rl_library", "rsl_rl", "--num_envs", "8", "--max_iterations", "1"]
+    common += ["--device", "cpu", "agent.device=cpu", f"physics={lab.PRESETS[physics]}"]
+    isaaclab("train", *common, "--task", "Gaitway-Velocity-Flat-Go2", folder=tmp_path)
+    (teacher,) = tmp_path.glob("logs/rsl_rl/*/*/model_0.pt")
+    common += ["--task", "Gaitway-Velocity-Flat-Go2-Blind", "--agent", "rsl_rl_distillation_cfg_entry_point"]
+    isaaclab("train", *common, "--checkpoint", str(teacher), folder=tmp_path)
+    (student,) = tmp_path.glob("logs/rsl_rl/*blind*/*/model_0.pt")
+    saved, taught = (torch.load(file, weights_only=False) for file in (student, teacher))
+    for name, value in taught["actor_state_dict"].items():
+        assert name.startswith("distribution") or torch.equal(saved["teacher_state_dict"][name], value)
+    run = read_run(student.parent)  # the student alone, which reads what a robot measures
+    weights = saved["student_state_dict"]
+    assert weights["mlp.0.weight"].shape[1] == 8 * 45 == len(run.observation.columns)
+    found = [tensor for name, tensor in run.actor.state_dict().items() if name.endswith(("weight", "bias"))]
+    assert all(any(torch.equal(one, value) for one in found) for name, value in weights.items() if "mlp" in name)
 
 
 def test_isaac_labs_own_play_records_a_rollout(lab, physics, tmp_path):
@@ -112,6 +142,31 @@ def test_isaac_labs_play_shows_a_task_without_noise_and_pushes(lab, monkeypatch,
         assert cfg.scene.terrain.max_init_terrain_level is None and not cfg.scene.terrain.terrain_generator.curriculum
 
 
+@pytest.mark.quick
+def test_the_extension_file_has_all_that_isaac_lab_s_template_has():
+    import isaaclab
+
+    kind = "tools/template/templates/extension/config/extension.toml"
+    template = tomllib.loads((Path(isaaclab.__file__).parent / kind).read_text())
+    ours = tomllib.loads((ROOT / "extensions/gaitway_isaaclab/config/extension.toml").read_text())
+    assert template["package"].keys() - ours["package"].keys() == {"repository"}  # there is no address yet
+    assert template["dependencies"].keys() - ours["dependencies"].keys() == {"isaaclab_mimic"}  # no imitation here
+    assert template.keys() == ours.keys() and ours["package"]["category"] == template["package"]["category"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", names("3.0"))
+def test_every_setting_of_a_registered_task_loads(lab, name):
+    """What the test that Isaac Lab's template makes for a project asks of its tasks, and that nothing named fails."""
+    from isaaclab_tasks.utils import load_cfg_from_registry
+
+    spec = gymnasium.spec(env_id(name))
+    assert spec.entry_point == "isaaclab.envs:ManagerBasedRLEnv" and spec.kwargs["default_agent"] == "rsl_rl"
+    for key in spec.kwargs:
+        if key.endswith("_entry_point") and key != "env_cfg_entry_point":
+            assert load_cfg_from_registry(env_id(name), key)
+
+
 @pytest.mark.slow
 @pytest.mark.quick
 def test_configurations_import_nothing_that_a_simulator_must_load_first(lab):
@@ -120,7 +175,8 @@ def test_configurations_import_nothing_that_a_simulator_must_load_first(lab):
     code = (
         "import sys, gaitway_isaaclab\n"
         "from gaitway_isaaclab.registration import env_id\n"
-        "from gaitway_tasks.registry import task_names\n"
+        "from gaitway_tasks.registry import get_task, task_names\n"
+        "gaitway_isaaclab.env_cfg(get_task('velocity-flat-go2'))\n"
         "from isaaclab_tasks.utils import load_cfg_from_registry\n"
         f"forbidden = {forbidden}\n"
         "for task in task_names():\n"

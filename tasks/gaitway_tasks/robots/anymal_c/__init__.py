@@ -40,7 +40,10 @@ DESCRIPTION = RobotDescription(
     robot=ANYMAL_C,
     title="ANYmal C",
     tasks=velocity_tasks(
-        "gaitway_tasks.velocity.base:flat", "gaitway_tasks.velocity.base:rough", blind=True, presets=("cpu", "sprint")
+        "gaitway_tasks.velocity.base:flat",
+        "gaitway_tasks.velocity.base:rough",
+        blind=True,
+        presets=("cpu", "sprint", "isaaclab3"),
     ),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.anymal:ANYMAL_C_CFG", flat_contacts=(120, 15), elliptic=True),
     order=0,

@@ -67,7 +67,7 @@ DESCRIPTION = RobotDescription(
         "gaitway_tasks.velocity.unitree:flat",
         "gaitway_tasks.velocity.unitree:rough",
         blind=True,
-        presets=("cpu", "sprint"),
+        presets=("cpu", "sprint", "isaaclab3"),
     ),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_GO2_CFG", flat_contacts=(65, 35)),
     flat_learner=replace(FLAT, entropy_coef=0.01),
