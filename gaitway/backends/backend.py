@@ -43,7 +43,7 @@ class Backend(ABC):
         return []
 
     def play(self, args: argparse.Namespace) -> int:
-        """``gaitway play --world`` of it: show a run here; returns the exit code."""
+        """``gaitway play --world`` of it: show a run or bundle here; returns the exit code."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027

@@ -37,7 +37,10 @@ class IsaacLab(Backend):
     def add_options(self, parser: common.Parser) -> None:
         lab = parser.add_argument_group("in Isaac Lab")
         parser.option(
-            "--physics", "engine (default: what the run learnt with)", choices=("physx", "newton"), within=lab
+            "--physics",
+            "engine (default: what a run learnt with, PhysX for a bundle)",
+            choices=("physx", "newton"),
+            within=lab,
         )
         parser.option("--envs N", "robots side by side (default 4)", common.count, within=lab)
         parser.option(
@@ -55,20 +58,28 @@ class IsaacLab(Backend):
 
     def play(self, args: argparse.Namespace) -> int:
         if args.model is not None:
-            raise UserError("--model is for bundles; leave it out")
+            raise UserError(f"--model {args.model} is another robot in MuJoCo: leave it out, or --world {NAME}")
         from gaitway_isaaclab.viewer import Viewer
+        from gaitway_onboard.bundle.contract import Contract
 
         from ..runs.files import make_folder
         from ..runs.folder import RunFolder
-        from .isaaclab_player import play
+        from .isaaclab_player import play, play_bundle
 
         live = args.viz is not None or args.livestream is not None
         seconds = args.seconds or (None if live and args.video is None else 20.0)
-        steps = round((seconds or 0.0) / RunFolder.open(args.source).config().robot_task.timing.step_dt)
+        bundle = common.is_bundle(args.source) and not common.is_run(args.source)
+        step_dt = (
+            Contract.load(args.source).control_dt
+            if bundle
+            else RunFolder.open(args.source).config().robot_task.timing.step_dt
+        )
+        steps = round((seconds or 0.0) / step_dt)
         if args.video is not None:
             make_folder(args.video.absolute().parent)
         viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
-        play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
+        shown = play_bundle if bundle else play
+        shown(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
         return 0
 
     def add_engine_options(self, parser: common.Parser) -> None:

@@ -1,15 +1,16 @@
-"""A run's newest policy in Isaac Lab: to be watched there, and measured against its commands."""
+"""A run's newest policy, or a bundle, in Isaac Lab: to be watched there, and measured against its commands."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from gaitway_isaaclab import launch, preflight
 from gaitway_isaaclab.options import IsaacLabOptions
@@ -20,6 +21,7 @@ from ..training.evaluator import EVALUATION_SEED
 from ..training.load import newest
 from ..training.progress import Counter
 from ..training.tracking import off_command
+from .isaaclab_bundle import BundleRobots, random_commands
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
@@ -35,6 +37,12 @@ class Walk:
     linear: Tensor
     yaw: Tensor
     falls: Tensor
+
+    @classmethod
+    def begun(cls, count: int, device: torch.device | str = "cpu") -> Walk:
+        """Nothing yet, of ``count`` robots."""
+        zeros = torch.zeros(count, dtype=torch.float64, device=device)
+        return cls(*(zeros.clone() for _ in range(4)))
 
     def lines(self, step_dt: float) -> list[str]:
         """One for each robot, and one for all."""
@@ -83,8 +91,7 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
 @torch.no_grad()
 def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], *, pace: float = 0.0) -> Walk:
     """Act deterministically for ``steps``, or until Ctrl-C, each of at least ``pace`` seconds."""
-    zeros = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
-    walk = Walk(*(zeros.clone() for _ in range(4)))
+    walk = Walk.begun(env.num_envs, env.device)
     assert env.task is not None
     observation, _ = env.reset()
     memory = trainer.initial_memory(env.num_envs)
@@ -104,3 +111,48 @@ def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], 
             if pace:
                 time.sleep(max(0.0, start + pace - time.perf_counter()))
     return walk
+
+
+def play_bundle(
+    bundle: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None, seed: int = 0
+) -> None:
+    """Let the bundle's policy walk for ``seconds``, or until Ctrl-C, and print how well its robots obeyed.
+
+    Robots that fall start again.
+    """
+    viewer.check(preflight.find(), preflight.check(physics))
+    with viewer.filmed():
+        robots = BundleRobots(bundle, num_envs, physics=physics, viewer=viewer)
+        contract = robots.contract
+        with contextlib.closing(robots):
+            print(f"{contract.task}, the bundle {bundle}, in {robots.engine}", flush=True)
+            steps: Iterable[int] = itertools.count()
+            if seconds is not None:
+                steps = Counter("walk", "steps").each(range(round(seconds / contract.control_dt)))
+            walked = _walk(robots, steps, random_commands(contract, num_envs, seed), live=viewer.is_live)
+    print("\n".join(walked.lines(contract.control_dt)))
+    if viewer.video is not None:
+        print(f"video: {viewer.video}")
+
+
+def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndarray], *, live: bool) -> Walk:
+    walked = Walk.begun(robots.count)
+    signals = robots.signals()
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in steps:
+            start, command = time.perf_counter(), next(commands)
+            robots.step(robots.act(signals, command)[0])
+            signals = robots.signals()
+            fallen = robots.fallen(signals)
+            off = np.concatenate([signals["lin_vel"][:, :2], signals["gyro"][:, 2:]], 1) - command
+            goes_on = torch.from_numpy(~fallen)
+            walked.steps += goes_on
+            walked.linear += torch.from_numpy(np.linalg.norm(off[:, :2], axis=1)) * goes_on
+            walked.yaw += torch.from_numpy(np.abs(off[:, 2])) * goes_on
+            walked.falls += ~goes_on
+            if fallen.any():
+                robots.place(np.flatnonzero(fallen))
+                signals = robots.signals()
+            if live:
+                time.sleep(max(0.0, start + robots.contract.control_dt - time.perf_counter()))
+    return walked
