@@ -7,6 +7,7 @@ Gaitway's other observation, reward, termination and curriculum functions, throu
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
@@ -121,7 +122,8 @@ def env_cfg(
 @functools.cache
 def class_of(task_name: str) -> type[GaitwayEnvCfg]:
     """The class of a registered task, as :mod:`.env_cfgs` has it."""
-    return env_cfg_class(get_task(task_name), f"{__package__}.env_cfgs")
+    declaring = importlib.import_module(f"{__package__}.env_cfgs")  # a dataclass asks for the module that declares it
+    return env_cfg_class(get_task(task_name), declaring.__name__)
 
 
 def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
