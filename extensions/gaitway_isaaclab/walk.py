@@ -19,6 +19,7 @@ from gaitway_tasks.spec import Event, ObservationGroup, ObservationTerm, Task, T
 from . import compat
 from .launch import make_env
 from .options import IsaacLabOptions
+from .recorder import torques_held
 from .world import CONTACTS, ROBOT, IsaacLabWorld, index_of, pick
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Controller = Callable[[int, State], np.ndarray]
 """Joint position targets [rad], (N, J), of a control step, from its number and the state before it."""
 
 
-def walk_task(robot: Robot, physics: str, physics_dt: float, decimation: int, friction: float) -> Task:
+def walk_task(robot: Robot, physics: str, physics_dt: float, friction: float) -> Task:
     """``robot`` on a plane, with nothing but physics; ``friction`` is that of each foot on the ground."""
     ground = friction if physics == "newton" else 1.0  # Newton takes the larger of two frictions, PhysX multiplies them
     material = Event(
@@ -48,7 +49,7 @@ def walk_task(robot: Robot, physics: str, physics_dt: float, decimation: int, fr
         commands={},
         events={"physics_material": material},
         ground=Plane(friction=ground),
-        timing=Timing(physics_dt=physics_dt, decimation=decimation, episode_length_s=1e6),
+        timing=Timing(physics_dt=physics_dt, decimation=1, episode_length_s=1e6),
     )
 
 
@@ -71,11 +72,13 @@ class Walk:
         viewer: Viewer | None = None,
     ):
         options = IsaacLabOptions(physics=physics, asset="mjcf")
-        task = walk_task(robot, physics, physics_dt, decimation, friction)
+        task = walk_task(robot, physics, physics_dt, friction)
         self._vector = make_env(task, num_envs, device="cpu", options=options, viewer=viewer)
         self._env: Any = self._vector.isaac
         self._dt, self._decimation = physics_dt, decimation
         self._viewed = viewer is not None
+        for recorder in self._env.video_recorders:
+            recorder.cfg.fps = round(1.0 / (physics_dt * decimation))
         self._rest = torch.tensor(robot.default_joint_pos)
         self._robot, self._contacts = self._env.scene[ROBOT], self._env.scene[CONTACTS]
         self._world: IsaacLabWorld = self._vector.world
@@ -86,6 +89,11 @@ class Walk:
     def simulation(self) -> dict[str, Any]:
         """Engine and versions, as a run's record has them."""
         return self._vector.simulation
+
+    @property
+    def torques_held(self) -> bool | None:
+        """Whether the drives hold a torque over each physics step; None if only some do."""
+        return torques_held(self._robot.cfg.actuators)
 
     def place(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate.engines import Engine
+    from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -44,6 +45,10 @@ class Backend(ABC):
 
     def play(self, args: argparse.Namespace) -> int:
         """``gaitway play --world`` of it: show a run or bundle here; returns the exit code."""
+        raise NotImplementedError
+
+    def record_rollout(self, args: argparse.Namespace) -> Recording:
+        """``gaitway record --world`` of it: what a run or bundle does here."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027

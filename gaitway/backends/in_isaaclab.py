@@ -67,7 +67,7 @@ def walk(folder: Path, channel: int) -> None:
     policy = BatchedPolicy(bundle / "policy.onnx", contract, count)
 
     def controller(step: int, state: dict[str, np.ndarray]) -> np.ndarray:
-        return policy(signals_of(contract, state, command[step]))[0]
+        return policy({**signals_of(contract, state), "command": command[step]})[0]
 
     def told_steps() -> Iterator[int]:
         for step in range(steps):

@@ -18,6 +18,7 @@ from .backend import Backend
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate.engines import Engine
+    from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -38,7 +39,7 @@ class IsaacLab(Backend):
         lab = parser.add_argument_group("in Isaac Lab")
         parser.option(
             "--physics",
-            "engine (default: what a run learnt with, PhysX for a bundle)",
+            "engine (default: that of the training; for a bundle PhysX where it is installed)",
             choices=("physx", "newton"),
             within=lab,
         )
@@ -81,6 +82,12 @@ class IsaacLab(Backend):
         shown = play_bundle if bundle else play
         shown(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
         return 0
+
+    def record_rollout(self, args: argparse.Namespace) -> Recording:
+        from .isaaclab_player import record_bundle, record_run
+
+        recorded = record_run if common.is_run(args.source) else record_bundle
+        return recorded(args.source, physics=args.physics, num_envs=args.envs, seconds=args.seconds, seed=args.seed)
 
     def add_engine_options(self, parser: common.Parser) -> None:
         parser.option("--isaaclab-python PYTHON", "Python that has Isaac Lab (default: this one)", Path)

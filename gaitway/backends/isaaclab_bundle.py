@@ -52,14 +52,13 @@ def robot_of(contract: Contract, bundle: Path, body_names: Sequence[str], foot_n
     )
 
 
-def signals_of(contract: Contract, state: State, command: np.ndarray) -> dict[str, np.ndarray]:
-    """Inputs of the bundle's graph, from the simulation's ``state`` and the ``command`` (N, 3)."""
+def signals_of(contract: Contract, state: State) -> dict[str, np.ndarray]:
+    """Inputs of the bundle's graph but its command, from the simulation's ``state``."""
     return {
         "joint_pos": state["joint_pos"],
         "joint_vel": state["joint_vel"],
         "imu_quat_wxyz": state["base_quat"],
         "gyro": state["ang_vel"],
-        "command": command,
         **true_estimates(contract, state["base_pos"], state["base_quat"], lambda: state["lin_vel"], LEVEL),
     }
 
@@ -80,10 +79,11 @@ class BundleRobots:
             raise UserError(f"bundles walk in Isaac Lab 3.0, this is {release}: {preflight.INSTALL['3.0']}")
         bodies = [body.name for body in load_spec(bundle / "robot.xml").bodies if body.name != "world"]
         self.policy = BatchedPolicy(bundle / "policy.onnx", contract, count)
-        self.decimation = int(np.ceil(contract.control_dt / min(PHYSICS_DT, contract.physics_dt) - 1e-9))
+        decimation = int(np.ceil(contract.control_dt / min(PHYSICS_DT, contract.physics_dt) - 1e-9))
+        self.physics_dt = contract.control_dt / decimation
         self.walk = Walk(
             robot_of(contract, bundle, bodies, contract.foot_bodies), count,
-            physics=engine, physics_dt=contract.control_dt / self.decimation, decimation=self.decimation,
+            physics=engine, physics_dt=self.physics_dt, decimation=decimation,
             friction=FRICTION, viewer=viewer,
         )  # fmt: skip
         self.count = count
@@ -97,26 +97,27 @@ class BundleRobots:
         return f"Isaac Lab {found['versions']['isaaclab']}, {found['engine']}"
 
     def signals(self) -> dict[str, np.ndarray]:
-        """Inputs of the graph but its command, of this moment, and ``base_pos`` and ``lin_vel`` of the state."""
-        state = self.walk.state()
-        signals = signals_of(self.contract, state, np.zeros((self.count, 3)))
-        del signals["command"]
-        return {**signals, "base_pos": state["base_pos"], "lin_vel": state["lin_vel"]}
+        """Inputs of the graph but its command, of this moment."""
+        return signals_of(self.contract, self.walk.state())
 
-    def act(self, signals: dict[str, np.ndarray], command: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Joint position targets [rad] and actions of the policy, (N, J) each."""
-        state = {"base_pos", "lin_vel"}
-        return self.policy({**{k: v for k, v in signals.items() if k not in state}, "command": command})
+    def base_pos(self) -> np.ndarray:
+        """Positions of the bases from where each robot started [m], (N, 3)."""
+        return self.walk.state()["base_pos"]
+
+    def lin_vel(self) -> np.ndarray:
+        """Velocities of the bases in their own frames [m/s], (N, 3)."""
+        return self.walk.state()["lin_vel"]
 
     def step(self, target: np.ndarray) -> np.ndarray:
         """Hold ``target`` [rad] (N, J) for a control period; returns the drives' last torques [N m], (N, J)."""
         self.walk.step(target)
         return self.walk.torque()
 
-    def fallen(self, signals: dict[str, np.ndarray]) -> np.ndarray:
+    def fallen(self) -> np.ndarray:
         """Whose base is tilted too far or too low, (N,) bool."""
-        upright = quat_apply(signals["imu_quat_wxyz"], np.array([0.0, 0.0, 1.0]))[:, 2]
-        standing = (upright > np.cos(MAX_TILT)) & (signals["base_pos"][:, 2] > MIN_HEIGHT * self.contract.init_height)
+        state = self.walk.state()
+        upright = quat_apply(state["base_quat"], np.array([0.0, 0.0, 1.0]))[:, 2]
+        standing = (upright > np.cos(MAX_TILT)) & (state["base_pos"][:, 2] > MIN_HEIGHT * self.contract.init_height)
         return ~standing  # NaN stands nowhere
 
     def place(self, rows: np.ndarray) -> None:

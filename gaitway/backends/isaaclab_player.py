@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..runs.folder import RunFolder, fitting
 from ..training.evaluator import EVALUATION_SEED
-from ..training.load import newest
+from ..training.load import act_in, load_actor, newest
 from ..training.progress import Counter
 from ..training.tracking import off_command
 from .isaaclab_bundle import BundleRobots, random_commands
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
     from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
     from gaitway_isaaclab.viewer import Viewer
+    from gaitway_tasks.recording import Recording
+
+    from ..config.train_config import TrainConfig
 
 
 @dataclass
@@ -60,12 +63,8 @@ class Walk:
 
 def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None) -> None:
     """Let the policy walk for ``seconds``, or until Ctrl-C, and print how well its robots followed their commands."""
-    folder = RunFolder.open(run)
-    config = folder.config()
-    config = config.domain.as_begun(config, folder.record)
+    folder, config, options = _as_begun(run, physics)
     task = config.robot_task
-    options = config.isaaclab or IsaacLabOptions()
-    options = replace(options, physics=physics or options.physics)
     here, engine = preflight.find(), preflight.check(options.physics)
     viewer.check(here, engine)
     state, path = newest(folder)
@@ -86,6 +85,15 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
     print("\n".join(walk.lines(task.timing.step_dt)))
     if viewer.video is not None:
         print(f"video: {viewer.video}")
+
+
+def _as_begun(run: Path, physics: str | None) -> tuple[RunFolder, TrainConfig, IsaacLabOptions]:
+    """A run, its configuration, and its choices in Isaac Lab, with ``physics`` if that is given."""
+    folder = RunFolder.open(run)
+    config = folder.config()
+    config = config.domain.as_begun(config, folder.record)
+    options = config.isaaclab or IsaacLabOptions()
+    return folder, config, replace(options, physics=physics or options.physics)
 
 
 @torch.no_grad()
@@ -137,14 +145,12 @@ def play_bundle(
 
 def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndarray], *, live: bool) -> Walk:
     walked = Walk.begun(robots.count)
-    signals = robots.signals()
     with contextlib.suppress(KeyboardInterrupt):
         for _ in steps:
             start, command = time.perf_counter(), next(commands)
-            robots.step(robots.act(signals, command)[0])
-            signals = robots.signals()
-            fallen = robots.fallen(signals)
-            off = np.concatenate([signals["lin_vel"][:, :2], signals["gyro"][:, 2:]], 1) - command
+            robots.step(robots.policy({**robots.signals(), "command": command})[0])
+            state, fallen = robots.walk.state(), robots.fallen()
+            off = np.concatenate([state["lin_vel"][:, :2], state["ang_vel"][:, 2:]], 1) - command
             goes_on = torch.from_numpy(~fallen)
             walked.steps += goes_on
             walked.linear += torch.from_numpy(np.linalg.norm(off[:, :2], axis=1)) * goes_on
@@ -152,7 +158,44 @@ def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndar
             walked.falls += ~goes_on
             if fallen.any():
                 robots.place(np.flatnonzero(fallen))
-                signals = robots.signals()
             if live:
                 time.sleep(max(0.0, start + robots.contract.control_dt - time.perf_counter()))
     return walked
+
+
+def record_run(run: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
+    """What the newest policy of ``run`` does in its task in Isaac Lab, with all noise, pushes and randomisation."""
+    from gaitway_isaaclab.recorder import RolloutRecorder
+
+    folder, config, options = _as_begun(run, physics)
+    preflight.check(options.physics)
+    launch.start_first("auto")
+    _, actor, _ = load_actor(folder)
+    task, recorders = config.robot_task, []
+    steps = round(seconds / task.timing.step_dt)
+
+    def recorded(env: Any) -> Any:
+        recorders.append(RolloutRecorder(env, None, steps, envs=num_envs))
+        return recorders[0]
+
+    env = launch.make_env(task, num_envs, seed=seed, options=options, around=recorded)
+    with contextlib.closing(env):
+        act_in(env, actor.to(env.device), Counter("record", "steps").each(range(steps)), seed, env.device)
+    (recorder,) = recorders
+    assert recorder.recording is not None
+    return recorder.recording
+
+
+def record_bundle(bundle: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
+    """What the robots of ``bundle`` do in Isaac Lab on flat ground, with a new random command every 4 s."""
+    from gaitway_sim2real.diagnose.record import record_robots, recordable
+
+    contract = recordable(bundle)
+    robots = BundleRobots(bundle, num_envs, physics=physics)
+    with contextlib.closing(robots):
+        steps = Counter("record", "steps").each(range(round(seconds / contract.control_dt)))
+        commands = (command for _, command in zip(steps, random_commands(contract, num_envs, seed), strict=False))
+        return record_robots(
+            robots, robots.step, bundle, contract, commands,
+            simulator=robots.engine, physics_dt=robots.physics_dt, torques_held=robots.walk.torques_held,
+        )  # fmt: skip

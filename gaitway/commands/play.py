@@ -9,8 +9,9 @@ writes a film of a tour of the commands instead and needs no display. Runs of ga
 filmed.
 
 --world isaaclab plays it in Isaac Lab, without noise and pushes, and prints the velocity errors of each robot. A run
-walks on the physics engine it was trained with. A bundle walks on flat ground, its graph on simulated sensors. --viz opens one of Isaac Lab's visualizers, --livestream a stream from Isaac
-Sim, both until Ctrl-C, and --video writes a film; without any of them nothing is drawn.
+walks on the physics engine it was trained with. A bundle walks on flat ground, its graph on simulated sensors. --viz
+opens one of Isaac Lab's visualizers, --livestream a stream from Isaac Sim, both until Ctrl-C, and --video writes a
+film; without any of them nothing is drawn.
 
 examples:
   gaitway play runs/walk
