@@ -91,6 +91,11 @@ class Walk:
         return self._vector.simulation
 
     @property
+    def articulation(self) -> Any:
+        """Isaac Lab's ``Articulation`` of the robots."""
+        return self._robot
+
+    @property
     def torques_held(self) -> bool | None:
         """Whether the drives hold a torque over each physics step; None if only some do."""
         return torques_held(self._robot.cfg.actuators)
