@@ -84,7 +84,8 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
         ) from error
 
     path = Path(path)
-    check_name(path)
+    if path.suffix not in (".usd", ".usda", ".usdc"):
+        raise UsdError(f"{path} is no name for a USD file: end it with .usd, .usda or .usdc")
     path.parent.mkdir(parents=True, exist_ok=True)
     stage = Usd.Stage.CreateInMemory()
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
@@ -118,12 +119,6 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
         _joint(stage, root.GetPath(), joints, robot, model, body)
     stage.GetRootLayer().Export(str(path))
     return path
-
-
-def check_name(path: Path) -> None:
-    """Raise :class:`UsdError` for a name that a USD cannot be written under."""
-    if path.suffix not in (".usd", ".usda", ".usdc"):
-        raise UsdError(f"{path} is no name for a USD file: end it with .usd, .usda or .usdc")
 
 
 def described(robot: Robot) -> dict[str, Any]:

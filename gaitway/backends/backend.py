@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Backend(ABC):
     own_options: ClassVar[tuple[str, ...]] = ()
     """Options of ``gaitway play`` that it alone has; see :meth:`play`."""
 
+    models: ClassVar[tuple[str, ...]] = ()
+    """Endings of files of robots that ``gaitway convert`` writes for it; see :meth:`convert`."""
+
     # ---- command line ----------------------------------------------------------------------------------------------
 
     def add_options(self, parser: Parser) -> None:  # noqa: B027
@@ -49,6 +53,10 @@ class Backend(ABC):
 
     def record_rollout(self, args: argparse.Namespace) -> Recording:
         """``gaitway record --world`` of it: what a run or bundle does here."""
+        raise NotImplementedError
+
+    def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
+        """``gaitway convert`` of a robot's file, compared with what ``engine`` loads if one is named; lines on it."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027

@@ -31,6 +31,7 @@ class IsaacLab(Backend):
     settings = ("physics", NAME)
     gpu, brings_torch = True, True
     portable = False
+    models = (".usd", ".usda", ".usdc")
     own_options = ("physics", "envs", "viz", "livestream")
 
     # ---- command line ----------------------------------------------------------------------------------------------
@@ -88,6 +89,21 @@ class IsaacLab(Backend):
 
         recorded = record_run if common.is_run(args.source) else record_bundle
         return recorded(args.source, physics=args.physics, num_envs=args.envs, seconds=args.seconds, seed=args.seed)
+
+    def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
+        from gaitway_isaaclab.own_robot import check_loaded, robot_in
+        from gaitway_isaaclab.usd import write_usd
+
+        from ..runs.files import make_folder
+
+        robot = robot_in(source)
+        make_folder(out.absolute().parent)
+        # Isaac Lab must be the first to import pxr, with which the file is written.
+        lines = [] if engine is None else check_loaded(robot, engine)
+        write_usd(robot, out)
+        yield f"{out}: {len(robot.body_names)} bodies, {len(robot.joint_names)} joints, base {robot.base_name}"
+        for line in lines:
+            yield f"{engine}: {line}"
 
     def add_engine_options(self, parser: common.Parser) -> None:
         parser.option("--isaaclab-python PYTHON", "Python that has Isaac Lab (default: this one)", Path)

@@ -18,7 +18,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..backends.table import engines
+from gaitway_files.errors import UserError
+
+from ..backends.table import BACKENDS, backend, engines
 from . import common
 
 
@@ -29,18 +31,9 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gaitway_isaaclab.own_robot import check_loaded, robot_in
-    from gaitway_isaaclab.usd import check_name, write_usd
-
-    from ..runs.files import make_folder
-
-    robot = robot_in(args.source)
-    check_name(args.out)
-    make_folder(args.out.absolute().parent)
-    # Isaac Lab must be the first to import pxr, with which the file is written.
-    lines = [] if args.engine is None else check_loaded(robot, args.engine)
-    write_usd(robot, args.out)
-    print(f"{args.out}: {len(robot.body_names)} bodies, {len(robot.joint_names)} joints, base {robot.base_name}")
-    for line in lines:
-        print(f"{args.engine}: {line}")
+    written = {suffix: found for found in map(backend, BACKENDS) for suffix in found.models}
+    if args.out.suffix not in written:
+        raise UserError(f"--out {args.out}: end it with {', '.join(written)}")
+    for line in written[args.out.suffix].convert(args.source, args.out, args.engine):
+        print(line)
     return 0

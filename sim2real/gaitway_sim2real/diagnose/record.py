@@ -97,7 +97,7 @@ def record_robots(
     )
     limited = limited_columns(contract)
     newest, frames = newest_frame(contract), []
-    policy, torque = None, None
+    policy, torque = None, np.zeros((0, contract.num_joints))
     for command in commands:
         if policy is None:
             policy = BatchedPolicy(bundle / "policy.onnx", contract, len(command))
