@@ -52,6 +52,7 @@ COMMANDS = (
     "import_",
     "pull",
     "push",
+    "convert",
     "record",
     "diagnose",
     "run",

@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.error
@@ -195,7 +196,7 @@ def _usd_of(robot: Robot) -> Path:
     model, description = read_bytes(robot.mjcf, MODEL_BYTES), json.dumps(usd.described(robot))
     made_from = hashlib.sha256(model + description.encode() + Path(usd.__file__).read_bytes())
     path = cache_folder() / made_from.hexdigest()[:16] / (Path(robot.usd).name if robot.usd else f"{robot.name}.usd")
-    if not path.exists() or b"file=" in model:
+    if not path.exists() or re.search(rb"\bfile(name)?=", model):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
             if "pxr" in sys.modules or _kit_runs():

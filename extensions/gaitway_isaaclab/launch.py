@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,11 +33,13 @@ def make_env(
     seed: int = 0,
     options: IsaacLabOptions | None = None,
     viewer: Viewer | None = None,
+    around: Callable[[Any], Any] = lambda env: env,
 ) -> IsaacLabVectorEnv:
     """``num_envs`` environments of ``task``, for agents; starts the simulator if it does not run yet.
 
     ``device`` is ``"cuda:0"``, ``"cpu"`` or ``"auto"``: this process's GPU, or the CPU where there is none. With a
-    ``viewer`` the task is the variant for watching: no noise, no pushes. Raises
+    ``viewer`` the task is the variant for watching: no noise, no pushes. ``around`` wraps Isaac Lab's own
+    environment, as :class:`gaitway_isaaclab.recorder.RolloutRecorder` does. Raises
     :class:`gaitway_isaaclab.preflight.IsaacLabError` before anything starts if Isaac Lab cannot run here.
     """
     options = options or IsaacLabOptions()
@@ -67,7 +70,7 @@ def make_env(
         isaac = ManagerBasedRLEnv(cfg)
     else:
         isaac = viewer.wrapped(ManagerBasedRLEnv(cfg, **viewer.render_mode(find())), find())
-    env = IsaacLabVectorEnv(isaac, task=task, seed=seed)
+    env = IsaacLabVectorEnv(around(isaac), task=task, seed=seed)
     _simulator.callback(env.close)
     return env
 

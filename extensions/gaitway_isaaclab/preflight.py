@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from gaitway_files.errors import UserError
 
@@ -50,6 +51,22 @@ class Installation:
 
     versions: dict[str, str | None]
     python: tuple[int, int]
+    labs: tuple[tuple[str, str], ...] = ()
+    """Version and folder of every Isaac Lab that Python finds, that which it imports first."""
+
+    @property
+    def two_releases(self) -> str | None:
+        """The problem of two releases that Python sees at once; None with one, or two of the same."""
+        releases = {_look_up(version, RELEASES) or version for version, _ in self.labs}
+        if len(releases) < 2:
+            return None
+        (version, folder), *others = self.labs
+        beside = " and ".join(f"{version} in {folder}" for version, folder in others)
+        return (
+            f"Python sees {len(self.labs)} Isaac Labs: it imports {version} in {folder}, beside {beside}. Packages of "
+            "one would meet settings of the other: take one off PYTHONPATH, pip uninstall it, or give each an "
+            "environment"
+        )
 
     @property
     def release(self) -> str | None:
@@ -93,7 +110,8 @@ def find() -> Installation:
     if versions["isaacsim"] is None:
         # Isaac Sim unpacked from an archive is no package: its launcher puts it on the path.
         versions["isaacsim"] = _version("isaacsim-kernel") or ("unpacked" if _findable("isaacsim") else None)
-    return Installation(versions=versions, python=(sys.version_info.major, sys.version_info.minor))
+    python = (sys.version_info.major, sys.version_info.minor)
+    return Installation(versions=versions, python=python, labs=tuple(_labs()))
 
 
 def check(physics: str | None = None, installation: Installation | None = None) -> str:
@@ -104,6 +122,8 @@ def check(physics: str | None = None, installation: Installation | None = None) 
     here = installation or find()
     if physics is not None and physics not in PHYSICS:
         raise IsaacLabError(f"physics {physics!r}: use one of {', '.join(PHYSICS)}")
+    if problem := here.two_releases:
+        raise IsaacLabError(f"{problem}. {here}")
     if here.versions["isaaclab"] is None:
         lines = "\n".join(f"  {name}: {line}" for name, line in INSTALL.items())
         raise IsaacLabError(f"Isaac Lab is not installed here; {here}. One of these installs it:\n{lines}")
@@ -181,6 +201,40 @@ def _loads(library: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _labs() -> list[tuple[str, str]]:
+    """Version and folder of every Isaac Lab in sight, that which is imported first."""
+    installed = {
+        str(Path(str(found.locate_file(""))).resolve()): found
+        for found in reversed(list(importlib.metadata.distributions(name="isaaclab")))
+    }
+    labs = [(found.version, folder) for folder, found in reversed(installed.items())]
+    imported = _folder("isaaclab")
+    if imported is None:
+        return labs
+    at = [lab for lab in labs if imported == Path(lab[1])]
+    if at or any("editable" in (found.read_text("direct_url.json") or "") for found in installed.values()):
+        return [*at, *(lab for lab in labs if lab not in at)]
+    return [(_tree_version(imported), str(imported)), *labs]
+
+
+def _folder(module: str) -> Path | None:
+    """The folder on the path that ``module`` would be imported from."""
+    with contextlib.suppress(ValueError):  # a module made by hand, without a specification
+        spec = importlib.util.find_spec(module)
+        for place in (spec.submodule_search_locations if spec else None) or ():
+            return Path(place).resolve().parent
+    return None
+
+
+def _tree_version(folder: Path) -> str:
+    """Version of a source tree, whose packages have it in a file beside them."""
+    with contextlib.suppress(OSError):
+        text = (folder / "config" / "extension.toml").read_text(encoding="utf-8", errors="replace")
+        if found := re.search(r'^version\s*=\s*"([^"]*)"', text, re.MULTILINE):
+            return found[1]
+    return "of unknown version"
 
 
 def _version(name: str) -> str | None:

@@ -1,6 +1,7 @@
 """Record a policy's observations and actions in a ``ManagerBasedRLEnv`` of Isaac Lab, for ``gaitway diagnose``.
 
-Isaac Lab 3.0's ``play`` records with :func:`attach`::
+``gaitway record RUN|BUNDLE --world isaaclab`` records policies of Gaitway's. Isaac Lab 3.0's ``play`` records any
+other with :func:`attach`::
 
     isaaclab play --rl_library rsl_rl --task TASK --checkpoint MODEL.pt \\
         --external_callback gaitway_isaaclab.recorder.attach --record rollout.npz
@@ -31,6 +32,8 @@ from . import compat
 class RolloutRecorder(gym.Wrapper):
     """Records ``steps`` control steps of the first ``envs`` environments, then writes ``path`` and records no more.
 
+    Without a ``path`` it only keeps the :attr:`recording`.
+
     ``command`` names the velocity command; by default the only one. ``robot`` is the articulation's name in the scene.
     Raises :class:`gaitway_tasks.recording.RecordingError` when made, if the environment cannot be recorded.
     """
@@ -38,7 +41,7 @@ class RolloutRecorder(gym.Wrapper):
     def __init__(
         self,
         env: Any,
-        path: str | Path,
+        path: str | Path | None,
         steps: int = 500,
         *,
         envs: int = 16,
@@ -52,7 +55,7 @@ class RolloutRecorder(gym.Wrapper):
         if steps < MIN_STEPS:
             raise RecordingError(f"steps {steps}: record at least {MIN_STEPS}")
         inner = env.unwrapped
-        self.path, self.steps, self.group, self.stop = Path(path), steps, group, stop
+        self.path, self.steps, self.group, self.stop = path and Path(path), steps, group, stop
         self._commands = inner.command_manager
         self._articulation = _of(inner.scene.articulations, robot, "articulation")
         self._command = _only_command(inner, command)
@@ -68,12 +71,12 @@ class RolloutRecorder(gym.Wrapper):
             simulator=f"Isaac Lab {compat.release()}, {_physics(inner.cfg.sim)}",
             starts_at_reset=True,
             observation_noise=bool(getattr(inner.cfg.observations, group).enable_corruption),
-            torques_held=_torques_held(self._articulation.cfg.actuators),
+            torques_held=torques_held(self._articulation.cfg.actuators),
             flat_ground=terrain is None or terrain.terrain_type == "plane",
         )
         self._observation: Tensor | None = None
         self.recording: Recording | None = None
-        """Recording that was written; None before."""
+        """Recording that is complete; None before."""
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Restart the environments; a recording that is not complete starts again."""
@@ -108,6 +111,8 @@ class RolloutRecorder(gym.Wrapper):
 
     def _write(self) -> None:
         self.recording = self.buffer.recording()
+        if self.path is None:
+            return
         path = self.recording.save(self.path)
         print(f"gaitway: recorded {self.recording.steps} steps of {self.recording.num_envs} environments to {path}")
 
@@ -190,7 +195,7 @@ def _of(things: Any, name: str, what: str) -> Any:
     return things[name]
 
 
-def _torques_held(actuators: Mapping[str, Any]) -> bool | None:
+def torques_held(actuators: Mapping[str, Any]) -> bool | None:
     """Whether the drives are explicit; None if only some are."""
     from isaaclab.actuators import ImplicitActuatorCfg
 

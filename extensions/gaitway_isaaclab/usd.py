@@ -71,7 +71,8 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     """Write ``robot`` to ``path`` (``.usd``, ``.usda`` or ``.usdc``) and return it.
 
     Raises :class:`UsdError` when usd-core or MuJoCo is missing, and for unsupported parts of the MJCF: joints
-    other than hinges, a base that is fixed to the world, colliders other than primitive shapes.
+    other than hinges, a base that is fixed to the world, colliders other than primitive shapes and meshes.
+    Meshes collide as their convex hulls, as in MuJoCo.
     """
     model = _compile(robot)
     try:
@@ -128,7 +129,10 @@ def described(robot: Robot) -> dict[str, Any]:
         "joint_names": robot.joint_names,
         "body_names": robot.body_names,
         "drives": [
-            {key: getattr(law, key) for key in ("stiffness", "damping", "effort_limit", "armature")}
+            {
+                **{key: getattr(law, key) for key in ("stiffness", "damping", "armature")},
+                "effort_limit": law.effort_limit if math.isfinite(law.effort_limit) else None,
+            }
             for law in robot.joint_actuators
         ],
     }
@@ -143,7 +147,10 @@ def robot_of(description: dict[str, Any]) -> Robot:
         joint_names=joints,
         body_names=tuple(description["body_names"]),
         actuators={
-            joint: ImplicitPD(joints=(re.escape(joint),), **drive)
+            joint: ImplicitPD(
+                joints=(re.escape(joint),),
+                **{**drive, "effort_limit": math.inf if drive["effort_limit"] is None else drive["effort_limit"]},
+            )
             for joint, drive in zip(joints, description["drives"], strict=True)
         },
         foot_names=(),
@@ -185,31 +192,68 @@ def body_inertials(model: mujoco.MjModel) -> list[Inertial]:
 
 
 def _compile(robot: Robot) -> mujoco.MjModel:
-    try:
-        import mujoco
-        from gaitway_tasks.robots.mjcf import check_joints, compile_spec, load_spec
-    except ImportError as error:
-        raise UsdError("reading an MJCF needs MuJoCo, which is not installed: pip install mujoco") from error
-    spec = load_spec(robot.mjcf)
-    check_joints(spec, robot.joint_names)
-    model = compile_spec(spec, robot.mjcf)
+    model = compile_file(robot.mjcf)
     where = f"{robot.mjcf} cannot be written as USD"
-    if model.nbody < 2 or model.body_jntnum[1] != 1 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
-        raise UsdError(f"{where}: its first body needs a free joint and no other")
+    joints = [model.joint(joint).name for joint in range(1, model.njnt)]
+    if missing := [name for name in robot.joint_names if name not in joints]:
+        raise UsdError(f"{where}: it has no joint named {', '.join(missing)}; its joints are {', '.join(joints)}")
     names = [model.body(body).name for body in range(1, model.nbody)]
     if names[0] != robot.base_name:
         raise UsdError(f"{where}: its first body is {names[0]!r}, the base of {robot.name} is {robot.base_name!r}")
     if missing := [name for name in robot.body_names if name not in names]:
         raise UsdError(f"{where}: it has no body named {', '.join(missing)}")
-    for body in range(2, model.nbody):
-        joints = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
-        if model.body_parentid[body] == 0 or not names[body - 1]:
-            raise UsdError(f"{where}: every body needs a name and has to hang on {names[0]!r}")
-        if len(joints) > 1 or any(model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE for joint in joints):
-            raise UsdError(f"{where}: body {names[body - 1]!r} needs one hinge or no joint")
-        if any(model.qpos0[model.jnt_qposadr[joint]] != 0.0 for joint in joints):
-            raise UsdError(f"{where}: the joint of body {names[body - 1]!r} has a ref, which has to be 0")
     return model
+
+
+def compile_file(path: Path) -> mujoco.MjModel:
+    """The model of an MJCF, or of a URDF with its first link free to move; the first body is the base.
+
+    Links of a URDF that are fixed to others stay bodies. Meshes called ``package://NAME/...`` are looked for beside the
+    file and above it. Raises :class:`UsdError` for what a USD of a walking robot cannot say.
+    """
+    try:
+        import mujoco
+        from gaitway_tasks.robots.mjcf import compile_spec, load_spec
+    except ImportError as error:
+        raise UsdError("reading an MJCF needs MuJoCo, which is not installed: pip install mujoco") from error
+    spec = load_spec(path)
+    where = f"{path} cannot be written as USD"
+    if path.suffix.lower() == ".urdf":
+        spec.compiler.fusestatic = False
+        for mesh in spec.meshes:
+            mesh.file = _in_package(path, mesh.file)
+        if len(spec.bodies) > 1 and not spec.bodies[1].joints:
+            spec.bodies[1].add_freejoint()
+    model = compile_spec(spec, path)
+    if model.nbody < 2 or model.body_jntnum[1] != 1 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        raise UsdError(f"{where}: its first body needs a free joint and no other: add <freejoint/> to it")
+    base = model.body(1).name
+    for body in range(1, model.nbody):
+        name = model.body(body).name
+        if not name or (body > 1 and model.body_parentid[body] == 0):
+            raise UsdError(f"{where}: every body needs a name and has to hang on {base!r}; body {body} is {name!r}")
+        own = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
+        for joint in own if body > 1 else ():
+            kind = mujoco.mjtJoint(model.jnt_type[joint])
+            if len(own) > 1 or kind != mujoco.mjtJoint.mjJNT_HINGE:
+                has = f"{len(own)} joints" if len(own) > 1 else f"a {kind.name[6:].lower()} joint"
+                raise UsdError(f"{where}: body {name!r} has {has}, and needs one hinge or no joint")
+            if not model.joint(joint).name:
+                raise UsdError(f"{where}: the joint of body {name!r} needs a name")
+            if model.qpos0[model.jnt_qposadr[joint]] != 0.0:
+                raise UsdError(f"{where}: the joint of body {name!r} has a ref, which has to be 0")
+    return model
+
+
+def _in_package(urdf: Path, file: str) -> str:
+    """The file of a mesh that a URDF calls ``package://NAME/REST``: REST below a folder that holds the URDF."""
+    if not file.startswith("package://"):
+        return file
+    rest = file.removeprefix("package://").partition("/")[2]
+    for folder in urdf.absolute().parents:
+        if (folder / rest).is_file():
+            return str(folder / rest)
+    raise UsdError(f"{urdf}: the mesh {file} is in no folder above the file: there is no {rest}")
 
 
 def _geoms(model: mujoco.MjModel, body: int) -> range:
@@ -260,7 +304,8 @@ def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjMod
             drive.CreateTypeAttr("force")
             drive.CreateStiffnessAttr(math.radians(law.stiffness))  # per degree
             drive.CreateDampingAttr(math.radians(law.damping))
-            drive.CreateMaxForceAttr(law.effort_limit)
+            if math.isfinite(law.effort_limit):
+                drive.CreateMaxForceAttr(law.effort_limit)
         prim.GetPrim().AddAppliedSchema("PhysxJointAPI")
         prim.GetPrim().AddAppliedSchema("PhysxJointAxisAPI:angular")  # its armature takes precedence
         friction, damping = float(model.dof_frictionloss[dof]), float(np.ravel(model.dof_damping[dof])[0])
@@ -311,12 +356,14 @@ def _shapes(stage: Any, body_path: Any, robot: Robot, model: mujoco.MjModel, bod
             shape = UsdGeom.Cube.Define(stage, where)
             shape.CreateSizeAttr(2.0)
             scale = Gf.Vec3f(*size.tolist())
+        elif kind == mujoco.mjtGeom.mjGEOM_MESH:
+            shape = _mesh(stage, where, model, geom, hull=geom not in seen)
         elif geom in seen:
             continue
         else:
             raise UsdError(
                 f"{robot.mjcf}: a collider of body {model.body(body).name!r} is a {kind.name[7:].lower()}; "
-                "use spheres, capsules, cylinders and boxes"
+                "use spheres, capsules, cylinders, boxes and meshes"
             )
         _place(shape, model.geom_pos[geom], _matrix(model.geom_quat[geom]), scale)
         shape.CreateDisplayColorAttr([Gf.Vec3f(*model.geom_rgba[geom][:3].tolist())])
@@ -334,6 +381,34 @@ def _shapes(stage: Any, body_path: Any, robot: Robot, model: mujoco.MjModel, bod
         physics.CreateDynamicFrictionAttr(friction)
         binding = UsdShade.MaterialBindingAPI.Apply(shape.GetPrim())
         binding.GetDirectBindingRel("physics").SetTargets([Sdf.Path(material.GetPath())])
+
+
+def _mesh(stage: Any, where: Any, model: mujoco.MjModel, geom: int, *, hull: bool) -> Any:
+    """A mesh as it is seen, or its convex hull, which is what MuJoCo collides."""
+    from pxr import Gf, UsdGeom, UsdPhysics, Vt
+
+    mesh = int(model.geom_dataid[geom])
+    first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+    points = model.mesh_vert[first : first + count]
+    first, count = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
+    faces = model.mesh_face[first : first + count]
+    if hull:
+        # vertices, faces, an address for each vertex, a number for each, edges, and the corners of each face
+        graph = model.mesh_graph[int(model.mesh_graphadr[mesh]) :]
+        corners, triangles = int(graph[0]), int(graph[1])
+        start = 2 + 2 * corners + corners + 3 * triangles
+        faces = graph[start : start + 3 * triangles].reshape(-1, 3)
+        kept, faces = np.unique(faces, return_inverse=True)
+        points, faces = points[kept], faces.reshape(-1, 3)
+    shape = UsdGeom.Mesh.Define(stage, where)
+    shape.CreatePointsAttr(Vt.Vec3fArray([Gf.Vec3f(*point) for point in points.tolist()]))
+    shape.CreateFaceVertexCountsAttr([3] * len(faces))
+    shape.CreateFaceVertexIndicesAttr(faces.ravel().tolist())
+    shape.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+    shape.CreateExtentAttr([Gf.Vec3f(*points.min(0).tolist()), Gf.Vec3f(*points.max(0).tolist())])
+    if hull:
+        UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
+    return shape
 
 
 def _place(prim: Any, position: np.ndarray, rotation: np.ndarray, scale: Any = None) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate.engines import Engine
+    from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -33,6 +35,9 @@ class Backend(ABC):
     own_options: ClassVar[tuple[str, ...]] = ()
     """Options of ``gaitway play`` that it alone has; see :meth:`play`."""
 
+    models: ClassVar[tuple[str, ...]] = ()
+    """Endings of files of robots that ``gaitway convert`` writes for it; see :meth:`convert`."""
+
     # ---- command line ----------------------------------------------------------------------------------------------
 
     def add_options(self, parser: Parser) -> None:  # noqa: B027
@@ -43,7 +48,15 @@ class Backend(ABC):
         return []
 
     def play(self, args: argparse.Namespace) -> int:
-        """``gaitway play --world`` of it: show a run here; returns the exit code."""
+        """``gaitway play --world`` of it: show a run or bundle here; returns the exit code."""
+        raise NotImplementedError
+
+    def record_rollout(self, args: argparse.Namespace) -> Recording:
+        """``gaitway record --world`` of it: what a run or bundle does here."""
+        raise NotImplementedError
+
+    def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
+        """``gaitway convert`` of a robot's file, compared with what ``engine`` loads if one is named; lines on it."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,52 +50,31 @@ def walk(folder: Path, channel: int) -> None:
     from gaitway_isaaclab.walk import Walk
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
-    from gaitway_sim2real.bundle.laws import actuator_law
-    from gaitway_sim2real.mujoco.estimates import true_estimates
-    from gaitway_tasks.ground import LEVEL
-    from gaitway_tasks.robots import Robot
+
+    from .isaaclab_bundle import robot_of, signals_of
 
     told, arrays = read_json(folder / "walk.json"), read_npz(folder / "walk.npz", limit=LIMIT)
     bundle = Path(told["bundle"])
     contract = Contract.load(bundle)
     command = arrays["command"]
     steps, count = command.shape[:2]
-    robot = Robot(
-        name=Path(contract.robot.replace(":", "_")).name,
-        joint_names=contract.joint_names,
-        body_names=tuple(told["body_names"]),
-        foot_names=tuple(foot[0] for foot in told["feet"]),
-        default_joint_pos=contract.default_joint_pos,
-        joint_limits=contract.joint_pos_limits,
-        soft_joint_pos_limit_factor=contract.soft_joint_pos_limit_factor,
-        init_height=contract.init_height,
-        actuators={
-            f"drives_{number}": actuator_law(actuator, tuple(re.escape(joint) for joint in actuator.joints))
-            for number, actuator in enumerate(contract.actuators, 1)
-        },
-        mjcf=bundle / "robot.xml",
-    )
-    lab = Walk(robot, count, physics=told["engine"], physics_dt=told["physics_dt"], friction=told["friction"])
+    robot = robot_of(contract, bundle, told["body_names"], [foot[0] for foot in told["feet"]])
+    lab = Walk(
+        robot, count, physics=told["engine"],
+        **{name: told[name] for name in ("physics_dt", "decimation", "friction")},
+    )  # fmt: skip
     lab.place(arrays["base_pos"], arrays["base_quat"], arrays["joint_pos"], arrays["lin_vel"])
     policy = BatchedPolicy(bundle / "policy.onnx", contract, count)
 
     def controller(step: int, state: dict[str, np.ndarray]) -> np.ndarray:
-        signals = {
-            "joint_pos": state["joint_pos"],
-            "joint_vel": state["joint_vel"],
-            "imu_quat_wxyz": state["base_quat"],
-            "gyro": state["ang_vel"],
-            "command": command[step],
-            **true_estimates(contract, state["base_pos"], state["base_quat"], lambda: state["lin_vel"], LEVEL),
-        }
-        return policy(signals)[0]
+        return policy({**signals_of(contract, state), "command": command[step]})[0]
 
     def told_steps() -> Iterator[int]:
         for step in range(steps):
             os.write(channel, b".")
             yield step
 
-    recorded = lab.record(controller, told_steps(), told["decimation"], told["feet"], told["fall_bodies"])
+    recorded = lab.record(controller, told_steps(), told["feet"], told["fall_bodies"])
     with whole_file(folder / "recorded.npz") as path:
         np.savez(path, allow_pickle=False, **recorded)
     lab.close()

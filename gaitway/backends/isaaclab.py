@@ -18,6 +18,7 @@ from .backend import Backend
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate.engines import Engine
+    from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
@@ -30,6 +31,7 @@ class IsaacLab(Backend):
     settings = ("physics", NAME)
     gpu, brings_torch = True, True
     portable = False
+    models = (".usd", ".usda", ".usdc")
     own_options = ("physics", "envs", "viz", "livestream")
 
     # ---- command line ----------------------------------------------------------------------------------------------
@@ -37,7 +39,10 @@ class IsaacLab(Backend):
     def add_options(self, parser: common.Parser) -> None:
         lab = parser.add_argument_group("in Isaac Lab")
         parser.option(
-            "--physics", "engine (default: what the run learnt with)", choices=("physx", "newton"), within=lab
+            "--physics",
+            "engine (default: that of the training; for a bundle PhysX where it is installed)",
+            choices=("physx", "newton"),
+            within=lab,
         )
         parser.option("--envs N", "robots side by side (default 4)", common.count, within=lab)
         parser.option(
@@ -55,21 +60,50 @@ class IsaacLab(Backend):
 
     def play(self, args: argparse.Namespace) -> int:
         if args.model is not None:
-            raise UserError("--model is for bundles; leave it out")
+            raise UserError(f"--model {args.model} is another robot in MuJoCo: leave it out, or --world {NAME}")
         from gaitway_isaaclab.viewer import Viewer
+        from gaitway_onboard.bundle.contract import Contract
 
         from ..runs.files import make_folder
         from ..runs.folder import RunFolder
-        from .isaaclab_player import play
+        from .isaaclab_player import play, play_bundle
 
         live = args.viz is not None or args.livestream is not None
         seconds = args.seconds or (None if live and args.video is None else 20.0)
-        steps = round((seconds or 0.0) / RunFolder.open(args.source).config().robot_task.timing.step_dt)
+        bundle = common.is_bundle(args.source) and not common.is_run(args.source)
+        step_dt = (
+            Contract.load(args.source).control_dt
+            if bundle
+            else RunFolder.open(args.source).config().robot_task.timing.step_dt
+        )
+        steps = round((seconds or 0.0) / step_dt)
         if args.video is not None:
             make_folder(args.video.absolute().parent)
         viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
-        play(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
+        shown = play_bundle if bundle else play
+        shown(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
         return 0
+
+    def record_rollout(self, args: argparse.Namespace) -> Recording:
+        from .isaaclab_player import record_bundle, record_run
+
+        recorded = record_run if common.is_run(args.source) else record_bundle
+        return recorded(args.source, physics=args.physics, num_envs=args.envs, seconds=args.seconds, seed=args.seed)
+
+    def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
+        from gaitway_isaaclab.own_robot import check_loaded, robot_in
+        from gaitway_isaaclab.usd import write_usd
+
+        from ..runs.files import make_folder
+
+        robot = robot_in(source)
+        make_folder(out.absolute().parent)
+        # Isaac Lab must be the first to import pxr, with which the file is written.
+        lines = [] if engine is None else check_loaded(robot, engine)
+        write_usd(robot, out)
+        yield f"{out}: {len(robot.body_names)} bodies, {len(robot.joint_names)} joints, base {robot.base_name}"
+        for line in lines:
+            yield f"{engine}: {line}"
 
     def add_engine_options(self, parser: common.Parser) -> None:
         parser.option("--isaaclab-python PYTHON", "Python that has Isaac Lab (default: this one)", Path)

@@ -1,15 +1,16 @@
-"""A run's newest policy in Isaac Lab: to be watched there, and measured against its commands."""
+"""A run's newest policy, or a bundle, in Isaac Lab: to be watched there, and measured against its commands."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gaitway_isaaclab import launch, preflight
 from gaitway_isaaclab.options import IsaacLabOptions
@@ -17,14 +18,18 @@ from torch import Tensor
 
 from ..runs.folder import RunFolder, fitting
 from ..training.evaluator import EVALUATION_SEED
-from ..training.load import newest
+from ..training.load import act_in, load_actor, newest
 from ..training.progress import Counter
 from ..training.tracking import off_command
+from .isaaclab_bundle import BundleRobots, random_commands
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
     from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
     from gaitway_isaaclab.viewer import Viewer
+    from gaitway_tasks.recording import Recording
+
+    from ..config.train_config import TrainConfig
 
 
 @dataclass
@@ -35,6 +40,12 @@ class Walk:
     linear: Tensor
     yaw: Tensor
     falls: Tensor
+
+    @classmethod
+    def begun(cls, count: int, device: torch.device | str = "cpu") -> Walk:
+        """Nothing yet, of ``count`` robots."""
+        zeros = torch.zeros(count, dtype=torch.float64, device=device)
+        return cls(*(zeros.clone() for _ in range(4)))
 
     def lines(self, step_dt: float) -> list[str]:
         """One for each robot, and one for all."""
@@ -52,12 +63,8 @@ class Walk:
 
 def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None) -> None:
     """Let the policy walk for ``seconds``, or until Ctrl-C, and print how well its robots followed their commands."""
-    folder = RunFolder.open(run)
-    config = folder.config()
-    config = config.domain.as_begun(config, folder.record)
+    folder, config, options = _as_begun(run, physics)
     task = config.robot_task
-    options = config.isaaclab or IsaacLabOptions()
-    options = replace(options, physics=physics or options.physics)
     here, engine = preflight.find(), preflight.check(options.physics)
     viewer.check(here, engine)
     state, path = newest(folder)
@@ -80,11 +87,19 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
         print(f"video: {viewer.video}")
 
 
+def _as_begun(run: Path, physics: str | None) -> tuple[RunFolder, TrainConfig, IsaacLabOptions]:
+    """A run, its configuration, and its choices in Isaac Lab, with ``physics`` if that is given."""
+    folder = RunFolder.open(run)
+    config = folder.config()
+    config = config.domain.as_begun(config, folder.record)
+    options = config.isaaclab or IsaacLabOptions()
+    return folder, config, replace(options, physics=physics or options.physics)
+
+
 @torch.no_grad()
 def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], *, pace: float = 0.0) -> Walk:
     """Act deterministically for ``steps``, or until Ctrl-C, each of at least ``pace`` seconds."""
-    zeros = torch.zeros(env.num_envs, dtype=torch.float64, device=env.device)
-    walk = Walk(*(zeros.clone() for _ in range(4)))
+    walk = Walk.begun(env.num_envs, env.device)
     assert env.task is not None
     observation, _ = env.reset()
     memory = trainer.initial_memory(env.num_envs)
@@ -104,3 +119,83 @@ def walk_policy(trainer: Trainer, env: IsaacLabVectorEnv, steps: Iterable[int], 
             if pace:
                 time.sleep(max(0.0, start + pace - time.perf_counter()))
     return walk
+
+
+def play_bundle(
+    bundle: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None, seed: int = 0
+) -> None:
+    """Let the bundle's policy walk for ``seconds``, or until Ctrl-C, and print how well its robots obeyed.
+
+    Robots that fall start again.
+    """
+    viewer.check(preflight.find(), preflight.check(physics))
+    with viewer.filmed():
+        robots = BundleRobots(bundle, num_envs, physics=physics, viewer=viewer)
+        contract = robots.contract
+        with contextlib.closing(robots):
+            print(f"{contract.task}, the bundle {bundle}, in {robots.engine}", flush=True)
+            steps: Iterable[int] = itertools.count()
+            if seconds is not None:
+                steps = Counter("walk", "steps").each(range(round(seconds / contract.control_dt)))
+            walked = _walk(robots, steps, random_commands(contract, num_envs, seed), live=viewer.is_live)
+    print("\n".join(walked.lines(contract.control_dt)))
+    if viewer.video is not None:
+        print(f"video: {viewer.video}")
+
+
+def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndarray], *, live: bool) -> Walk:
+    walked = Walk.begun(robots.count)
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in steps:
+            start, command = time.perf_counter(), next(commands)
+            robots.step(robots.policy({**robots.signals(), "command": command})[0])
+            state, fallen = robots.walk.state(), robots.fallen()
+            off = np.concatenate([state["lin_vel"][:, :2], state["ang_vel"][:, 2:]], 1) - command
+            goes_on = torch.from_numpy(~fallen)
+            walked.steps += goes_on
+            walked.linear += torch.from_numpy(np.linalg.norm(off[:, :2], axis=1)) * goes_on
+            walked.yaw += torch.from_numpy(np.abs(off[:, 2])) * goes_on
+            walked.falls += ~goes_on
+            if fallen.any():
+                robots.place(np.flatnonzero(fallen))
+            if live:
+                time.sleep(max(0.0, start + robots.contract.control_dt - time.perf_counter()))
+    return walked
+
+
+def record_run(run: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
+    """What the newest policy of ``run`` does in its task in Isaac Lab, with all noise, pushes and randomisation."""
+    from gaitway_isaaclab.recorder import RolloutRecorder
+
+    folder, config, options = _as_begun(run, physics)
+    preflight.check(options.physics)
+    launch.start_first("auto")
+    _, actor, _ = load_actor(folder)
+    task, recorders = config.robot_task, []
+    steps = round(seconds / task.timing.step_dt)
+
+    def recorded(env: Any) -> Any:
+        recorders.append(RolloutRecorder(env, None, steps, envs=num_envs))
+        return recorders[0]
+
+    env = launch.make_env(task, num_envs, seed=seed, options=options, around=recorded)
+    with contextlib.closing(env):
+        act_in(env, actor.to(env.device), Counter("record", "steps").each(range(steps)), seed, env.device)
+    (recorder,) = recorders
+    assert recorder.recording is not None
+    return recorder.recording
+
+
+def record_bundle(bundle: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
+    """What the robots of ``bundle`` do in Isaac Lab on flat ground, with a new random command every 4 s."""
+    from gaitway_sim2real.diagnose.record import record_robots, recordable
+
+    contract = recordable(bundle)
+    robots = BundleRobots(bundle, num_envs, physics=physics)
+    with contextlib.closing(robots):
+        steps = Counter("record", "steps").each(range(round(seconds / contract.control_dt)))
+        commands = (command for _, command in zip(steps, random_commands(contract, num_envs, seed), strict=False))
+        return record_robots(
+            robots, robots.step, bundle, contract, commands,
+            simulator=robots.engine, physics_dt=robots.physics_dt, torques_held=robots.walk.torques_held,
+        )  # fmt: skip

@@ -8,9 +8,10 @@ during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --terra
 writes a film of a tour of the commands instead and needs no display. Runs of games and classic tasks can only be
 filmed.
 
---world isaaclab plays a run in Isaac Lab, without noise and pushes, on the physics engine it was trained with, and
-prints the velocity errors of each robot. --viz opens one of Isaac Lab's visualizers, --livestream a stream from Isaac
-Sim, both until Ctrl-C, and --video writes a film; without any of them nothing is drawn.
+--world isaaclab plays it in Isaac Lab, without noise and pushes, and prints the velocity errors of each robot. A run
+walks on the physics engine it was trained with. A bundle walks on flat ground, its graph on simulated sensors. --viz
+opens one of Isaac Lab's visualizers, --livestream a stream from Isaac Sim, both until Ctrl-C, and --video writes a
+film; without any of them nothing is drawn.
 
 examples:
   gaitway play runs/walk
@@ -19,6 +20,7 @@ examples:
   gaitway play runs/walk/bundle --terrain stairs-up:0.10
   gaitway play runs/walk --world isaaclab --seconds 10
   gaitway play runs/walk --world isaaclab --physics newton --viz viser
+  gaitway play runs/walk/bundle --world isaaclab --seconds 10
   gaitway play runs/cartpole/2026-01-31_12-00-00-seed0 --video cartpole.mp4 --seconds 10
 """
 
@@ -46,7 +48,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--model robot.xml", "bundles only: another MJCF of the same robot", Path)
     common.add_terrain(parser)
     parser.option(
-        "--world", "play a run in Isaac Lab (default: in MuJoCo, or its own game)", choices=tuple(with_options())
+        "--world", "play it in Isaac Lab (default: in MuJoCo, or its own game)", choices=tuple(with_options())
     )
     for simulator in with_options().values():
         simulator.add_options(parser)
@@ -86,9 +88,7 @@ def _elsewhere(args: argparse.Namespace, kind: str) -> int:
     if args.terrain is not None:
         raise UserError(f"--terrain is for MuJoCo: leave out --world {args.world}")
     common.require(f"playing in {title}", WORLDS[args.world])
-    if kind != "run":
-        raise UserError(f"{args.source} is a bundle, and {title} plays runs: leave out --world {args.world}")
-    if _is_filmed(args.source):
+    if kind == "run" and _is_filmed(args.source):
         raise UserError(f"{args.source} is a run of a game or classic task: leave out --world {args.world}")
     return backend(args.world).play(args)
 

@@ -2,12 +2,14 @@
 
 Record a policy's observations, actions and named states in a file for gaitway diagnose.
 
-A run is recorded in the world it trains in, with all noise, pushes and randomisation. A bundle is recorded in plain
-MuJoCo, as gaitway validate steps it. In Isaac Lab 3.0, its own play records: docs/diagnose.md has the line.
+A run is recorded in its task, with all noise, pushes and randomisation. A bundle is recorded on flat ground, in plain
+MuJoCo, as gaitway validate steps it. --world isaaclab records either in Isaac Lab, on the physics engine that the run
+was trained with.
 
 examples:
   gaitway record runs/walk --out rollout.npz
   gaitway record runs/walk/bundle --out mujoco.npz --seconds 5 --envs 4
+  gaitway record runs/walk --out physx.npz --world isaaclab --physics physx
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from ..backends.table import BACKENDS, backend, engines, with_options
 from ..catalogue import MUJOCO, WORLDS
 from . import common
 
@@ -31,6 +34,8 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seconds", "length (default 10)", common.number(0.4, 600.0), default=10.0)
     parser.option("--envs", "robots at once (default 8)", common.whole(1, 4096), default=8)
     parser.option("--seed", "seed of commands, resets and noise (default 0)", common.seed, default=0)
+    parser.option("--world", "record it in Isaac Lab (default: in MuJoCo)", choices=tuple(with_options()))
+    parser.option("--physics", "engine in Isaac Lab (default: that of the training)", choices=tuple(engines()))
     common.add_trust(parser)
 
 
@@ -41,8 +46,15 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder
 
     make_folder(args.out.absolute().parent)
-    common.require("recording", MUJOCO if kind == "bundle" else WORLDS["mujoco"])
-    recording = _bundle(args) if kind == "bundle" else _run(args)
+    if args.world is not None:
+        common.require(f"recording in {BACKENDS[args.world].title}", WORLDS[args.world])
+        recording = backend(args.world).record_rollout(args)
+    elif args.physics is not None:
+        world = engines()[args.physics]
+        raise UserError(f"--physics {args.physics} is an engine of {world}: add --world {world}")
+    else:
+        common.require("recording", MUJOCO if kind == "bundle" else WORLDS["mujoco"])
+        recording = _bundle(args) if kind == "bundle" else _run(args)
     recording.save(args.out)
     print(f"recording: {args.out}; {recording.steps} steps of {recording.num_envs} robots in {recording.simulator}")
     print(f"next: gaitway diagnose BUNDLE --recording {args.out}")
@@ -62,18 +74,15 @@ def _run(args: argparse.Namespace) -> Recording:
     from gaitway_mujoco.recorder import RolloutRecorder
 
     from ..runs.folder import RunFolder
-    from ..training.load import Acting, load_actor
+    from ..training.load import act_in, load_actor
 
     folder = RunFolder.open(args.source)
     if (world := folder.record["world"]) != "mujoco":
-        raise UserError(f"{args.source} trains in {world}: gaitway record plays runs of the world mujoco only")
+        how = f"add --world {world}" if world in with_options() else "only runs of robots can be recorded"
+        raise UserError(f"{args.source} trains in {world}: {how}")
     config, actor, _ = load_actor(folder)
     actor, physics = actor.cpu(), dataclasses.asdict(config.physics) if config.physics is not None else {}
     env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **physics)
     recorder = RolloutRecorder(env)
-    observation, _ = recorder.reset(seed=args.seed)
-    policy = Acting(actor, args.envs)
-    for _ in range(round(args.seconds / config.robot_task.timing.step_dt)):
-        observation, _, terminated, truncated, _ = recorder.step(policy.act(observation["policy"]))
-        policy.forget(terminated | truncated)
+    act_in(recorder, actor, range(round(args.seconds / config.robot_task.timing.step_dt)), args.seed)
     return recorder.recording()

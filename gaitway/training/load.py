@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,8 @@ def trainer_of(run: RunFolder, env: VectorEnv) -> Trainer:
 class Acting:
     """A robot's deterministic policy in ``num_envs`` environments, with the memory of one that has any."""
 
-    def __init__(self, actor: Any, num_envs: int):
-        self.actor, self.memory = actor, torch.zeros(num_envs, getattr(actor, "memory_size", 0))
+    def __init__(self, actor: Any, num_envs: int, device: torch.device | str = "cpu"):
+        self.actor, self.memory = actor, torch.zeros(num_envs, getattr(actor, "memory_size", 0), device=device)
 
     @torch.inference_mode()
     def act(self, observation: Tensor) -> Tensor:
@@ -54,6 +55,15 @@ class Acting:
     def forget(self, ended: Tensor) -> None:
         """Clear the memory of environments whose episode ended, (N,) of bool."""
         self.memory = self.memory * ~ended[:, None]
+
+
+def act_in(env: Any, actor: Any, steps: Iterable[int], seed: int, device: torch.device | str = "cpu") -> None:
+    """Let a robot's deterministic policy act in ``env``, a world of robots, for ``steps`` from a reset by ``seed``."""
+    observation, _ = env.reset(seed=seed)
+    policy = Acting(actor, env.num_envs, device)
+    for _ in steps:
+        observation, _, terminated, truncated, _ = env.step(policy.act(observation["policy"]))
+        policy.forget(terminated | truncated)
 
 
 def load_policy(run: RunFolder) -> tuple[TrainConfig, nn.Module, nn.Module, Path]:

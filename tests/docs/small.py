@@ -9,6 +9,7 @@ from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl.config import RslRlConfig
 from gaitway_agents.tabular.td_trainer import QLearningConfig, SarsaConfig
+from gaitway_tasks.robots.anymal_c import ANYMAL_C
 from language_runs import MODEL, PROBLEMS
 
 from gaitway import cli
@@ -44,6 +45,7 @@ STANDS_FOR = {
     ("docs/import.md", "SOURCE"): "published/walk.onnx",
     ("docs/import.md", "BUNDLE"): "bundles/walk",
     ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
+    ("docs/isaaclab.md", "robot.xml"): str(ANYMAL_C.mjcf),
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
     ("docs/rsl_rl.md", "RUN"): "runs/flat",

@@ -16,11 +16,9 @@ from gaitway_tasks.recording import Recording
 from gaitway_tasks.robots.orders import newton_order, physx_order
 
 from .actions import check_policy, check_targets, targets_of
-from .dynamics import check_dynamics
 from .findings import Diagnosis, Finding, merge
 from .history import contract_layout, find_layout
 from .observation import check_term
-from .one_step import OneStep
 from .terms import expected_terms
 from .view import View, view_of
 
@@ -41,6 +39,9 @@ def diagnose_bundle(bundle: str | Path, recording: str | Path) -> Diagnosis:
 
 
 def _check(view: View, bundle: Path) -> tuple[list[str], list[Finding]]:
+    from .dynamics import check_dynamics  # MuJoCo's, which recording elsewhere does without
+    from .one_step import OneStep
+
     names = _OrderNames(view.contract, bundle)
     terms, dims = expected_terms(view, bundle), [term.dim for term in view.contract.observation]
     layout, findings = find_layout(view)

@@ -1,64 +1,113 @@
-"""Record a bundle in plain MuJoCo, as the validation suite simulates it: something to compare with."""
+"""Record a bundle's robots, in plain MuJoCo or another simulator: something to compare with."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
-import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_tasks.recording import Recording, RecordingError, RolloutBuffer
 
 from ..bundle.batched_policy import BatchedPolicy
-from ..mujoco.plant import build_plant
-from ..mujoco.robots import RobotBatch
-from ..validate.conditions import draw
-from ..validate.scenario import Scenario
 from .history import contract_layout
-from .seen_command import limited_columns, seen
-from .terms import build_frames, expected_terms
+from .seen_command import limited_columns, newest_frame, seen
+from .terms import expected_terms
 from .view import view_of
 
 
-def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 0) -> Recording:
-    """``envs`` robots that start in the default pose and get a new random command every 4 s.
+class Robots(Protocol):
+    """N robots of a bundle in a simulator."""
 
-    The graph keeps its observation to itself: the recorded one is built by the contract. The recorded command is the
-    one that the policy saw, limited and corrected, as a world that it learns in records it.
-    """
+    def signals(self) -> dict[str, np.ndarray]:
+        """Inputs of the graph but its command."""
+
+    def base_pos(self) -> np.ndarray:
+        """[m], (N, 3)"""
+
+    def lin_vel(self) -> np.ndarray:
+        """Velocity of the base in its own frame [m/s], (N, 3)."""
+
+
+def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 0) -> Recording:
+    """``envs`` robots in MuJoCo, as the validation suite simulates them, with a new random command every 4 s."""
+    import mujoco
+
+    from ..mujoco.plant import build_plant
+    from ..mujoco.robots import RobotBatch
+    from ..validate.conditions import draw
+    from ..validate.scenario import Scenario
+
     bundle = Path(bundle)
+    contract = recordable(bundle)
+    scenario = Scenario(name="record", title="", about="", limits=(), envs=envs, seconds=seconds, commands="steps")
+    conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
+    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
+    robots = RobotBatch(plant, contract, envs)
+    robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
+
+    def step(target: np.ndarray) -> np.ndarray:
+        robots.ctrl[:] = target
+        robots.step(plant.decimation)
+        return robots.measure()["torque"].copy()
+
+    return record_robots(
+        robots, step, bundle, contract, conditions.command, physics_dt=float(plant.model.opt.timestep),
+        simulator=f"MuJoCo {mujoco.__version__}, as gaitway validate steps it",
+    )  # fmt: skip
+
+
+def recordable(bundle: Path) -> Contract:
+    """The contract of a bundle, whole and of a policy that flat ground is enough for."""
     verify_files(bundle)
     contract = Contract.load(bundle)
     if contract.height_scan is not None:
         raise RecordingError(
             f"{contract.task} scans the ground, which is flat for a bundle: record it where it trains instead"
         )
-    scenario = Scenario(name="record", title="", about="", limits=(), envs=envs, seconds=seconds, commands="steps")
-    conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
-    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
-    robots, policy = RobotBatch(plant, contract, envs), BatchedPolicy(bundle / "policy.onnx", contract, envs)
-    robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
+    return contract
+
+
+def record_robots(
+    robots: Robots,
+    step: Callable[[np.ndarray], np.ndarray],
+    bundle: Path,
+    contract: Contract,
+    commands: Iterable[np.ndarray],
+    **told: Any,
+) -> Recording:
+    """What ``robots`` do on flat ground under the ``commands`` of each control step, (N, 3) each.
+
+    ``step`` holds joint position targets [rad] (N, J) for a control period and returns the drives' last torques [N m].
+    The graph keeps its observation to itself: the recorded one is built by the contract. The recorded command is the
+    one that the policy saw, limited and corrected, as a world that it learns in records it. ``told`` is the rest of
+    :class:`RolloutBuffer`.
+    """
     buffer = RolloutBuffer(
         joint_names=contract.joint_names,
         quat_order="wxyz",
         velocity_frame="base",
         control_dt=contract.control_dt,
-        physics_dt=float(plant.model.opt.timestep),
-        simulator=f"MuJoCo {mujoco.__version__}, as gaitway validate steps it",
         starts_at_reset=True,
         observation_noise=False,
-        flat_ground=plant.ground.flat,
+        flat_ground=True,
+        **told,
     )
     limited = limited_columns(contract)
-    torque = np.zeros((envs, contract.num_joints))
-    for command in conditions.command:
+    newest, frames = newest_frame(contract), []
+    policy, torque = None, np.zeros((0, contract.num_joints))
+    for command in commands:
+        if policy is None:
+            policy = BatchedPolicy(bundle / "policy.onnx", contract, len(command))
+            torque = np.zeros((len(command), contract.num_joints))
         signals = robots.signals()
         target, action = policy({**signals, "command": command})
         followed = command if limited is None else policy.state[:, limited]
         buffer.add(
             {
-                "observation": np.zeros((envs, 1)),
+                "observation": np.zeros((len(command), 1)),
                 "action": action,
                 "joint_pos": signals["joint_pos"],
                 "joint_vel": signals["joint_vel"],
@@ -69,25 +118,27 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
                 "command": seen(contract, np.ascontiguousarray(followed, np.float32)),
                 "joint_pos_target": target,
                 "applied_torque": torque,
-                "done": np.zeros(envs, bool),
+                "done": np.zeros(len(command), bool),
             }
         )
-        robots.ctrl[:] = target
-        robots.step(plant.decimation)
-        torque = robots.measure()["torque"].copy()
+        frames.append(policy.state[:, newest].copy())
+        torque = step(target)
     recording = buffer.recording()
-    return replace(recording, observation=_observation(recording, contract, bundle))
+    return replace(recording, observation=_observation(recording, contract, bundle, np.stack(frames)))
 
 
-def _observation(recording: Recording, contract: Contract, bundle: Path) -> np.ndarray:
+def _observation(recording: Recording, contract: Contract, bundle: Path, frames: np.ndarray) -> np.ndarray:
+    """The observation of each row by the contract, (T, N, D). What no recorded quantity gives, such as the clock of a
+    gait, is as the graph has kept it: its newest ``frames``, (T, N, F), or (T, N, 0) if it keeps none."""
     view = view_of(recording, contract)
     terms = expected_terms(view, bundle)
-    frames = build_frames(terms)
-    if frames is None:
-        unknown = ", ".join(f"{term.name} ({term.why_not})" for term in terms if term.value is None)
+    unknown = ", ".join(f"{term.name} ({term.why_not})" for term in terms if term.value is None)
+    if unknown and not frames.shape[2]:
         raise RecordingError(f"the observation of {contract.task} cannot be rebuilt: {unknown}")
+    values = [frames[..., t.columns] if t.value is None else t.observed(t.value) for t in terms]
+    built = np.concatenate(values, -1)
     layout, dims = contract_layout(contract), [term.layout.dim for term in terms]
-    observation = np.zeros((*frames.shape[:2], sum(dims) * layout.length), np.float32)
+    observation = np.zeros((*built.shape[:2], sum(dims) * layout.length), np.float32)
     for age in range(layout.length):
-        observation[..., layout.columns(dims, age)] = frames[np.maximum(np.arange(len(frames)) - age, 0)]
+        observation[..., layout.columns(dims, age)] = built[np.maximum(np.arange(len(built)) - age, 0)]
     return observation

@@ -26,6 +26,13 @@ def limited_columns(contract: Contract) -> slice | None:
     return slice(start, start + 3)
 
 
+def newest_frame(contract: Contract) -> slice:
+    """Where a graph with a history has the frame it has just seen in its state; empty without a history."""
+    frame, length = sum(term.dim for term in contract.observation), max(term.history for term in contract.observation)
+    end = 1 + contract.num_joints + frame * length
+    return slice(end - frame, end) if length > 1 else slice(0, 0)
+
+
 def seen(contract: Contract, command: np.ndarray) -> np.ndarray:
     """What the policy sees of commands that the graph follows already, (N, 3)."""
     if contract.command_calibration is None:

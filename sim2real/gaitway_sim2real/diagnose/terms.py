@@ -75,12 +75,6 @@ def expected_terms(view: View, bundle: Path) -> list[Term]:
     return terms
 
 
-def build_frames(terms: list[Term]) -> np.ndarray | None:
-    """The bundle's own frames (T, N, F), if every term is known."""
-    values = [term.observed(term.value) for term in terms if term.value is not None]
-    return np.concatenate(values, -1) if len(values) == len(terms) else None
-
-
 def _kinds(contract: Contract, bundle: Path) -> list[str]:
     """The function behind each term: its name in io_descriptors.yaml, else by the signal it reads."""
     names: dict[Any, str] = {}

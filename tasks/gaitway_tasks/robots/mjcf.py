@@ -247,7 +247,7 @@ def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{path} does not compile: {error}") from error
+        raise ModelError(f"{path} does not compile: {one_line(error)}") from error
 
 
 def effort_limits(model: mujoco.MjModel, joints: Sequence[str]) -> dict[str, float]:

@@ -197,3 +197,64 @@ def test_looking_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def installed(folder: Path, version: str, *, editable: bool = False) -> Path:
+    """A folder of packages with the metadata of an Isaac Lab, and with its module unless it is editable."""
+    metadata = folder / f"isaaclab-{version}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: isaaclab\nVersion: {version}\n")
+    if editable:
+        (metadata / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///somewhere"}')
+    else:
+        (folder / "isaaclab").mkdir()
+        (folder / "isaaclab" / "__init__.py").touch()
+    return folder
+
+
+def source_tree(folder: Path, version: str) -> Path:
+    (folder / "config").mkdir(parents=True)
+    (folder / "config" / "extension.toml").write_text(f'[package]\n\n# Note\nversion = "{version}"\n')
+    (folder / "isaaclab").mkdir()
+    (folder / "isaaclab" / "__init__.py").touch()
+    return folder
+
+
+@pytest.mark.parametrize("first", ["wheel", "tree"])
+def test_a_source_tree_beside_another_releases_wheel_is_named(tmp_path, monkeypatch, capsys, first):
+    places = {"wheel": installed(tmp_path / "wheel", "3.0.0"), "tree": source_tree(tmp_path / "tree", "0.54.2")}
+    other = "tree" if first == "wheel" else "wheel"
+    versions = {"wheel": "3.0.0", "tree": "0.54.2"}
+    monkeypatch.syspath_prepend(places[other])
+    monkeypatch.syspath_prepend(places[first])
+    if first == "wheel":  # the tree is never imported, and nothing but its folder says that it is there
+        assert preflight.find().two_releases is None
+        return
+    with pytest.raises(IsaacLabError, match="Python sees 2 Isaac Labs") as caught:
+        preflight.check()
+    said = str(caught.value)
+    assert f"it imports {versions[first]} in {places[first]}, beside {versions[other]} in {places[other]}" in said
+    assert "PYTHONPATH" in said
+
+
+def test_the_metadata_of_two_releases_is_named_by_doctor_too(tmp_path, monkeypatch):
+    from gaitway.catalogue import WORLDS
+
+    monkeypatch.syspath_prepend(installed(tmp_path / "b", "3.0.0"))
+    monkeypatch.syspath_prepend(installed(tmp_path / "a", "2.3.2.post1"))
+    found = preflight.find()
+    assert found.labs == (("2.3.2.post1", str(tmp_path / "a")), ("3.0.0", str(tmp_path / "b")))
+    with pytest.raises(IsaacLabError, match=r"it imports 2\.3\.2\.post1 in .*a, beside 3\.0\.0 in .*b"):
+        preflight.check("physx")
+    assert "Python sees 2 Isaac Labs" in (WORLDS["isaaclab"].trouble() or "")
+
+
+def test_one_release_in_two_places_is_one(tmp_path, monkeypatch):
+    """A tree that was installed to be edited, and its metadata twice."""
+    monkeypatch.syspath_prepend(installed(tmp_path / "packages", "28.0.1", editable=True))
+    tree = source_tree(tmp_path / "tree", "28.0.1")
+    installed(tree / "eggs", "28.0.1", editable=True)
+    monkeypatch.syspath_prepend(tree)
+    assert preflight.find().two_releases is None
+    monkeypatch.syspath_prepend(installed(tmp_path / "wheel", "3.0.0"))
+    assert preflight.find().two_releases is None

@@ -290,7 +290,7 @@ def test_bodies_collide_with_each_other_only_where_the_mjcf_lets_them(tmp_path):
     ("old", "new", "message"),
     [
         ("<freejoint/>", "", "free joint"),
-        ('<joint name="knee"', '<joint name="knee" type="slide"', "shank.*needs one hinge"),
+        ('<joint name="knee"', '<joint name="knee" type="slide"', "shank.*slide.*needs one hinge"),
         ('<joint name="knee"', '<joint name="knee" ref="5"', "shank.*ref"),
         ('<joint name="knee"', '<joint name="ankle_roll"', "no joint named knee"),
         ('type="sphere" size="0.04"', 'type="ellipsoid" size="0.04 0.03 0.02"', "foot.*ellipsoid"),

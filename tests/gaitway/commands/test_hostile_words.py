@@ -43,6 +43,7 @@ COMMANDS = {
     "validate": ["validate", "nowhere"],
     "export": ["export", "nowhere", "--out", "b"],
     "import": ["import", "nowhere", "--out", "b"],
+    "convert": ["convert", "nowhere", "--out", "r.usd"],
     "record": ["record", "nowhere", "--out", "r.npz"],
     "diagnose": ["diagnose", "nowhere", "--recording", "none.npz"],
     "run": ["run", "nowhere"],

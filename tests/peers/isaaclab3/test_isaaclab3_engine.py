@@ -14,7 +14,7 @@ def test_robots_stand_on_their_feet_and_slide_by_the_friction(lab, physics):
     """The second robot is put down at 1 m/s, and its feet slide until friction has stopped it."""
     robot = ANYMAL_C.replace(joint_names=tuple(reversed(ANYMAL_C.joint_names)))  # no simulator's order
     robot = robot.replace(default_joint_pos=tuple(reversed(ANYMAL_C.default_joint_pos)))
-    walk = Walk(robot, 2, physics=physics, physics_dt=0.005, friction=FRICTION)
+    walk = Walk(robot, 2, physics=physics, physics_dt=0.005, decimation=4, friction=FRICTION)
     try:
         pose = np.tile(robot.default_joint_pos, (2, 1))
         start = np.tile([0.0, 0.0, 0.57], (2, 1))
@@ -22,7 +22,7 @@ def test_robots_stand_on_their_feet_and_slide_by_the_friction(lab, physics):
         walk.place(start, quarter, pose, np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
         first = walk.state()
         steps = round(SECONDS / 0.02)
-        found = walk.record(lambda step, state: pose, range(steps), 4, [[f] for f in robot.foot_names], ["base"])
+        found = walk.record(lambda step, state: pose, range(steps), [[f] for f in robot.foot_names], ["base"])
     finally:
         walk.close()
     np.testing.assert_allclose(first["joint_pos"], pose, atol=1e-5)

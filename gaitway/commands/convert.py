@@ -1,0 +1,39 @@
+"""``gaitway convert``: write a robot's MJCF or URDF as a USD for Isaac Lab.
+
+Write one's own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses, inertias, joint limits, armature and
+friction are those of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get the gains
+of the file's position actuators, else none: Isaac Lab's actuators replace them.
+
+A URDF's first link becomes a floating base. An MJCF needs a free joint on its first body.
+
+--engine also loads the robot there, in Isaac Lab 3.0 on the CPU, and compares masses, inertias and joint limits.
+
+examples:
+  gaitway convert robot.xml --out robot.usd
+  gaitway convert robot.urdf --out robot.usd --engine physx
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gaitway_files.errors import UserError
+
+from ..backends.table import BACKENDS, backend, engines
+from . import common
+
+
+def add_options(parser: common.Parser) -> None:
+    parser.option("source ROBOT.xml|ROBOT.urdf", "the robot", Path)
+    parser.option("--out FILE.usd", "file to write; .usda is readable text", Path, required=True)
+    parser.option("--engine", "load it in this engine of Isaac Lab 3.0 and compare", choices=tuple(engines()))
+
+
+def run(args: argparse.Namespace) -> int:
+    written = {suffix: found for found in map(backend, BACKENDS) for suffix in found.models}
+    if args.out.suffix not in written:
+        raise UserError(f"--out {args.out}: end it with {', '.join(written)}")
+    for line in written[args.out.suffix].convert(args.source, args.out, args.engine):
+        print(line)
+    return 0
