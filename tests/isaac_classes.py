@@ -4,9 +4,10 @@ Tests of both releases of Isaac Lab, which import them.
 """
 
 import pickle
+import sys
 
 import pytest
-from gaitway_isaaclab import env_cfg, env_cfgs
+from gaitway_isaaclab import build, env_cfg, env_cfgs
 from gaitway_isaaclab.registration import ENV_CFG, PLAY, cfg_name
 from gaitway_tasks.registry import get_task, task_names
 from isaaclab.utils import configclass
@@ -22,6 +23,12 @@ def own_asset(monkeypatch):
 
 def class_of(task, end=ENV_CFG):
     return getattr(env_cfgs, cfg_name(task) + end)
+
+
+def test_the_first_configuration_needs_no_other_import(monkeypatch):
+    """As in a script that only has ``env_cfg``: nothing else has loaded the module of the classes."""
+    monkeypatch.delitem(sys.modules, env_cfgs.__name__)
+    assert build.class_of.__wrapped__(FLAT)().gaitway_task == FLAT
 
 
 @pytest.mark.parametrize("name", task_names())

@@ -7,6 +7,7 @@ Gaitway's other observation, reward, termination and curriculum functions, throu
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
@@ -121,7 +122,9 @@ def env_cfg(
 @functools.cache
 def class_of(task_name: str) -> type[GaitwayEnvCfg]:
     """The class of a registered task, as :mod:`.env_cfgs` has it."""
-    return env_cfg_class(get_task(task_name), f"{__package__}.env_cfgs")
+    module = f"{__package__}.env_cfgs"
+    importlib.import_module(module)  # dataclasses look annotations up in the module of their class
+    return env_cfg_class(get_task(task_name), module)
 
 
 def _of_registered(task: Task) -> type[GaitwayEnvCfg] | None:
