@@ -25,6 +25,12 @@ def class_of(task, end=ENV_CFG):
     return getattr(env_cfgs, cfg_name(task) + end)
 
 
+def test_the_first_configuration_needs_no_other_import(monkeypatch):
+    """As in a script that only has ``env_cfg``: nothing else has loaded the module of the classes."""
+    monkeypatch.delitem(sys.modules, env_cfgs.__name__)
+    assert build.class_of.__wrapped__(FLAT)().gaitway_task == FLAT
+
+
 @pytest.mark.parametrize("name", task_names())
 def test_a_configuration_keeps_all_terms_when_it_is_copied_replaced_and_pickled(name):
     cfg, task = class_of(name)(), get_task(name)
@@ -40,13 +46,6 @@ def test_a_configuration_keeps_all_terms_when_it_is_copied_replaced_and_pickled(
     for group, observations in task.observations.items():
         assert set(observations.terms) <= set(getattr(cfg.observations, group).__dataclass_fields__)
     assert type(env_cfg(task)) is type(cfg)
-
-
-def test_a_registered_task_is_configured_without_naming_its_class_first(monkeypatch):
-    monkeypatch.delitem(sys.modules, env_cfgs.__name__)
-    build.class_of.cache_clear()
-    assert type(env_cfg(get_task(FLAT))).__module__ == env_cfgs.__name__
-    build.class_of.cache_clear()
 
 
 def test_a_subclass_changes_its_own_values_alone():

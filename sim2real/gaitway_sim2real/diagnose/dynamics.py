@@ -48,7 +48,9 @@ def check_dynamics(view: View, steps: OneStep, name_order: Callable[[np.ndarray]
         return "dynamics: not checked, the ground is not flat and the bundle knows no other", []
     if len(steps) < MIN_SAMPLES:
         return f"dynamics: not checked, {len(steps)} usable steps are too few (at least {MIN_SAMPLES})", []
-    nulls = [_judge(steps, "", DriveChange(explicit=explicit)) for explicit in _ways_to_integrate(view)]
+    grounds = (False,) if steps.in_the_air else (False, True)
+    ways = [DriveChange(explicit=explicit, rigid=rigid) for explicit in _ways_to_integrate(view) for rigid in grounds]
+    nulls = [_judge(steps, "", way) for way in ways]
     null = min(nulls, key=lambda null: null.error)
     held = ", with torques held over each physics step" if null.drives.explicit else ""
     if null.error < NEGLIGIBLE / (1.0 if steps.in_the_air else ON_THE_GROUND):
@@ -181,8 +183,8 @@ def fit_wiring(steps: OneStep, base: Hypothesis) -> Hypothesis | None:
     """Order and sign of the targets, from the targets that the recorded motion asks for."""
     rows = np.flatnonzero(~steps.held_out)
     t, n = (index[rows] for index in steps.rows)
-    vel, _ = steps.predict(base.drives, rows)
-    response = np.median((steps.predict(base.drives, rows, SHIFT)[0] - vel) / SHIFT, 0)
+    vel = steps.predict(base.drives, rows)
+    response = np.median((steps.predict(base.drives, rows, SHIFT) - vel) / SHIFT, 0)
     given = steps.targets[t, n] - np.array(steps.view.contract.default_joint_pos)
     asked = given + (steps.next_vel[rows] - vel) / np.where(np.abs(response) > 1e-6, response, np.inf)
     related = np.zeros((given.shape[1],) * 2)
