@@ -16,8 +16,8 @@ from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
 from .sequences import MergedWeights, hidden_states, token_chunks, without_dropout
 from .token_critic import TokenCritic
 
-LOGITS = {"cpu": 2**24, "cuda": 2**27}
-"""Logits that are in memory at a time, by kind of device: 64 MiB of them, and 512 MiB."""
+LOGITS = {"cpu": 2**24, "cuda": 2**26}
+"""Logits that are in memory at a time, by kind of device: 64 MiB of them, and 256 MiB."""
 ENTROPY = ("none", "statistic", "gradient")
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from torch import nn
 
 
-def merged(model: nn.Module) -> nn.Module:
-    """``model``, or where it has peft's adapters a copy with these merged into its weights."""
+def merged(model: nn.Module, *, copied: bool = False) -> nn.Module:
+    """``model``, or where it has peft's adapters a copy with these merged into its weights; ``copied``: always one."""
     base: Any = model
-    return copy.deepcopy(base).merge_and_unload() if hasattr(base, "merge_and_unload") else model
+    if hasattr(base, "merge_and_unload"):
+        return copy.deepcopy(base).merge_and_unload()
+    return copy.deepcopy(model) if copied else model

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
+from gaitway_agents.models.sequences import MergedWeights
 from torch import Tensor, nn
 
 from .limits import check_prompts
-from .merged import merged
 from .stream import WeightStream
 
 QUIET = {
@@ -82,7 +82,7 @@ class VLLMEngine:
             )
         self.positions: int = self.llm.llm_engine.model_config.max_model_len
         self.dtype: torch.dtype = dtype or base.dtype
-        self.update(merged(model).state_dict().items())
+        self.update(MergedWeights(model))
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
