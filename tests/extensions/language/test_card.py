@@ -27,9 +27,10 @@ def table(monkeypatch: Any, file: Path, *options: str) -> list[list[str]]:
 def test_every_agent_is_measured(monkeypatch, tmp_path, capsys):
     sft, grpo = table(monkeypatch, tmp_path / "card.md", "--sizes", "tiny", "--device", "cpu", *SMALL)
     assert sft[:3] == ["tiny", "sft", "all weights"] and grpo[:3] == ["tiny", "grpo", "all weights"]
-    assert float(sft[3]) > 0.0 and float(grpo[6]) >= float(grpo[7]) > 0.0  # GiB expected; s/update, of it sampling
-    assert sft[7:9] == ["-", "-"] and float(grpo[8].replace(",", "")) > 0.0  # SFT samples nothing
-    assert sft[10] == grpo[10] == "2"
+    assert sft[3] == grpo[3] == "4096 tokens"
+    assert float(sft[4]) > 0.0 and float(grpo[7]) >= float(grpo[8]) > 0.0  # GiB expected; s/update, of it sampling
+    assert sft[8:10] == ["-", "-"] and float(grpo[9].replace(",", "")) > 0.0  # SFT samples nothing
+    assert sft[11] == grpo[11] == "2"
     assert capsys.readouterr().out == (tmp_path / "card.md").read_text()
 
 
