@@ -103,6 +103,10 @@ def estimate_host_memory(options: LanguageOptions, *, offload: bool = False) -> 
     return found | ({"Adam's moments": 8 * _learnt(model, options)} if offload else {})
 
 
+TURNS = ("activations", "logits", "weights in bfloat16", "gradient under way")
+"""Parts that are there while learning alone."""
+
+
 class Saving(NamedTuple):
     """Settings that memory depends on and results, but for rounding, do not."""
 

@@ -12,6 +12,7 @@ from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.registry import TEXTS
 from gaitway_language.conversation import Conversation
 from gaitway_language.memory import (
+    TURNS,
     Saving,
     affordable,
     available_memory,
@@ -123,8 +124,8 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
     if options.tiny is not None:
         return config
     on_gpu = device.type == "cuda"
-    available = available_memory(device)
-    if options.rollout == "vllm" and on_gpu:
+    available = free = available_memory(device)
+    if options.rollout == "vllm" and on_gpu and not options.sleep:
         available = int((1.0 - options.gpu_memory) * available)
 
     def needed(saving: Saving) -> dict[str, int]:
@@ -144,6 +145,9 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
     asked = Saving(agent.optimizer.chunk_size, options.gradient_checkpointing, agent.optimizer.offload)
     chosen = affordable(needed, asked, available, sequence=sequence, on_gpu=on_gpu)
     check_memory(needed(chosen), available, str(device))
+    if on_gpu and options.sleep:  # beside vLLM, awake, is what learning keeps
+        kept = {name: size for name, size in needed(chosen).items() if name not in TURNS}
+        check_memory(kept, int((1.0 - options.gpu_memory) * free), f"{device} beside vLLM's language.gpu_memory")
     if on_gpu:
         check_memory(estimate_host_memory(options, offload=chosen.offload), available_memory(HOST), "this machine")
     if chosen != asked:
