@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from gaitway_agents.models.causal_lm import LOGITS
 from gaitway_files.reading import one_line
 from torch import nn
 
@@ -17,6 +16,10 @@ from .options import LanguageOptions
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
+FOUR_BITS = 0.53
+"""Bytes of a weight in four bits, its share of their scales included."""
+LOGITS = {"cpu": 2**24, "cuda": 2**26}
+"""Logits that are in memory at a time, as in ``gaitway_agents.models.causal_lm``."""
 SMALLEST = 1024
 """Tokens of a forward pass below which a GPU would wait for its next operation."""
 USABLE = 0.95
@@ -54,6 +57,8 @@ def estimate_memory(
     learnt, weights = _learnt(model, options), (engine_bytes if options.lora else 4) * parameters
     if options.lora is not None:
         weights += 4 * learnt
+        if options.lora.four_bits:
+            weights -= int((engine_bytes - FOUR_BITS) * sum(m.weight.numel() for m in _linear(model).values()))
     kept = {"weights": weights, "gradients": 4 * learnt}
     if not (offload and on_gpu):
         kept["Adam's moments"] = 8 * learnt

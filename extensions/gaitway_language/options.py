@@ -27,6 +27,9 @@ class LoraOptions(Checked):
     alpha: PositiveFloat = 32.0
     """Adapters are scaled by alpha / rank."""
     dropout: ShareBelowOne = 0.0
+    four_bits: bool = False
+    """Keep the frozen weights of linear layers in four bits (QLoRA, Dettmers et al. 2023), which needs bitsandbytes:
+    about a third of the memory of bfloat16, and slower. Engines get them in ``language.dtype``, adapters merged."""
     targets: tuple[str, ...] = ()
     """Names of the layers that get one, such as ("q_proj", "v_proj"); none means every linear layer but the head."""
 

@@ -8,13 +8,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
-from ..models.sequences import MergedWeights
 from .evaluation import evaluate
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.adapters import packed_weights
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,7 +68,10 @@ class LlamaDecoder:
         self.eps, self.rotary = config.rms_norm_eps, base.model.rotary_emb
         self.dtype = dtype
         self._places: dict[str, Tensor] = {}
-        own = {name.replace(".base_layer.", "."): tensor for name, tensor in model.state_dict().items()}
+        own = dict(model.state_dict())
+        # Of weights in four bits, which others come in place of, only the shapes matter.
+        own |= {name: torch.empty(p.quant_state.shape, device="meta") for name, p in packed_weights(model).items()}
+        own = {name.replace(".base_layer.", "."): tensor for name, tensor in own.items()}
         self.device = own["model.embed_tokens.weight"].device
         self.embedding = self._join(own, "model.embed_tokens.weight")
         tied = own["lm_head.weight"].data_ptr() == own["model.embed_tokens.weight"].data_ptr()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Completion, Sampling
-from gaitway_agents.models.sequences import MergedWeights
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 

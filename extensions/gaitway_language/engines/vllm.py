@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
-from gaitway_agents.models.sequences import MergedWeights
+from gaitway_files.adapters import MergedWeights
 from torch import Tensor, nn
 
 from .limits import check_prompts
@@ -53,7 +53,7 @@ class VLLMEngine:
     ):
         """``longest`` is the most tokens of a prompt and its answer, for which vLLM must have room in its cache; None
         is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``sleep`` has :meth:`rest` give the
-        memory of the GPU back, which the CPU build cannot; that has not been run. ``settings`` of ``vllm.LLM`` go before
+        GPU's memory back, which the CPU build cannot; that has not been run. ``settings`` of ``vllm.LLM`` go before
         those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
-from gaitway_agents.models.sequences import MergedWeights
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 

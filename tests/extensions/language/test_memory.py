@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gaitway_agents.models import causal_lm
 from gaitway_language import memory
 from gaitway_language.memory import (
     Saving,
@@ -90,6 +91,10 @@ def test_learning_and_sampling_take_turns(folder):
     assert two == 2 * one  # those of the critic, at the same time
     kept = estimate_memory(options(folder, batch_size=1), sequence=48, samples=False)
     assert "engine's weights" in learning and "engine's weights" not in kept  # there while it is evaluated alone
+
+
+def test_logits_are_counted_as_they_are_cut():
+    assert memory.LOGITS == causal_lm.LOGITS
 
 
 def test_what_saves_memory(folder, tokenizer):
