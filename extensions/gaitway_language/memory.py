@@ -88,7 +88,7 @@ def estimate_memory(
         learning["gradient under way"] = (10 if low else 8) * max(sizes)
     sampling: dict[str, int] = {}
     if engine:
-        if not samples:
+        if not samples and not (options.lora is not None and options.lora.four_bits):
             sampling["engine's weights"] = engine
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
