@@ -81,9 +81,7 @@ COLUMNS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--sizes", default="0.5B,1.5B,3B,7B", help=f"some of {', '.join(SHAPES)}; the default %(default)s"
-    )
+    parser.add_argument("--sizes", help=f"some of {', '.join(SHAPES)}; by default all but tiny, which is a CPU's")
     parser.add_argument("--agents", default="sft,grpo")
     parser.add_argument("--lora", action="store_true", help="adapters for every size")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations anew in the backward pass")
@@ -99,13 +97,14 @@ def main() -> None:
     parser.add_argument("--answer-tokens", type=int, default=256)
     parser.add_argument("--out", type=Path, help="file for the table")
     options = parser.parse_args()
-    sizes, agents = options.sizes.split(","), options.agents.split(",")
+    let_memory_grow("transformers")
+    device = find_device(options.device)
+    usual = "0.5B,1.5B,3B,7B" if device.type == "cuda" else "tiny"
+    sizes, agents = (options.sizes or usual).split(","), options.agents.split(",")
     if unknown := [*(set(sizes) - set(SHAPES)), *(set(agents) - {"sft", "grpo"})]:
         parser.error(f"unknown: {', '.join(unknown)}")
     if options.prompt_tokens < 3:
         parser.error(f"--prompt-tokens {options.prompt_tokens}: the chat template alone takes 2; use at least 3")
-    let_memory_grow("transformers")
-    device = find_device(options.device)
     end = time.perf_counter() + 60.0 * options.minutes
     say = Table(options, device)
     for size in sizes:
