@@ -60,9 +60,9 @@ class OptimizerConfig(PolicyLossConfig):
     precision: Annotated[str, one_of("float32", "bfloat16")] = "float32"
     """"bfloat16" runs the networks' forward and backward passes in bfloat16."""
     offload: bool = False
-    """Keep Adam's moments in the machine's memory and take parts of them to the GPU in every step: the same numbers,
-    half of the memory that learning needs, and a second longer a step for 3 billion parameters. A language training
-    that does not fit otherwise sets it by itself."""
+    """Keep Adam's moments in the machine's memory and take parts of them to the GPU in every step: the same numbers
+    for 8 bytes less a parameter, and a copy both ways for every step. A language training that does not fit otherwise
+    sets it by itself."""
     critic: CriticConfig | None = None
     """Fit the critic further after the policy's epochs, by itself and at a rate of its own."""
 
