@@ -5,7 +5,8 @@
 Models have the shapes of Qwen2.5 and random weights, written in Hugging Face's form to a temporary folder, so nothing
 is downloaded. Each size is trained by SFT and by GRPO with our own trainers and the transformers engine, on prompts of
 128 tokens and completions of 256: answers of random models do not end early, so this is the longest that such a batch
-takes. 7B learns adapters, the others all of their weights. The first update of each row is left out of its times.
+takes. 7B learns adapters, the others all of their weights. Forward passes, and where Adam's moments are, are those that
+``gaitway train`` would choose for the free memory. The first update of each row is left out of its times.
 
 A row is printed, and FILE rewritten, as soon as it is measured; no row begins after ``--minutes``. Peaks are of
 ``torch.cuda.max_memory_allocated``; on a CPU, of the process's resident memory less that before the row.
@@ -38,7 +39,7 @@ from gaitway_agents.presets import has_bfloat16
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
 from gaitway_language.engines.make import make_engine
-from gaitway_language.memory import estimate_memory
+from gaitway_language.memory import Saving, affordable, available_memory, estimate_memory
 from gaitway_language.model import load_model
 from gaitway_language.options import LanguageOptions, LoraOptions
 from gaitway_language.tokenizer import build_tokenizer
@@ -46,7 +47,7 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask, TextReward
 
-from gaitway.domains.texts.devices import find_device, usual_dtype
+from gaitway.domains.texts.devices import find_device, let_memory_grow, usual_dtype
 from gaitway.domains.texts.settings import LORA_RATE
 
 GIB = 2.0**30
@@ -73,19 +74,18 @@ SHAPES = {
 """Those of Qwen2.5, as its config.json files have them."""
 ADAPTERS = ("7B",)
 COLUMNS = (
-    "model", "agent", "learns", "expected GiB", "peak GiB loading", "peak GiB updating", "s/update", "of it sampling",
-    "sampled tokens/s", "learnt tokens/s", "updates timed",
+    "model", "agent", "learns", "forward passes", "expected GiB", "peak GiB loading", "peak GiB updating", "s/update",
+    "of it sampling", "sampled tokens/s", "learnt tokens/s", "updates timed",
 )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--sizes", default="0.5B,1.5B,3B,7B", help=f"some of {', '.join(SHAPES)}; the default %(default)s"
-    )
+    parser.add_argument("--sizes", help=f"some of {', '.join(SHAPES)}; by default all but tiny, which is a CPU's")
     parser.add_argument("--agents", default="sft,grpo")
     parser.add_argument("--lora", action="store_true", help="adapters for every size")
     parser.add_argument("--checkpointing", action="store_true", help="compute activations anew in the backward pass")
+    parser.add_argument("--offload", action="store_true", help="keep Adam's moments in the machine's memory")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, default=5.0, help="no row begins after these")
     parser.add_argument("--updates", type=int, default=2, help="updates of each row that are timed")
@@ -97,12 +97,14 @@ def main() -> None:
     parser.add_argument("--answer-tokens", type=int, default=256)
     parser.add_argument("--out", type=Path, help="file for the table")
     options = parser.parse_args()
-    sizes, agents = options.sizes.split(","), options.agents.split(",")
+    let_memory_grow("transformers")
+    device = find_device(options.device)
+    usual = "0.5B,1.5B,3B,7B" if device.type == "cuda" else "tiny"
+    sizes, agents = (options.sizes or usual).split(","), options.agents.split(",")
     if unknown := [*(set(sizes) - set(SHAPES)), *(set(agents) - {"sft", "grpo"})]:
         parser.error(f"unknown: {', '.join(unknown)}")
     if options.prompt_tokens < 3:
         parser.error(f"--prompt-tokens {options.prompt_tokens}: the chat template alone takes 2; use at least 3")
-    device = find_device(options.device)
     end = time.perf_counter() + 60.0 * options.minutes
     say = Table(options, device)
     for size in sizes:
@@ -129,8 +131,7 @@ class Table:
         self._say(
             f"{named}{free}, torch {torch.__version__}; prompts of {options.prompt_tokens} tokens, completions of "
             f"{options.answer_tokens}; GRPO {options.prompts} x {options.group} answers, SFT {options.batch} examples "
-            f"an update; forward passes of {options.tokens} tokens"
-            f"{', activations computed anew' if options.checkpointing else ''}\n"
+            "an update\n"
         )
         self.row(COLUMNS)
         self.row(["---"] * len(COLUMNS))
@@ -171,28 +172,31 @@ class Peak:
 def measured(options: Any, size: str, agent: str, folder: Path, device: torch.device, end: float) -> list[str]:
     """Cells of a row, from the third on."""
     lora = LoraOptions() if options.lora or size in ADAPTERS else None
-    language = LanguageOptions(
-        model=str(folder),
-        dtype=usual_dtype(device),
-        gradient_checkpointing=options.checkpointing,
-        lora=lora,
-    )
+    language = LanguageOptions(model=str(folder), dtype=usual_dtype(device), lora=lora)
     precision = "bfloat16" if has_bfloat16(device) else "float32"
     learns = "all weights" if lora is None else f"adapters of rank {lora.rank}"
-    expected = sum(
-        estimate_memory(
-            language,
-            sequence=options.prompt_tokens + options.answer_tokens,
-            chunk_size=options.tokens,
+    sequence, on_gpu = options.prompt_tokens + options.answer_tokens, device.type == "cuda"
+
+    def needed(saving: Saving) -> dict[str, int]:
+        return estimate_memory(
+            replace(language, gradient_checkpointing=saving.gradient_checkpointing),
+            sequence=sequence,
+            chunk_size=saving.chunk_size,
             precision=precision,
+            offload=saving.offload,
             reference=agent == "grpo",
-            on_gpu=device.type == "cuda",
-        ).values()
-    )
+            samples=agent == "grpo",
+            on_gpu=on_gpu,
+        )
+
     clear()
+    asked = Saving(options.tokens, options.checkpointing, options.offload)
+    saving = affordable(needed, asked, available_memory(device), sequence=sequence, on_gpu=on_gpu)
+    expected = sum(needed(saving).values())
+    language = replace(language, gradient_checkpointing=saving.gradient_checkpointing)
     peak, loading, found, failed = Peak(device), 0.0, list[dict[str, float]](), ""
     try:
-        trainer = make(options, agent, language, precision, device, SHAPES[size].vocab_size)
+        trainer = make(options, agent, language, saving, precision, device, SHAPES[size].vocab_size)
         loading = peak()
         while len(found) <= options.updates and (not found or time.perf_counter() < end):
             found.append(trainer.iterate())
@@ -203,7 +207,14 @@ def measured(options: Any, size: str, agent: str, folder: Path, device: torch.de
     updating = peak()
     trainer = None
     clear()
-    cells = [learns, f"{expected / GIB:.1f}", f"{loading:.1f}", f"{updating:.1f}"]
+    passes = f"{saving.chunk_size} tokens{', computed anew' if saving.gradient_checkpointing else ''}"
+    cells = [
+        learns,
+        passes + (", moments offloaded" if saving.offload else ""),
+        f"{expected / GIB:.1f}",
+        f"{loading:.1f}",
+        f"{updating:.1f}",
+    ]
     if failed:
         return [*cells, failed]
     timed = found[1:] or found
@@ -221,7 +232,13 @@ def measured(options: Any, size: str, agent: str, folder: Path, device: torch.de
 
 
 def make(
-    options: Any, agent: str, language: LanguageOptions, precision: str, device: torch.device, vocabulary: int
+    options: Any,
+    agent: str,
+    language: LanguageOptions,
+    saving: Saving,
+    precision: str,
+    device: torch.device,
+    vocabulary: int,
 ) -> Any:
     """The trainer as ``gaitway train`` builds it."""
     tokenizer, words = spoken(vocabulary)
@@ -238,8 +255,8 @@ def make(
     rate = 1.0 if language.lora is None else LORA_RATE
 
     def computed(optimizer: OptimizerConfig) -> OptimizerConfig:
-        rates = rate * optimizer.learning_rate
-        return replace(optimizer, precision=precision, chunk_size=options.tokens, learning_rate=rates)
+        chosen = {"precision": precision, "chunk_size": saving.chunk_size, "offload": saving.offload}
+        return replace(optimizer, learning_rate=rate * optimizer.learning_rate, **chosen)
 
     if agent == "sft":
         rows: Any = list(itertools.islice(source.stream("train", 0), 2 * options.batch))

@@ -124,7 +124,10 @@ MAY = {
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
         "language/hub.py": ("datasets",),
     },
-    "gaitway_files": {"checkpoints.py": ("torch",), "graphs.py": ("onnxruntime",), "packed.py": ("zstandard", "lz4")},
+    "gaitway_files": {
+        "checkpoints.py": ("torch",), "adapters.py": ("torch", "bitsandbytes"), "graphs.py": ("onnxruntime",),
+        "packed.py": ("zstandard", "lz4"),
+    },
     "gaitway_onboard": {"wire/": ("cyclonedds",), "flight/": ("mcap",), "bundle/signature.py": ("cryptography",)},
 }  # fmt: skip
 """Modules that need a library of their subject, or of the ``robot`` extra, which is imported when they are used."""

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from gaitway_files.reading import one_line
 from torch import nn
 
+from .engines.llama import PROMPT_TOKENS
 from .model import ModelError, read_config
 from .options import LanguageOptions
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
+FOUR_BITS = 0.53
+"""Bytes of a weight in four bits, its share of their scales included."""
+LOGITS = {"cpu": 2**24, "cuda": 2**26}
+"""Logits that are in memory at a time, as in ``gaitway_agents.models.causal_lm``."""
+SMALLEST = 1024
+"""Tokens of a forward pass below which a GPU would wait for its next operation."""
+USABLE = 0.95
+"""Share of a GPU's free memory: some is left between tensors, and libraries take theirs."""
 
 
 def estimate_memory(
@@ -23,54 +32,116 @@ def estimate_memory(
     sequence: int,
     chunk_size: int = 4096,
     precision: str = "float32",
+    offload: bool = False,
     reference: bool = False,
+    moving: bool = False,
     critic: bool = False,
+    samples: bool = True,
     on_gpu: bool = False,
 ) -> dict[str, int]:
-    """Bytes by what they are for, of learning with Adam; of a model from a folder or the hub.
+    """Bytes by what they are for, when most are needed, of learning with Adam; of a model from a folder or the hub.
 
-    ``sequence`` is the most tokens of a prompt and its answer, ``chunk_size`` the tokens of a forward pass and
-    ``precision`` that of the optimiser. ``reference`` and ``critic`` say whether there are such copies beside the model
-    (the reference of a model with adapters is none). A process of its own that samples has another copy, and the
-    weights on their way to it are in the machine's memory, which is not that of a GPU (``on_gpu``). Activations were
-    measured on Llama's family (``make test`` does so again), and are a rule of thumb for others.
+    ``sequence`` is the most tokens of a prompt and its answer, ``chunk_size`` the tokens of a forward pass; ``offload``
+    and ``precision`` are the optimiser's. ``reference`` and ``critic`` say whether there are such copies beside the
+    model (the reference of a model with adapters is none), and ``moving`` that the reference follows. An agent that
+    ``samples`` keeps its engine; others make one to be evaluated. A process of its own that samples has another copy,
+    and the weights on their way to it are in the machine's memory, which is not that of a GPU (``on_gpu``). Learning
+    and sampling take turns, so only the one that needs more counts. Activations were measured on Llama's family
+    (``make test`` does so again), and are a rule of thumb for others.
     """
     model, config = _outline(options)
-    parameters = sum(p.numel() for p in model.parameters())
+    sizes = [p.numel() for p in model.parameters()]
+    parameters = sum(sizes)
     low, engine_bytes = precision == "bfloat16", 2 if options.dtype == "bfloat16" else 4
-    if options.lora is None:
-        learnt, weights = parameters, 4 * parameters
-    else:
-        learnt = sum(options.lora.rank * (m.in_features + m.out_features) for m in _adapted(model, options))
-        weights = engine_bytes * parameters + 4 * learnt
-    tokens = max(chunk_size, sequence)
-    found = {"weights": weights, "gradients": 4 * learnt, "Adam's moments": 8 * learnt}
-    if low and not (options.lora is not None and options.dtype == "bfloat16"):
-        found["weights in bfloat16"] = 2 * parameters
-    found["activations"] = tokens * _activations(config, options, sequence, low)
-    found["logits"] = 3 * 4 * min(tokens * config.vocab_size, 2**27)
+    halved = low and options.lora is not None and options.dtype == "bfloat16"
+    learnt, weights = _learnt(model, options), (engine_bytes if options.lora else 4) * parameters
+    if options.lora is not None:
+        weights += 4 * learnt
+        if options.lora.four_bits:
+            weights -= int((engine_bytes - FOUR_BITS) * sum(m.weight.numel() for m in _linear(model).values()))
+    kept = {"weights": weights, "gradients": 4 * learnt}
+    if not (offload and on_gpu):
+        kept["Adam's moments"] = 8 * learnt
     if reference and options.lora is None:
-        found["reference"] = 4 * parameters
+        linear = sum(m.weight.numel() for m in _linear(model).values()) if low and not moving else 0
+        kept["reference"] = 4 * parameters - 2 * linear
     if critic:
-        found["critic"] = weights + 12 * learnt
-    if options.staleness:
-        found["sampler's model"] = engine_bytes * parameters
+        kept["critic"] = weights + 12 * learnt
+    engine = engine_bytes * parameters if options.rollout == "transformers" else 0
+    if samples and engine:
+        kept["engine's weights"] = engine
+    if samples and options.staleness:
+        kept["sampler's model"] = engine_bytes * parameters
         if not on_gpu:
             sent = 4 if options.lora is None else engine_bytes
-            found["weights on their way"] = (options.staleness + 1) * sent * parameters
-    if options.rollout == "transformers":
-        found["engine's weights"] = engine_bytes * parameters
+            kept["weights on their way"] = (options.staleness + 1) * sent * parameters
+    tokens, models = max(chunk_size, sequence), 2 if critic else 1
+    learning = {
+        "activations": models * tokens * _activations(config, options, sequence, low, halved),
+        # bfloat16, float32 before and after the softmax, and its gradients
+        "logits": 16 * min(tokens * config.vocab_size, LOGITS["cuda" if on_gpu else "cpu"]),
+    }
+    if low and not halved:
+        learning["weights in bfloat16"] = models * 2 * parameters
+    if options.lora is None:
+        # That of tied embeddings is summed from both of their uses before it is added to what was there.
+        learning["gradient under way"] = (10 if low else 8) * max(sizes)
+    sampling: dict[str, int] = {}
+    if engine:
+        if not samples and not (options.lora is not None and options.lora.four_bits):
+            sampling["engine's weights"] = engine
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         keys = 2 * config.num_hidden_layers * heads * size
-        found["engine's keys and values"] = engine_bytes * keys * sequence * options.batch_size
-    return found
+        sampling["engine's keys and values"] = engine_bytes * keys * sequence * options.batch_size
+        read = min(PROMPT_TOKENS, sequence * options.batch_size)
+        sampling["engine's prompts"] = engine_bytes * read * (keys + 4 * _wide(config) + 6 * config.hidden_size)
+        sampling["engine's logits"] = (16 + engine_bytes) * options.batch_size * config.vocab_size
+    return kept | max(learning, sampling, key=lambda parts: sum(parts.values()))
+
+
+def estimate_host_memory(options: LanguageOptions, *, offload: bool = False) -> dict[str, int]:
+    """Bytes of the machine's memory that a training on a GPU needs: to read the model, and for ``offload``."""
+    model, _ = _outline(options)
+    read = 2 if options.lora is not None and options.dtype == "bfloat16" else 4
+    found = {"weights while they are read": read * sum(p.numel() for p in model.parameters())}
+    return found | ({"Adam's moments": 8 * _learnt(model, options)} if offload else {})
+
+
+TURNS = ("activations", "logits", "weights in bfloat16", "gradient under way")
+"""Parts that are there while learning alone."""
+
+
+class Saving(NamedTuple):
+    """Settings that memory depends on and results, but for rounding, do not."""
+
+    chunk_size: int
+    gradient_checkpointing: bool
+    offload: bool
+
+
+def affordable(
+    needed: Callable[[Saving], Mapping[str, int]], asked: Saving, available: int, *, sequence: int, on_gpu: bool
+) -> Saving:
+    """``asked``, or the first that fits of what saves more, in the order of what it costs in time; or else the last.
+
+    Smaller forward passes come first, down to :data:`SMALLEST` tokens or a ``sequence``; then activations computed anew
+    in the backward pass, which also reads a group's prompt once for each answer; then Adam's moments off a GPU.
+    """
+    sizes = [asked.chunk_size]
+    while sizes[-1] // 2 >= max(SMALLEST, sequence):
+        sizes.append(sizes[-1] // 2)
+    kinds = [asked, asked._replace(gradient_checkpointing=True)]
+    if on_gpu:
+        kinds.append(kinds[-1]._replace(offload=True))
+    candidates = [kind._replace(chunk_size=size) for kind in kinds for size in sizes]
+    return next((one for one in candidates if sum(needed(one).values()) <= available), candidates[-1])
 
 
 def available_memory(device: torch.device) -> int:
-    """Bytes that are free on a GPU, or on this machine within the limits of a container."""
+    """Bytes that can be used of those free on a GPU, or on this machine within the limits of a container."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        return int(USABLE * torch.cuda.mem_get_info(device)[0])
     if not MEMINFO.exists():
         raise OSError(f"{MEMINFO} is not there: how much memory is free is known on Linux only")
     lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
@@ -91,9 +162,9 @@ def check_memory(needed: Mapping[str, int], available: int, where: str) -> None:
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in sorted(needed.items(), key=lambda part: -part[1]))
     raise ModelError(
         f"the training needs about {_gib(total)} GiB and {where} has {_gib(available)} GiB free ({parts}). Take the "
-        "first of these that you have not: adapters (--lora) on weights in bfloat16 (language.dtype=bfloat16), "
-        "language.gradient_checkpointing=true, a smaller agent.optimizer.chunk_size or language.batch_size, a smaller "
-        "model"
+        "first of these that you have not: language.gradient_checkpointing=true, on a GPU "
+        "agent.optimizer.offload=true, a smaller agent.optimizer.chunk_size or language.batch_size, adapters (--lora) "
+        "on weights in bfloat16 (language.dtype=bfloat16), a smaller model"
     )
 
 
@@ -113,22 +184,34 @@ def _outline(options: LanguageOptions) -> tuple[nn.Module, Any]:
             raise ModelError(f"model {options.model!r} is no causal language model: {one_line(error)}") from error
 
 
-def _adapted(model: Any, options: LanguageOptions) -> list[nn.Linear]:
-    assert options.lora is not None
-    head, targets = model.get_output_embeddings(), options.lora.targets
-    return [
-        module
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and module is not head and (not targets or name.rpartition(".")[2] in targets)
-    ]
+def _learnt(model: Any, options: LanguageOptions) -> int:
+    """Parameters that learn."""
+    if options.lora is None:
+        return sum(p.numel() for p in model.parameters())
+    targets = options.lora.targets
+    adapted = [m for name, m in _linear(model).items() if not targets or name.rpartition(".")[2] in targets]
+    return sum(options.lora.rank * (m.in_features + m.out_features) for m in adapted)
 
 
-def _activations(config: Any, options: LanguageOptions, sequence: int, low: bool) -> int:
-    """Bytes that a token's activations take until the backward pass, and while it is under way in one layer."""
-    wide = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-    layer = (34 * config.hidden_size + 8 * wide) if low else (40 * config.hidden_size + 16 * wide)
+def _linear(model: Any) -> dict[str, nn.Linear]:
+    """Linear layers but the head, by name."""
+    head = model.get_output_embeddings()
+    return {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head}
+
+
+def _wide(config: Any) -> int:
+    return int(getattr(config, "intermediate_size", None) or 4 * config.hidden_size)
+
+
+def _activations(config: Any, options: LanguageOptions, sequence: int, low: bool, halved: bool) -> int:
+    """Bytes that a token's activations take until the backward pass, and while it is under way in one layer.
+
+    ``low`` is the precision of forward passes, ``halved`` where what one layer hands to the next is in bfloat16 too.
+    """
+    hidden = config.hidden_size
+    layer = (34 * hidden + 8 * _wide(config)) if low else (40 * hidden + 16 * _wide(config))
     if options.attention == "eager":
         layer += (6 if low else 4) * config.num_attention_heads * sequence
     if options.gradient_checkpointing:
-        return 4 * config.hidden_size * config.num_hidden_layers + 2 * layer
+        return (2 if halved else 4) * hidden * config.num_hidden_layers + 2 * layer
     return int(layer * (config.num_hidden_layers + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def load_model(
     if options.tiny is not None:
         model = build_model(options.tiny, tokenizer, seed, attention=options.attention)
     else:
-        model = _pretrained(AutoModelForCausalLM, options.model, options, learning and options.lora is None)
+        whole = learning and options.lora is None
+        model = _pretrained(AutoModelForCausalLM, options.model, options, whole, device)
         _check_vocabulary(model, tokenizer, options.model)
     return _prepared(model, options, tokenizer, seed).to(device)
 
@@ -87,7 +89,8 @@ def load_reward_model(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             whole = options.lora is None
-            model = _pretrained(AutoModelForSequenceClassification, options.model, options, whole, num_labels=1)
+            kind: Any = AutoModelForSequenceClassification
+            model = _pretrained(kind, options.model, options, whole, device, num_labels=1)
         _check_vocabulary(model, tokenizer, options.model)
     mean, std = (float(getattr(model.config, name, default)) for name, default in zip(STATISTICS, (0, 1), strict=True))
     return _prepared(model, options, tokenizer, seed).to(device), mean, std
@@ -174,8 +177,12 @@ def stop_tokens(model: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(token for tokens in lists for token in tokens))
 
 
-def _pretrained(kind: Any, name: str, options: LanguageOptions, whole: bool, **settings: Any) -> Any:
-    """``whole`` says that all of its weights learn."""
+def _pretrained(
+    kind: Any, name: str, options: LanguageOptions, whole: bool, device: torch.device | str, **settings: Any
+) -> Any:
+    """``whole`` says that all of its weights learn; weights in four bits are put together on ``device``."""
+    if options.lora is not None and options.lora.four_bits:
+        settings |= _four_bits(getattr(torch, options.dtype), device)
     try:
         with _quiet():
             model, found = kind.from_pretrained(
@@ -199,6 +206,21 @@ def _pretrained(kind: Any, name: str, options: LanguageOptions, whole: bool, **s
             "incomplete or not of a language model"
         )
     return model
+
+
+def _four_bits(dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
+    """What transformers is told of QLoRA's weights: normal floats, their scales quantised too."""
+    from transformers import BitsAndBytesConfig
+
+    if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
+        raise ModelError(
+            "language.lora.four_bits=true needs bitsandbytes and accelerate, not installed here: "
+            "pip install bitsandbytes accelerate"
+        )
+    config = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )
+    return {"quantization_config": config, "device_map": {"": device}}
 
 
 @contextmanager

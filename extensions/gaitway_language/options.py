@@ -27,6 +27,9 @@ class LoraOptions(Checked):
     alpha: PositiveFloat = 32.0
     """Adapters are scaled by alpha / rank."""
     dropout: ShareBelowOne = 0.0
+    four_bits: bool = False
+    """Keep the frozen weights of linear layers in four bits (QLoRA, Dettmers et al. 2023), which needs bitsandbytes:
+    about a third of the memory of bfloat16, and slower. Engines get them in ``language.dtype``, adapters merged."""
     targets: tuple[str, ...] = ()
     """Names of the layers that get one, such as ("q_proj", "v_proj"); none means every linear layer but the head."""
 
@@ -72,6 +75,9 @@ class LanguageOptions(Checked):
     """How weights reach the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: Annotated[float, Range(lambda share: 0.0 < share < 1.0, "must lie between 0 and 1")] = 0.3
     """Share of the GPU's memory that vLLM in this process takes; only for rollout "vllm"."""
+    sleep: bool = False
+    """Let vLLM in this process give its share of the GPU back while the model learns, which costs a copy of its weights
+    to the machine's memory and back for every update."""
     tensor_parallel: PositiveInt = 1
     """GPUs that vLLM in this process splits the model over; only for rollout "vllm"."""
     batch_size: PositiveInt = 256
@@ -94,6 +100,10 @@ class LanguageOptions(Checked):
             raise UserError(f"server {self.server!r}: write http://host:port")
         if self.transport != "http" and not self.server:
             raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a 'vllm-server' has one")
+        if self.sleep and self.rollout != "vllm":
+            raise UserError(
+                f"sleep with rollout {self.rollout!r}: only 'vllm' in this process shares the learner's GPU"
+            )
         if self.tensor_parallel > 1 and self.rollout != "vllm":
             raise UserError(
                 f"tensor_parallel {self.tensor_parallel} with rollout {self.rollout!r}: only 'vllm' splits a model; a "

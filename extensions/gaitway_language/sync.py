@@ -98,6 +98,11 @@ class VerifiedEngine:
             )
         return gap
 
+    def rest(self) -> None:
+        """Let the engine give memory back until it is asked again, if it is of a kind that can."""
+        with self._lock:
+            getattr(self.engine, "rest", lambda: None)()
+
     def close(self) -> None:
         self.engine.close()
 

@@ -60,6 +60,7 @@ class TextWorld:
         start = time.perf_counter()
         sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31)
         dialogues = self.converse(rows, sampling, group_size)
+        getattr(self.engine, "rest", lambda: None)()  # what comes next is learning
         generated = time.perf_counter()
         texts = [self.text_of(row) for row in repeated]
         rewards, parts = self.judge(dialogues, repeated)

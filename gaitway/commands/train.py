@@ -63,6 +63,7 @@ RESUMABLE = (
     "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
     "evaluation_interval", "until", "least_steps", "examination_interval",
     "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
+    "agent.optimizer.offload",
 )  # fmt: skip
 """Settings that may change when a run is continued; any other would make it a different run."""
 
@@ -164,7 +165,7 @@ def _run_one(args: argparse.Namespace) -> int:
     )
     if args.distributed and not domain.distributed:
         raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
-    domain.preflight(config)
+    config = domain.preflight(config)
     domain.start(config)
     if not _keeps_records():
         return _train(config, None)

@@ -149,8 +149,11 @@ class Domain(ABC):
     # ---- training --------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def preflight(self, config: Config) -> None:
-        """Check the configuration before the training starts; raises a ValueError that names the problem."""
+    def preflight(self, config: Config) -> Config:
+        """Check the configuration before the training starts; raises a ValueError that names the problem.
+
+        Returns the configuration to train with, which may have been fitted to the machine.
+        """
 
     @abstractmethod
     def build(self, config: Config, run: Any) -> tuple[Learner, Any]:

@@ -69,7 +69,7 @@ class Environments(Plays, Domain):
         """Whether the task's robot is symmetric."""
         return False
 
-    def preflight(self, config: TrainConfig) -> None:
+    def preflight(self, config: TrainConfig) -> TrainConfig:
         """Build one environment and the learner, and use them once."""
         from ..training import memory
 
@@ -87,6 +87,7 @@ class Environments(Plays, Domain):
                 raise  # one of ours says more than that it cannot run
             reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise ConfigError(f"{config.task.name} cannot run: {reason}") from error
+        return config
 
     def try_out(self, env: Any) -> None:
         """Use an environment as a training will."""

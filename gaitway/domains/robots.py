@@ -157,10 +157,9 @@ class Robots(Environments):
         examine = Examiner(task, seed=seed, threads=config.num_threads)
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
-    def preflight(self, config: TrainConfig) -> None:
+    def preflight(self, config: TrainConfig) -> TrainConfig:
         """As in other environments, where the simulator may be started to try."""
-        if backend(config.world).preflight(config):
-            super().preflight(config)
+        return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def try_out(self, env: Any) -> None:
         import torch

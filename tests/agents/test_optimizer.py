@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
 import torch
 from box_spaces import box, boxes
+from gaitway_agents.core import offload
 from gaitway_agents.core.advantage import normalise
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.objective import gaussian_kl
@@ -426,3 +428,35 @@ def test_a_saved_optimizer_continues_bit_for_bit():
     again.update(batch)
     assert torch.equal(parameters(other), parameters(policy))
     assert again.learning_rate == optimizer.learning_rate
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("first", [False, True])
+def test_moments_elsewhere_change_no_step_and_no_checkpoint(weight_decay, first, monkeypatch):
+    monkeypatch.setattr(
+        offload, "PART", 128
+    )  # of several hundred parameters; whole vectors, as what is left over is rounded otherwise
+    config = dataclasses.replace(CONFIG, weight_decay=weight_decay)
+    policies = [make_policy(), make_policy()]
+    optimizers = [
+        PolicyOptimizer(policy, dataclasses.replace(config, offload=away), torch.Generator().manual_seed(7))
+        for policy, away in zip(policies, (first, not first), strict=True)
+    ]
+    batch = make_batch(policies[0])
+    optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))  # before the first step
+    for optimizer in optimizers:
+        optimizer.update(batch)
+    assert torch.equal(parameters(policies[0]), parameters(policies[1]))
+    optimizers[0].learning_rate = 3e-4
+    optimizers[0].update(batch)
+    policies[1].load_state_dict(policies[0].state_dict())
+    optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
+    for optimizer in optimizers:
+        optimizer.generator.manual_seed(8)
+        optimizer.update(batch)
+    assert torch.equal(parameters(policies[0]), parameters(policies[1]))
+
+
+def test_only_adam_has_moments_to_offload():
+    with pytest.raises(ValueError, match="offload with algorithm 'rmsprop'"):
+        OptimizerConfig(offload=True, algorithm="rmsprop")

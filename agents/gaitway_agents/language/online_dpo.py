@@ -63,7 +63,7 @@ class OnlineDPOTrainer(SamplingTrainer):
         optimizer = PolicyOptimizer(policy, config.optimizer, generator, loss=PairLoss(config))
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config = config
-        self.reference = Reference(policy) if config.needs_reference else None
+        self.reference = Reference(policy, config.optimizer.precision) if config.needs_reference else None
 
     def iterate(self) -> dict[str, float]:
         """Returns metrics, with the seconds spent under ``time/``. Where no rewards differ nothing is learnt."""

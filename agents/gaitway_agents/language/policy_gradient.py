@@ -62,7 +62,9 @@ class PolicyGradientTrainer(SamplingTrainer):
         optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config = config
-        self.reference = Reference(policy) if config.needs_reference else None
+        still = config.reference_interval is None
+        precision = config.optimizer.precision if still else "float32"
+        self.reference = Reference(policy, precision) if config.needs_reference else None
         if config.reference_interval is not None and self.reference is not None and self.reference.adapted:
             raise UserError(
                 "reference_interval moves a copy of the model, and a model with adapters has none: train without "

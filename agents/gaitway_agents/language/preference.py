@@ -48,7 +48,7 @@ class PreferenceTrainer(FixedDataTrainer):
         total_steps: int | None = None,
     ):
         policy = SequencePolicy(model, entropy="none")
-        self.reference = Reference(policy) if config.needs_reference else None
+        self.reference = Reference(policy, config.optimizer.precision) if config.needs_reference else None
         self.device = next(model.parameters()).device
         if config.loss == "kto":
             self.answers = _answers(data)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from contextlib import nullcontext
 from typing import Any
 
 import torch
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..models.causal_lm import CausalLMPolicy
-from ..models.sequences import MergedWeights
 from .evaluation import evaluate
 
 
 class Reference:
     """The policy as it is now, until :meth:`move_towards` moves it.
 
-    A model with adapters of peft is its own reference while they are off. Of other models a frozen copy is kept.
+    A model with adapters of peft is its own reference while they are off. Of other models a frozen copy is kept. One
+    that never moves has its linear layers in the ``precision`` that they compute in: half the memory, the same numbers.
     """
 
-    def __init__(self, policy: CausalLMPolicy):
+    def __init__(self, policy: CausalLMPolicy, precision: str = "float32"):
         self.adapted = hasattr(policy.model, "disable_adapter")
         self._moved = False
         model: nn.Module = policy.model
@@ -31,6 +33,8 @@ class Reference:
             model = copy.deepcopy(model).requires_grad_(False)
         # Of the same kind, so that its forward passes are the policy's, with the same rounding.
         self.policy: CausalLMPolicy = type(policy)(model, temperature=policy.temperature, entropy="none")
+        if precision == "bfloat16" and not self.adapted:
+            _halve_linear(model)
 
     def evaluate(self, batch: Batch, config: OptimizerConfig) -> Tensor:
         """Log-probability of each decision of ``batch``, in the shape of the policy's ``evaluate``; 0 elsewhere.
@@ -65,3 +69,13 @@ class Reference:
         if state:
             self.policy.model.load_state_dict(state["model"])
             self._moved = True
+
+
+def _halve_linear(model: nn.Module) -> None:
+    """Put weights of linear layers, but those that something else reads too, such as tied embeddings, into bfloat16."""
+    readers = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            for parameter in module.parameters(recurse=False):
+                if readers[id(parameter)] == 1:
+                    parameter.data = parameter.data.to(torch.bfloat16)

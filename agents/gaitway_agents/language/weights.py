@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaitway_files.adapters import packed_weights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
@@ -10,7 +11,9 @@ def trainable_state(module: nn.Module) -> dict[str, Tensor]:
     """The parameters of ``module`` that require a gradient, shared ones once, and the buffers of its ``state_dict``."""
     learning = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     fixed = {name for name, _ in module.named_parameters(remove_duplicate=False)} - learning
-    return {name: value for name, value in module.state_dict().items() if name not in fixed}
+    scales = tuple(f"{name}." for name in packed_weights(module))  # of parameters that are fixed
+    found = {name: value for name, value in module.state_dict().items() if name not in fixed}
+    return {name: value for name, value in found.items() if not name.startswith(scales)} if scales else found
 
 
 def load_trainable_state(module: nn.Module, state: dict[str, Tensor]) -> None:

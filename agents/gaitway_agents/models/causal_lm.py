@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -13,11 +14,11 @@ from torch.utils.checkpoint import checkpoint
 from ..core.batch import Batch
 from ..core.policy import Evaluation
 from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
-from .sequences import MergedWeights, hidden_states, token_chunks, without_dropout
+from .sequences import hidden_states, token_chunks, without_dropout
 from .token_critic import TokenCritic
 
-LOGITS = {"cpu": 2**24, "cuda": 2**27}
-"""Logits that are in memory at a time, by kind of device: 64 MiB of them, and 512 MiB."""
+LOGITS = {"cpu": 2**24, "cuda": 2**26}
+"""Logits that are in memory at a time, by kind of device: 64 MiB of them, and 256 MiB."""
 ENTROPY = ("none", "statistic", "gradient")
 
 

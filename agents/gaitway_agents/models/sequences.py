@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -77,36 +76,3 @@ def without_dropout(model: nn.Module) -> None:
         for name, value in vars(module).items():
             if "dropout" in name and isinstance(value, float):
                 setattr(module, name, 0.0)
-
-
-class MergedWeights:
-    """Names and tensors of the ``state_dict`` of ``model`` as it was before peft wrapped it, its LoRA merged.
-
-    May be gone through several times. A tensor is merged when its turn comes, and not kept.
-    """
-
-    def __init__(self, model: nn.Module):
-        self.model = model
-
-    @torch.no_grad()
-    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
-        net: Any = self.model
-        base: nn.Module = net.get_base_model() if hasattr(net, "get_base_model") else net
-        adapted: dict[str, Any] = {name: module for name, module in base.named_modules() if _is_lora(module)}
-        for name, tensor in base.state_dict().items():
-            owner, _, rest = name.rpartition(".base_layer.")
-            if owner in adapted:
-                yield f"{owner}.{rest}", _merged(adapted[owner], tensor) if rest == "weight" else tensor
-            elif not any(name.startswith(f"{prefix}.") for prefix in adapted):
-                yield name, tensor
-
-
-def _is_lora(module: nn.Module) -> bool:
-    return hasattr(module, "get_delta_weight") and hasattr(module, "base_layer")
-
-
-def _merged(layer: Any, weight: Tensor) -> Tensor:
-    total = weight.float()
-    for adapter in layer.active_adapters:
-        total = total + layer.get_delta_weight(adapter).float()
-    return total.to(weight.dtype)

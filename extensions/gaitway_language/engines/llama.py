@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gaitway_files.adapters import packed_weights
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -54,9 +55,12 @@ class _Layer:
 
 
 class LlamaDecoder:
-    """A copy of ``model``'s weights in ``dtype``, for those :func:`understood`."""
+    """A copy of ``model``'s weights in ``dtype``, for those :func:`understood`.
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype):
+    ``weights`` are others by the same names, as of a model with adapters, whose layers keep their own weights inside.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, weights: Iterable[tuple[str, Tensor]] | None = None):
         base: Any = model
         config = base.config
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -64,14 +68,17 @@ class LlamaDecoder:
         self.eps, self.rotary = config.rms_norm_eps, base.model.rotary_emb
         self.dtype = dtype
         self._places: dict[str, Tensor] = {}
-        own = model.state_dict()
+        own = dict(model.state_dict())
+        # Of weights in four bits, which others come in place of, only the shapes matter.
+        own |= {name: torch.empty(p.quant_state.shape, device="meta") for name, p in packed_weights(model).items()}
+        own = {name.replace(".base_layer.", "."): tensor for name, tensor in own.items()}
         self.device = own["model.embed_tokens.weight"].device
         self.embedding = self._join(own, "model.embed_tokens.weight")
         tied = own["lm_head.weight"].data_ptr() == own["model.embed_tokens.weight"].data_ptr()
         self.head = self.embedding if tied else self._join(own, "lm_head.weight")
         self.norm = self._join(own, "model.norm.weight")
         self.layers = [self._layer(own, f"model.layers.{i}.") for i in range(config.num_hidden_layers)]
-        self.load(own.items())
+        self.load(own.items() if weights is None else weights)
 
     def _layer(self, own: Mapping[str, Tensor], at: str) -> _Layer:
         def linear(*names: str) -> tuple[Tensor, Tensor | None]:

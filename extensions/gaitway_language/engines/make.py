@@ -80,6 +80,7 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
             batch_size=options.batch_size,
             gpu_memory=options.gpu_memory,
             tensor_parallel=options.tensor_parallel,
+            sleep=options.sleep,
             longest=longest,
         )
     from .vllm_server import VLLMServerEngine

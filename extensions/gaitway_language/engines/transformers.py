@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Completion, Sampling
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
@@ -51,10 +51,10 @@ class TransformersEngine:
     def _decoder(self, model: Any) -> ModuleDecoder | LlamaDecoder:
         if not self.copied:
             return ModuleDecoder(model)
-        plain = merged(model)
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
         if understood(plain):
-            return LlamaDecoder(plain, self.dtype)
-        own: Any = copy.deepcopy(plain).to(self.dtype).eval().requires_grad_(False)
+            return LlamaDecoder(plain, self.dtype, MergedWeights(model))
+        own: Any = merged(model, copied=True).to(self.dtype).eval().requires_grad_(False)
         if str(own.config._attn_implementation).startswith("flash_attention"):
             own.set_attn_implementation("sdpa")  # in any dtype, and for a token at a time no slower
         return ModuleDecoder(own)

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
+from gaitway_files.adapters import MergedWeights
 from torch import Tensor, nn
 
 from .limits import check_prompts
-from .merged import merged
 from .stream import WeightStream
 
 QUIET = {
@@ -47,11 +47,13 @@ class VLLMEngine:
         batch_size: int = 256,
         gpu_memory: float = 0.3,
         tensor_parallel: int = 1,
+        sleep: bool = False,
         longest: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ):
         """``longest`` is the most tokens of a prompt and its answer, for which vLLM must have room in its cache; None
-        is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``settings`` of ``vllm.LLM`` go before
+        is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``sleep`` has :meth:`rest` give the
+        GPU's memory back, which the CPU build cannot; that has not been run. ``settings`` of ``vllm.LLM`` go before
         those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
@@ -60,6 +62,7 @@ class VLLMEngine:
         self._continued = False
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         self.parallel = tensor_parallel
+        self._sleeps, self._asleep = sleep and not on_cpu, False
         limits = [limit for limit in (getattr(base.config, "max_position_embeddings", None), longest) if limit]
         where: dict[str, Any] = {"enforce_eager": True} if on_cpu else {"gpu_memory_utilization": gpu_memory}
         with tempfile.TemporaryDirectory() as folder:
@@ -74,6 +77,7 @@ class VLLMEngine:
                     "max_model_len": min(limits, default=None),
                     "tensor_parallel_size": tensor_parallel,
                     "max_num_seqs": batch_size,
+                    "enable_sleep_mode": self._sleeps,
                     "logprobs_mode": "processed_logprobs",
                     "disable_log_stats": True,
                     **where,
@@ -82,7 +86,7 @@ class VLLMEngine:
             )
         self.positions: int = self.llm.llm_engine.model_config.max_model_len
         self.dtype: torch.dtype = dtype or base.dtype
-        self.update(merged(model).state_dict().items())
+        self.update(MergedWeights(model))
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
@@ -99,6 +103,7 @@ class VLLMEngine:
             )
             for limit in limits
         ]
+        self._wake()
         if not self._continued:
             self.llm.reset_prefix_cache()
         self._continued = sampling.continued
@@ -111,6 +116,7 @@ class VLLMEngine:
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
         check_prompts(sequences, [1] * len(sequences), vocabulary=self.vocabulary, positions=self.positions)
+        self._wake()
         outputs = self._ask(sequences, self._sampling(max_tokens=1, prompt_logprobs=0))
         return [
             [said[token].logprob for said, token in zip(output.prompt_logprobs[1:], sequence[1:], strict=True)]
@@ -122,10 +128,24 @@ class VLLMEngine:
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
         """Copy new weights into vLLM's model, and forget what it has cached of old ones."""
+        self._wake()
         for part in (parameters,) if self.parallel == 1 else _buckets(parameters, self.dtype):
             self.llm.apply_model(partial(_load, parameters=part))
         self.llm.reset_prefix_cache()
         self._continued = False
+
+    def rest(self) -> None:
+        """Give the GPU's memory back until the next call: weights go to the machine's memory, the cache is lost."""
+        if self._sleeps and not self._asleep:
+            self.llm.reset_prefix_cache()
+            self.llm.sleep(level=1)
+            self._asleep, self._continued = True, False
+
+    def _wake(self) -> None:
+        if self._asleep:
+            torch.cuda.empty_cache()  # what learning used and kept for later is in the way
+            self.llm.wake_up()
+            self._asleep = False
 
     def close(self) -> None:
         """Give back vLLM's memory; the engine is of no use afterwards."""

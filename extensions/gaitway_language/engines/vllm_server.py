@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import torch
 from gaitway_agents.interfaces import Completion, Sampling
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
 from .group import WeightGroup, own_address
-from .merged import merged
 from .serve import bearer
 from .stream import WeightStream
 
@@ -42,7 +42,7 @@ class VLLMServerEngine:
             )
         self.dtype: torch.dtype = getattr(torch, about["dtype"])
         self._group = None if transport == "http" else self._join(transport)
-        self.update(merged(model).state_dict().items())
+        self.update(MergedWeights(model))
 
     def _join(self, transport: str) -> WeightGroup:
         url = urlsplit(self.address)

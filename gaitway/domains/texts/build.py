@@ -87,8 +87,9 @@ def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:
     if isinstance(world, TextWorld):
         return world
     options = config.language
-    dtype: torch.dtype | None = getattr(torch, options.dtype) if training.device.type == "cuda" else None
-    engine = TransformersEngine(training.model, dtype=dtype, batch_size=options.batch_size)
+    copied = options.lora is None or not options.lora.four_bits  # which a copy would take four times the memory of
+    dtype: torch.dtype | None = getattr(torch, options.dtype) if copied and training.device.type == "cuda" else None
+    engine = TransformersEngine(training.model, dtype=dtype, batch_size=options.batch_size, copied=copied)
     return text_world(config, training.task, training.conversation, engine)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from gaitway_agents.presets import has_bfloat16
 
@@ -15,6 +17,15 @@ def find_device(name: str) -> torch.device:
     if name != "cpu" and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: this machine has no GPU that torch can use; use device=cpu")
     return torch.device(name)
+
+
+def let_memory_grow(rollout: str) -> None:
+    """Have torch keep a GPU's memory in pieces that grow, before it has taken any: less of it is lost between tensors.
+
+    vLLM in this process manages memory of its own, which cannot be such.
+    """
+    if rollout != "vllm":
+        os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
 
 def usual_dtype(device: torch.device) -> str:

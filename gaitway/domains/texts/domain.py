@@ -96,20 +96,22 @@ class Texts(Domain):
         layer = 4 * tiny.hidden_size**2 + 3 * tiny.hidden_size * tiny.intermediate_size
         return {"language.tiny": tiny.layers * layer + tiny.max_positions}
 
-    def preflight(self, config: TrainConfig) -> None:
+    def preflight(self, config: TrainConfig) -> TrainConfig:
         from ...training import memory
         from .preflight import preflight
 
         memory.check(config)
-        preflight(config)
+        return preflight(config)
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         import torch
 
         from ...runs.provenance import available_cores
         from .build import build_training
+        from .devices import let_memory_grow
         from .evaluator import TextEvaluator
 
+        let_memory_grow(config.language.rollout)
         torch.set_num_threads(config.num_threads or available_cores())
         training = build_training(config, run)
         return training.trainer, TextEvaluator(config, run, training)

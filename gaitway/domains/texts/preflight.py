@@ -7,10 +7,19 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.registry import TEXTS
 from gaitway_language.conversation import Conversation
-from gaitway_language.memory import available_memory, check_memory, estimate_memory
+from gaitway_language.memory import (
+    TURNS,
+    Saving,
+    affordable,
+    available_memory,
+    check_memory,
+    estimate_host_memory,
+    estimate_memory,
+)
 from gaitway_language.model import max_positions
 from gaitway_language.options import LanguageOptions
 from gaitway_language.world import prompt_tokens
@@ -22,7 +31,7 @@ from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
 from .data import Fitting, check_fields, check_lengths, fitting, make_conversation
-from .devices import find_device
+from .devices import find_device, let_memory_grow
 from .models import START, language_run, tokenizer_of
 
 if TYPE_CHECKING:
@@ -30,16 +39,19 @@ if TYPE_CHECKING:
 
 LOOK = 256
 """Rows of an endless source that are looked at."""
+HOST = torch.device("cpu")
 FEW = 4
 """Answers that rewards are asked about."""
 
 
-def preflight(config: TrainConfig) -> None:
+def preflight(config: TrainConfig) -> TrainConfig:
     """Read all rows, put them into tokens, ask for a reward, and look for model, device and engine.
 
-    Says how many rows there are. Raises a ``ValueError`` that names what is wrong, with its row or setting.
+    Says how many rows there are; returns the configuration with what saves memory where that is needed. Raises a
+    ``ValueError`` that names what is wrong, with its row or setting.
     """
     options, task = config.language, config.task
+    let_memory_grow(options.rollout)
     find_device(config.device)
     if options.rollout == "vllm" and (missing := VLLM.missing()):
         raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
@@ -60,10 +72,11 @@ def preflight(config: TrainConfig) -> None:
     elif most is not None and room > most:
         raise ConfigError(_no_room(task, longest, most, first))
     _ask_rewards(task)
-    _check_memory(config, room)
+    config = _fitted(config, room)
     print(_computing(config), flush=True)
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
     print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
+    return config
 
 
 def _computing(config: TrainConfig) -> str:
@@ -102,24 +115,53 @@ def _no_room(task: LanguageTask, longest: int, most: int, options: LanguageOptio
     return f"{prompt} + task.max_completion_tokens = {longest + task.max_completion_tokens} is more than {what}"
 
 
-def _check_memory(config: TrainConfig, sequence: int) -> None:
-    """Raise ``ModelError`` if the training does not fit into the memory of its device."""
+def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
+    """``config``, computing activations anew, and with Adam's moments off the GPU, if it does not fit without.
+
+    Raises ``ModelError`` if the device has too little memory for that.
+    """
     agent, options, device = config.agent, _first(config.language), find_device(config.device)
     if options.tiny is not None:
-        return
-    needed = estimate_memory(
-        options,
-        sequence=sequence,
-        chunk_size=agent.optimizer.chunk_size,
-        precision=agent.optimizer.precision,
-        reference=getattr(agent, "needs_reference", False),
-        critic=getattr(agent, "advantage", "") == "gae",
-        on_gpu=device.type == "cuda",
-    )
-    available = available_memory(device)
-    if options.rollout == "vllm" and device.type == "cuda":
+        return config
+    on_gpu = device.type == "cuda"
+    available = free = available_memory(device)
+    if options.rollout == "vllm" and on_gpu and not options.sleep:
         available = int((1.0 - options.gpu_memory) * available)
-    check_memory(needed, available, str(device))
+
+    def needed(saving: Saving) -> dict[str, int]:
+        return estimate_memory(
+            replace(options, gradient_checkpointing=saving.gradient_checkpointing),
+            sequence=sequence,
+            chunk_size=saving.chunk_size,
+            precision=agent.optimizer.precision,
+            offload=saving.offload,
+            reference=getattr(agent, "needs_reference", False),
+            moving=getattr(agent, "reference_interval", None) is not None,
+            critic=getattr(agent, "advantage", "") == "gae",
+            samples=TEXTS[config.algorithm].needs_reward,
+            on_gpu=on_gpu,
+        )
+
+    asked = Saving(agent.optimizer.chunk_size, options.gradient_checkpointing, agent.optimizer.offload)
+    chosen = affordable(needed, asked, available, sequence=sequence, on_gpu=on_gpu)
+    check_memory(needed(chosen), available, str(device))
+    if on_gpu and options.sleep:  # beside vLLM, awake, is what learning keeps
+        kept = {name: size for name, size in needed(chosen).items() if name not in TURNS}
+        check_memory(kept, int((1.0 - options.gpu_memory) * free), f"{device} beside vLLM's language.gpu_memory")
+    if on_gpu:
+        check_memory(estimate_host_memory(options, offload=chosen.offload), available_memory(HOST), "this machine")
+    if chosen != asked:
+        wanted = sum(needed(asked).values()) / 2**30
+        print(
+            f"agent.optimizer.chunk_size={chosen.chunk_size}, "
+            f"language.gradient_checkpointing={str(chosen.gradient_checkpointing).lower()}, "
+            f"agent.optimizer.offload={str(chosen.offload).lower()}: the training would need about {wanted:.1f} GiB "
+            f"otherwise, and {device} has {available / 2**30:.1f} GiB free",
+            flush=True,
+        )
+    optimizer = replace(agent.optimizer, chunk_size=chosen.chunk_size, offload=chosen.offload)
+    language = replace(config.language, gradient_checkpointing=chosen.gradient_checkpointing)
+    return replace(config, language=language, agent=replace(agent, optimizer=optimizer))
 
 
 def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:

@@ -10,11 +10,12 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.language.shared_weights import SharedWeights
 from gaitway_agents.models import causal_lm
-from gaitway_agents.models import sequences as sequences_module
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.prefixes import ARCHITECTURES
-from gaitway_agents.models.sequences import MergedWeights, hidden_states, packed_states, token_chunks
+from gaitway_agents.models.sequences import hidden_states, packed_states, token_chunks
 from gaitway_agents.models.token_critic import TokenCritic
+from gaitway_files import adapters
+from gaitway_files.adapters import MergedWeights
 from gaitway_language.engines.stream import WeightStream
 from gaitway_language.engines.transformers import TransformersEngine
 
@@ -299,13 +300,13 @@ def test_an_engine_gets_adapters_merged():
 def test_merged_tensors_are_made_one_at_a_time(route, monkeypatch):
     live, most = weakref.WeakSet(), 0
 
-    def counted(layer, weight, merged=sequences_module._merged):
+    def counted(layer, weight, merged=adapters._merged):
         nonlocal most
         live.add(found := merged(layer, weight))
         most = max(most, len(live))
         return found
 
-    monkeypatch.setattr(sequences_module, "_merged", counted)
+    monkeypatch.setattr(adapters, "_merged", counted)
     model = tiny_lm()
     policy = CausalLMPolicy(adapted(copy.deepcopy(model)))
     held = dict(policy.named_weights())

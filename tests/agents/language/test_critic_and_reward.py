@@ -1,10 +1,12 @@
 """Values of tokens, rewards of answers and log-probabilities of a reference."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.language.evaluation import evaluate
 from gaitway_agents.language.reference import Reference
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
@@ -132,6 +134,18 @@ def test_adapters_off_is_the_model_they_were_put_on():
     assert len(list(policy.parameters())) == len(list(reference.policy.parameters()))
     with pytest.raises(ValueError, match="cannot follow"):
         reference.move_towards(policy, 0.5)
+
+
+def test_a_copy_in_bfloat16_says_what_the_policy_says_in_it():
+    policy = CausalLMPolicy(tiny_lm())
+    reference = Reference(policy, "bfloat16")
+    passes = replace(PASSES, precision="bfloat16")
+    expected = evaluate(policy, batch_of(*sequences()), passes).log_probs
+    assert torch.equal(reference.evaluate(batch_of(*sequences()), passes), expected)
+    low = {name for name, p in reference.policy.model.named_parameters() if p.dtype == torch.bfloat16}
+    layers = {name for name, m in policy.model.named_modules() if isinstance(m, torch.nn.Linear)} - {"lm_head"}
+    assert {name.rpartition(".")[0] for name in low} == layers  # tied embeddings stay as they are read
+    assert all(p.dtype == torch.float32 for p in policy.model.parameters())
 
 
 def test_a_copy_stays_where_it_was_until_it_follows():

@@ -101,8 +101,8 @@ class Beside(AsynchronousWorld):
         self.temperature = self._ask("temperature")
 
 
-def reading(trainer: Any, config: Any, data: Any, flash: bool = False, **settings: Any) -> Any:
-    optimizer = replace(config.optimizer, precision="bfloat16" if flash else "float32")
+def reading(trainer: Any, config: Any, data: Any, flash: bool = False, offload: bool = False, **settings: Any) -> Any:
+    optimizer = replace(config.optimizer, precision="bfloat16" if flash else "float32", offload=offload)
     asked = replace(config, batch_size=4, updates=2, schedule=CONSTANT, optimizer=optimizer)
     return lambda: trainer(tiny(flash=flash, **settings), data, asked, seed=0)
 
@@ -148,6 +148,7 @@ CORRECTED = {
 }
 TRAINERS = {
     "sft": reading(SFTTrainer, SFTConfig(), Copies(8)),
+    "sft, offloaded": reading(SFTTrainer, SFTConfig(), Copies(8), offload=True),
     "sft, adapters": reading(SFTTrainer, SFTConfig(), Copies(8), lora=True),
     **{
         loss: reading(PreferenceTrainer, PreferenceConfig(loss=loss), HigherWins(8))
@@ -212,9 +213,10 @@ def test_it_learns_the_same_on_a_gpu(name, monkeypatch):
         found[place] = trainer.iterate()
         trainer.iterate()
         policy, state = trainer.policy, trainer.optimizer.state_dict()["inner"]["state"]
-        tensors = [*policy.parameters(), *policy.buffers(), state[0]["exp_avg"], state[0]["exp_avg_sq"]]
+        tensors, moments = [*policy.parameters(), *policy.buffers()], [state[0]["exp_avg"], state[0]["exp_avg_sq"]]
         assert {tensor.device.type for tensor in tensors} == {place.type}
-        assert all(tensor.isfinite().all() for tensor in tensors)
+        assert {moment.device.type for moment in moments} == {"cpu" if "offloaded" in name else place.type}
+        assert all(tensor.isfinite().all() for tensor in [*tensors, *moments])
     near = {"rel": 5e-2, "abs": 2e-2} if "flash" in name else {"rel": 1e-2, "abs": 1e-3}
     same = [{k: v for k, v in numbers.items() if not CLOCKS.search(k)} for numbers in found.values()]
     assert same[1] == pytest.approx(same[0], nan_ok=True, **near)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from real_gpu import needs_gpu
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "language_card.py"
 SMALL = ["--prompts", "2", "--group", "4", "--batch", "8", "--prompt-tokens", "16", "--answer-tokens", "24"]
 
@@ -27,12 +29,23 @@ def table(monkeypatch: Any, file: Path, *options: str) -> list[list[str]]:
 def test_every_agent_is_measured(monkeypatch, tmp_path, capsys):
     sft, grpo = table(monkeypatch, tmp_path / "card.md", "--sizes", "tiny", "--device", "cpu", *SMALL)
     assert sft[:3] == ["tiny", "sft", "all weights"] and grpo[:3] == ["tiny", "grpo", "all weights"]
-    assert float(sft[3]) > 0.0 and float(grpo[6]) >= float(grpo[7]) > 0.0  # GiB expected; s/update, of it sampling
-    assert sft[7:9] == ["-", "-"] and float(grpo[8].replace(",", "")) > 0.0  # SFT samples nothing
-    assert sft[10] == grpo[10] == "2"
+    assert sft[3] == grpo[3] == "4096 tokens"
+    assert float(sft[4]) > 0.0 and float(grpo[7]) >= float(grpo[8]) > 0.0  # GiB expected; s/update, of it sampling
+    assert sft[8:10] == ["-", "-"] and float(grpo[9].replace(",", "")) > 0.0  # SFT samples nothing
+    assert sft[11] == grpo[11] == "2"
     assert capsys.readouterr().out == (tmp_path / "card.md").read_text()
 
 
 def test_no_row_begins_without_time(monkeypatch, tmp_path):
     rows = table(monkeypatch, tmp_path / "card.md", "--sizes", "tiny", "--device", "cpu", "--minutes", "0")
     assert [row[2] for row in rows] == ["not measured: no time left"] * 2
+
+
+@needs_gpu
+def test_the_estimate_is_what_a_gpu_needs(monkeypatch, tmp_path):
+    more = ["--updates", "1", "--prompts", "4"]
+    rows = table(monkeypatch, tmp_path / "card.md", "--sizes", "0.5B", *more)
+    rows += table(monkeypatch, tmp_path / "lora.md", "--sizes", "0.5B", "--lora", "--agents", "sft", *more)
+    for row in rows:
+        expected, loading, updating = (float(cell) for cell in row[4:7])
+        assert 0.6 * expected < max(loading, updating) < 1.05 * expected, row

@@ -2,8 +2,16 @@
 
 import pytest
 import torch
+from gaitway_agents.models import causal_lm
 from gaitway_language import memory
-from gaitway_language.memory import available_memory, check_memory, estimate_memory
+from gaitway_language.memory import (
+    Saving,
+    affordable,
+    available_memory,
+    check_memory,
+    estimate_host_memory,
+    estimate_memory,
+)
 from gaitway_language.model import ModelError, add_lora, build_model, save_model
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer
@@ -55,7 +63,7 @@ def test_activations_are_those_that_are_kept(folder, tokenizer, low, attention, 
     model = build_model(SIZES, tokenizer, 0, attention=attention)
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    settings = options(folder, attention=attention, gradient_checkpointing=checkpointing)
+    settings = options(folder, attention=attention, gradient_checkpointing=checkpointing, batch_size=1)
     precision = "bfloat16" if low else "float32"
     said = estimate_memory(settings, sequence=48, chunk_size=40 * 48, precision=precision)["activations"]
     real = kept(model, 40, 48, low)
@@ -69,8 +77,36 @@ def test_weights_gradients_and_moments(folder, tokenizer):
     found = estimate_memory(options(folder), sequence=48, reference=True, critic=True)
     assert (found["weights"], found["gradients"], found["Adam's moments"]) == (4 * count, 4 * count, 8 * count)
     assert (found["reference"], found["critic"]) == (4 * count, 16 * count)
-    assert found["engine's keys and values"] == 4 * 2 * 4 * 128 * 48 * 256
     assert "engine's weights" not in estimate_memory(options(folder, rollout="vllm"), sequence=48)
+
+
+def test_learning_and_sampling_take_turns(folder):
+    learning = estimate_memory(options(folder, batch_size=1), sequence=48)
+    sampling = estimate_memory(options(folder, batch_size=256), sequence=48, chunk_size=48)
+    assert sampling["engine's keys and values"] == 4 * 2 * 4 * 128 * 48 * 256
+    turns = {"activations", "logits", "gradient under way"}, {f"engine's {part}" for part in ("prompts", "logits")}
+    assert turns[0] <= set(learning) and not turns[0] & set(sampling)
+    assert turns[1] <= set(sampling) and not turns[1] & set(learning)
+    one, two = (estimate_memory(options(folder, batch_size=1), sequence=48, critic=c)["activations"] for c in (0, 1))
+    assert two == 2 * one  # those of the critic, at the same time
+    kept = estimate_memory(options(folder, batch_size=1), sequence=48, samples=False)
+    assert "engine's weights" in learning and "engine's weights" not in kept  # there while it is evaluated alone
+
+
+def test_logits_are_counted_as_they_are_cut():
+    assert memory.LOGITS == causal_lm.LOGITS
+
+
+def test_what_saves_memory(folder, tokenizer):
+    model = build_model(SIZES, tokenizer, 0)
+    count = sum(p.numel() for p in model.parameters())
+    linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not model.lm_head)
+    low = {"sequence": 48, "precision": "bfloat16", "reference": True, "on_gpu": True}
+    assert estimate_memory(options(folder), **low)["reference"] == 4 * count - 2 * linear
+    assert estimate_memory(options(folder), moving=True, **low)["reference"] == 4 * count
+    assert "Adam's moments" not in estimate_memory(options(folder), offload=True, **low)
+    assert estimate_host_memory(options(folder), offload=True)["Adam's moments"] == 8 * count
+    assert estimate_host_memory(options(folder)) == {"weights while they are read": 4 * count}
 
 
 def test_a_process_of_its_own_has_copies_too(folder, tokenizer):
@@ -82,6 +118,27 @@ def test_a_process_of_its_own_has_copies_too(folder, tokenizer):
     adapters = estimate_memory(options(folder, staleness=1, dtype="bfloat16", lora=LoraOptions()), sequence=48)
     assert adapters["weights on their way"] == 2 * 2 * count
     assert not {"sampler's model", "weights on their way"} & set(estimate_memory(options(folder), sequence=48))
+
+
+def test_the_cheapest_saving_that_fits_is_taken():
+    asked, gib = Saving(8192, False, False), 2**30
+
+    def needed(saving):
+        activations = 24 * gib * saving.chunk_size // 8192 // (8 if saving.gradient_checkpointing else 1)
+        return {"weights": 2 * gib, "activations": activations, "moments": 0 if saving.offload else 2 * gib}
+
+    def chosen(gigabytes, **settings):
+        return affordable(needed, asked, gigabytes * gib, **{"sequence": 600, "on_gpu": True} | settings)
+
+    assert chosen(28) == asked
+    assert chosen(27) == asked._replace(chunk_size=4096) == chosen(16)
+    assert chosen(15) == asked._replace(chunk_size=2048)
+    assert chosen(8) == asked._replace(chunk_size=1024)
+    assert chosen(8, sequence=1500) == asked._replace(gradient_checkpointing=True)  # a sequence is not cut
+    anew = Saving(8192, True, False)
+    assert chosen(6) == anew._replace(chunk_size=4096) and chosen(5) == anew._replace(chunk_size=2048)
+    assert chosen(4) == Saving(4096, True, True)
+    assert chosen(1) == Saving(1024, True, True) and chosen(1, on_gpu=False) == Saving(1024, True, False)
 
 
 def test_adapters_need_little(folder, tokenizer):

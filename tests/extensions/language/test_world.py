@@ -11,6 +11,7 @@ import torch
 from gaitway_agents.interfaces import Sampling, TokenWorld
 from gaitway_language.conversation import Conversation
 from gaitway_language.engines.transformers import TransformersEngine
+from gaitway_language.sync import VerifiedEngine
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.env import EnvironmentSource, Turn
@@ -196,3 +197,24 @@ def test_an_environment_may_be_a_task_by_itself(tokenizer):
     for i in ended:
         assert float(rollout.rewards[i]) == (-1.0 if holes[i] == 1 else -0.75)
     assert {row["seed"] for row in rollout.rows}.isdisjoint(row["seed"] for row in held)
+
+
+def test_an_engine_that_can_rest_does_when_answers_are_there(tokenizer):
+    calls = []
+
+    class Resting(TransformersEngine):
+        def generate(self, prompts, sampling):
+            calls.append("answers")
+            return super().generate(prompts, sampling)
+
+        def rest(self):
+            calls.append("rests")
+
+    model = make_model(tokenizer)
+    conversation = Conversation(tokenizer)
+    engine = VerifiedEngine(Resting(model), TransformersEngine(model, copied=False).score, [[5, 9]])
+    sampling = Sampling(max_tokens=12, stop_tokens=conversation.stops)
+    world = TextWorld(TASK, conversation, engine, sampling, functools.partial(score, TASK), seed=0)
+    calls.clear()
+    world.sample(2, 2)
+    assert calls == ["answers", "rests"]

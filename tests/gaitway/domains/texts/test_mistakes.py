@@ -34,6 +34,7 @@ def refused(argv, out, capsys):
         (["train", "cartpole", "--model", "tiny", "--rollout", "vllm"], ["--model, --rollout"]),
         ([*ARITHMETIC, "--rollout", "vllm-server"], ["'vllm-server' needs one"]),
         ([*ARITHMETIC, "--rollout", "vllm"], ["vllm", "pip install"]),
+        ([*ARITHMETIC, "language.sleep=true"], ["sleep", "only 'vllm'"]),
         ([*ARITHMETIC, "--model", "no/such/model"], ["no/such/model"]),
         ([*ARITHMETIC, "--reward-model", "nowhere"], ["--reward-model nowhere", "module:function"]),
         ([*ARITHMETIC, "--reward-model", "json:nothing"], ["json", "nothing"]),

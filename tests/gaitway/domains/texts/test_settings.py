@@ -3,9 +3,13 @@
 import pytest
 import torch
 from gaitway_agents.registry import TEXTS
+from gaitway_language.model import build_model, save_model
+from gaitway_language.options import TinyModel
+from gaitway_language.tokenizer import build_tokenizer
 
 from gaitway.config.train_config import resolve
 from gaitway.config.tree import to_tree
+from gaitway.domains.texts import preflight
 from gaitway.domains.texts.preflight import _computing
 from gaitway.errors import ConfigError
 
@@ -64,3 +68,34 @@ def test_flash_attention_in_float32_is_refused():
     ):
         settings(flash[0], flash[1] + "float32")
     assert settings(flash[0], flash[1] + "bfloat16").language.attention == "flash_attention_2"
+
+
+def test_what_does_not_fit_is_trained_with_less_memory(tmp_path, monkeypatch, capsys):
+    tokenizer, folder = build_tokenizer(["one two three"]), tmp_path / "model"
+    sizes = TinyModel(hidden_size=64, heads=2, layers=4, max_positions=1024)
+    save_model(build_model(sizes, tokenizer, 0), tokenizer, folder)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "one two", "completion": "three"}\n' * 20)
+    lengths = ["task.max_prompt_tokens=16", "task.max_completion_tokens=48", "language.batch_size=1"]
+    config = resolve(str(rows), agent="sft", options={"model": str(folder)}, overrides=["device=cpu", *lengths])
+    assert config.domain.preflight(config) == config
+    totals, estimate = [], preflight.estimate_memory
+
+    def estimated(*arguments, **settings):
+        found = estimate(*arguments, **settings)
+        totals.append(sum(found.values()))
+        return found
+
+    monkeypatch.setattr(preflight, "estimate_memory", estimated)
+    monkeypatch.setattr(preflight, "available_memory", lambda device: 0)
+    with pytest.raises(ValueError, match=r"needs about .* GiB and cpu has 0.0 GiB free"):
+        config.domain.preflight(config)
+    whole, half, quarter, *anew = totals
+    assert whole > half > quarter > min(anew)
+    for free, size, checkpointing in ((half, 2048, False), (quarter, 1024, False), (min(anew), 1024, True)):
+        monkeypatch.setattr(preflight, "available_memory", lambda device, free=free: free)
+        capsys.readouterr()
+        found = config.domain.preflight(config)
+        assert found.agent.optimizer.chunk_size == size and not found.agent.optimizer.offload
+        assert found.language.gradient_checkpointing == checkpointing
+        assert f"agent.optimizer.chunk_size={size}" in capsys.readouterr().out
