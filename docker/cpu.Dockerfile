@@ -15,7 +15,7 @@ RUN apt-get update \
 ARG PIP_ARGS=""
 
 WORKDIR /opt/gaitway
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE THIRD_PARTY_LICENSES ./
 COPY gaitway gaitway
 COPY sim2real sim2real
 COPY agents agents

@@ -11,7 +11,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends git libgl1 libg
 RUN pip install --no-cache-dir 'isaaclab[ovphysx,rsl-rl]==3.0.0'
 
 WORKDIR /opt/gaitway
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE THIRD_PARTY_LICENSES ./
 COPY gaitway gaitway
 COPY sim2real sim2real
 COPY agents agents

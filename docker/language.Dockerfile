@@ -9,7 +9,7 @@ FROM ${VLLM}
 
 USER root
 WORKDIR /opt/gaitway
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE THIRD_PARTY_LICENSES ./
 COPY gaitway gaitway
 COPY sim2real sim2real
 COPY agents agents

@@ -29,7 +29,7 @@ COPY --from=dds /wheels /wheels
 ENV CYCLONEDDS_HOME=/opt/cyclonedds LD_LIBRARY_PATH=/opt/cyclonedds/lib
 
 WORKDIR /opt/gaitway
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE THIRD_PARTY_LICENSES ./
 COPY gaitway gaitway
 COPY sim2real sim2real
 COPY agents agents

@@ -72,11 +72,11 @@ SAFE_PATH = "PYTHONSAFEPATH"
 def build_parser() -> argparse.ArgumentParser:
     from importlib import import_module
 
-    from . import __version__
     from .commands.common import Parser, add_command
+    from .version import ShowVersion
 
     parser = Parser(prog="gaitway", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"gaitway {__version__}")
+    parser.add_argument("--version", action=ShowVersion)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         add_command(commands, import_module(f".commands.{name}", __package__))

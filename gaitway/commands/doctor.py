@@ -12,16 +12,15 @@ import argparse
 import importlib.metadata
 import importlib.util
 import os
-import platform
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from .. import __version__
 from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
 from ..runs import provenance
 from ..tables import make_table, show_table
+from ..version import version_line
 from . import common
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _machine() -> Table:
     table = make_table("machine", "")
     info = provenance.machine()
-    table.add_row("Gaitway", f"{__version__}, Python {platform.python_version()}")
+    table.add_row("Gaitway", version_line())
     table.add_row("system", f"{info['system']}, {info['architecture']}")
     table.add_row("processor", f"{info['processor']}, {info['cores']} cores for this process")
     table.add_row("memory", f"{info['memory_gib']} GiB")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gaitway_onboard.bundle.published import LICENCES, Checked, is_film
+from gaitway_onboard.bundle.published import LICENCES, MODEL_LICENCE_FILE, Checked, is_film
 from gaitway_onboard.bundle.verdict import old_suite
 
 COLUMNS = {"step_rate": "steps [1/s]", "swing_time": "swing [s]", "clearance": "clearance [m]", "slip": "slip [m/s]"}
@@ -53,6 +53,7 @@ def card(folder: Path, checked: Checked, place: str) -> str:
         *(f"Film: [{name}]({name})." for name in names if is_film(name) and not name.endswith(".gif")),
         *([] if origin is None or not origin.get("source") else [f"Source: {_text(origin['source'])}."]),
         "Licence: " + ("not stated." if licence == "unknown" else f"{_text(licence)}."),
+        *(f"Licence of the robot's model: [{name}]({name})." for name in names if name == MODEL_LICENCE_FILE),
         "## Verdict",
         *_verdict(checked.verdict),
         *(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
 
+from gaitway_files.json_files import parse_json
 from gaitway_files.versions import versions as installed
 
 from .. import __version__
@@ -16,10 +18,14 @@ PACKAGES = ("torch", "mujoco", "numpy", "gymnasium", "onnx", "onnxruntime")
 
 
 def git_state() -> dict[str, Any] | None:
-    """Commit of the checkout this package runs from and whether it has changes; None outside a checkout."""
+    """Commit of the checkout this package runs from and whether it has changes.
+
+    Outside a checkout it is the commit that pip installed from (``pip install git+URL``); None if there is neither.
+    """
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
-        return None
+        commit = installed_commit()
+        return None if commit is None else {"commit": commit, "dirty": False}
 
     def git(*args: str) -> str:
         return subprocess.run(
@@ -30,6 +36,16 @@ def git_state() -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def installed_commit() -> str | None:
+    """The commit that pip recorded when it installed Gaitway from a repository (PEP 610)."""
+    try:
+        told = importlib.metadata.distribution("gaitway").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    commit = parse_json((told or "{}").encode(), "direct_url.json").get("vcs_info", {}).get("commit_id")
+    return None if commit is None else str(commit)
 
 
 def versions() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The command line: help worth reading, one clear message for each mistake, exit codes that scripts can trust."""
 
+import platform
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from gaitway.runs.folder import RunFolder
 from gaitway.runs.lock import LOCK
 from gaitway.runs.rows import read_rows
 
+ROOT = Path(__file__).parents[2]
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = [
     "evaluation_episodes=0",
@@ -67,7 +69,11 @@ def test_there_are_no_other_commands():
 def test_version_is_the_one_of_the_project(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out == f"gaitway {gaitway.__version__}\n"
+    first, extras = capsys.readouterr().out.splitlines()
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    assert first.startswith(f"gaitway {gaitway.__version__}, commit {commit[:12]}" if commit else "gaitway 0.")
+    assert first.endswith(f", Python {platform.python_version()}")
+    assert {"train", "mujoco"} <= set(extras.removeprefix("extras: ").split(", "))
 
 
 def test_settings_may_stand_anywhere():

@@ -1,6 +1,7 @@
 """Every robot: its model agrees with its data, weighs what the maker says, stands, and is its own mirror image."""
 
 import re
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -33,6 +34,20 @@ def is_biped(robot: Robot) -> bool:
 @pytest.fixture(scope="module")
 def models():
     return {robot.name: mujoco.MjModel.from_xml_path(str(robot.mjcf)) for robot in ROBOTS.values()}
+
+
+@robots
+def test_a_model_has_the_notice_of_every_source_that_it_names(robot):
+    """Beside it, and in the list of the whole project."""
+    model, licence = robot.mjcf.read_text("utf-8"), robot.mjcf.with_name("LICENSE").read_text("utf-8")
+    sources = set(re.findall(r"(?:ANYbotics|unitreerobotics)/\w+|MuJoCo Menagerie", model))
+    assert sources and not sorted(source for source in sources if source not in licence)
+    owners = re.findall(r"^Copyright .+$", licence, re.MULTILINE)
+    assert robot.mjcf.name in licence and owners[-1] == "Copyright (c) 2026, the Gaitway contributors"
+    everything = (Path(__file__).parents[2] / "THIRD_PARTY_LICENSES").read_text("utf-8")
+    assert len(owners) > 1 and not [owner for owner in owners[:-1] if owner not in everything]
+    terms = licence.partition("Redistribution and use")[2]
+    assert "IN NO EVENT SHALL THE COPYRIGHT" in terms and terms in everything
 
 
 @robots

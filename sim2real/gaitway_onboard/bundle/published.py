@@ -26,11 +26,14 @@ from .verdict import REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
 SCHEMA = 1
 INDEX_BYTES = 64 * KIB
 FILM_BYTES = 64 * MIB
+MODEL_LICENCE_FILE = "robot_license.txt"
+"""The licence of ``robot.xml``; LICENSE is the policy's."""
 LIMITS = {
     CONTRACT_FILE: TEXT_BYTES,
     "policy.onnx": FILE_BYTES,
     "golden.npz": FILE_BYTES,
     "robot.xml": TEXT_BYTES,
+    MODEL_LICENCE_FILE: MIB,
     "io_descriptors.yaml": TEXT_BYTES,
     "description.yaml": TEXT_BYTES,
     VERDICT_FILE: TEXT_BYTES,
@@ -49,7 +52,7 @@ MOST_FILMS = 3
 TOTAL_BYTES = 512 * MIB
 _FILM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\.(webm|mp4|gif)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-ALLOWED = "contract, policy, recording, robot.xml, descriptors, verdicts, signature, LICENSE and films"
+ALLOWED = "contract, policy, recording, robot.xml and its licence, descriptors, verdicts, signature, LICENSE and films"
 
 
 class PublishedError(UserError):

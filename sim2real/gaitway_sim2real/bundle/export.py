@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from .contracts import ExportError, contract_of, exportable, versions
 from .golden import plausible_signals, record_golden
 from .in_memory import calibrated
 from .io_descriptors import io_descriptors
+from .model_files import copy_model
 from .signal_policy import SignalPolicy, estimated_widths
 
 PARITY_TOLERANCE = 1e-5  # absolute below 1, relative above
@@ -94,7 +94,7 @@ def _write(
     if not all(np.isfinite(values).all() for values in golden.values()):
         raise ExportError("the actor's outputs are not finite on plausible signals: its weights are broken")
     np.savez_compressed(folder / "golden.npz", allow_pickle=False, **golden)
-    model = _copy_model(task, folder / "robot.xml")
+    model = _copy_model(task, folder)
     dofs = [int(model.joint(name).dofadr[0]) for name in task.robot.joint_names]
     described = io_descriptors(
         task, dims, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
@@ -200,10 +200,9 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
         state = outputs[-1]
 
 
-def _copy_model(task: Task, path: Path) -> mujoco.MjModel:
+def _copy_model(task: Task, folder: Path) -> mujoco.MjModel:
     """Copy the robot's MJCF and compile the copy, so that a file it needs from elsewhere is noticed here."""
-    shutil.copyfile(task.robot.mjcf, path)
-    spec = mjcf.load_spec(path)
+    spec = mjcf.load_spec(copy_model(task.robot.mjcf, folder))
     mjcf.check_joints(spec, task.robot.joint_names)
     try:
         return spec.compile()

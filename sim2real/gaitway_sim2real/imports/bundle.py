@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from gaitway_tasks.vocabulary import OBSERVATIONS
 from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from ..bundle.io_descriptors import io_descriptors, raw_observation
+from ..bundle.model_files import copy_model
 from ..mujoco.plant import build_plant
 from .description import TERMS, Description, Term
 from .description_file import as_data
@@ -180,13 +180,13 @@ def _history(d: Description) -> str:
 
 
 def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path) -> None:
-    """``robot.xml`` and ``io_descriptors.yaml``."""
-    shutil.copyfile(robot.mjcf, folder / "robot.xml")
+    """``robot.xml`` with its licence, and ``io_descriptors.yaml``."""
+    path = copy_model(robot.mjcf, folder)
     if d.damping_is_whole:
-        _without_damping(folder / "robot.xml", d.joints)
-    spec = mjcf.load_spec(folder / "robot.xml")
+        _without_damping(path, d.joints)
+    spec = mjcf.load_spec(path)
     mjcf.check_joints(spec, robot.joint_names)
-    model = mjcf.compile_spec(spec, folder / "robot.xml")
+    model = mjcf.compile_spec(spec, path)
     dofs = [int(model.joint(name).dofadr[0]) for name in robot.joint_names]
     scale, offset, _ = scales_offsets_clips(d, robot.joint_names, robot.default_joint_pos)
     step, names = physics_dt(d), [re.escape(name) for name in robot.joint_names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from gaitway_tasks.velocity import velocity_flat
 
 from ..bundle.contracts import CONVENTIONS, robot_fields, versions
 from ..bundle.io_descriptors import io_descriptors, raw_observation
+from ..bundle.model_files import copy_model
 from .connect import Connections, connect
 from .package import TARGET_KIND, LeappError, LeappPackage
 
@@ -69,10 +69,9 @@ class Guess:
     def write_files(
         self, folder: Path, package: LeappPackage, scale: tuple[float, ...], offset: tuple[float, ...]
     ) -> None:
-        """``robot.xml`` and ``io_descriptors.yaml``."""
+        """``robot.xml`` with its licence, and ``io_descriptors.yaml``."""
         robot = self.task.robot
-        shutil.copyfile(robot.mjcf, folder / "robot.xml")
-        spec = mjcf.load_spec(folder / "robot.xml")
+        spec = mjcf.load_spec(copy_model(robot.mjcf, folder))
         mjcf.check_joints(spec, robot.joint_names)
         model: mujoco.MjModel = spec.compile()
         dofs = [int(model.joint(name).dofadr[0]) for name in robot.joint_names]

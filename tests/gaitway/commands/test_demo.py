@@ -16,6 +16,7 @@ import pytest
 from gaitway_files.yaml_files import read_yaml
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.bundle.verdict import VERDICT_FILE, read_verdict
+from gaitway_tasks.robots import ROBOTS
 
 from gaitway.cli import main, parse
 from gaitway.demo import MADE_FILE, bundle_of, shipped
@@ -52,6 +53,7 @@ def test_a_shipped_bundle_is_whole_small_and_has_passed(robot):
     verdict = read_verdict(bundle / VERDICT_FILE, policy=bundle / "policy.onnx")
     assert verdict["verdict"] == "PASS"
     assert Contract.load(bundle).robot == robot
+    assert (bundle / "robot_license.txt").read_bytes() == ROBOTS[robot].mjcf.with_name("LICENSE").read_bytes()
     assert sum(path.stat().st_size for path in bundle.iterdir()) < MOST
 
 

@@ -93,6 +93,14 @@ def test_an_imported_policy_keeps_source_licence_and_description(bundle, tmp_pat
     assert head in page and r"Source: https://example.org/\<b\>walk." in page
 
 
+def test_the_licence_of_the_robots_model_travels_and_is_not_taken_for_the_policys(bundle, tmp_path, capsys):
+    (bundle / "robot_license.txt").write_text("Copyright 2020, the maker\n")
+    assert ours("push", bundle, f"file:{tmp_path}/x", capsys=capsys)[0] == 0
+    assert (tmp_path / "x/robot_license.txt").read_text() == "Copyright 2020, the maker\n"
+    page = (tmp_path / "x/README.md").read_text()
+    assert 'license: "unknown"' in page and "model: [robot_license.txt](robot_license.txt)" in page
+
+
 def test_a_verdict_is_there_or_is_waived(bundle, tmp_path, capsys):
     (bundle / "validation.json").unlink()
     code, _, err = ours("push", bundle, f"file:{tmp_path}/x", capsys=capsys)

@@ -12,11 +12,13 @@ import pytest
 import torch
 import yaml
 from gaitway_agents.symmetry import CanonicalActor, Symmetry
+from gaitway_files.reading import FileError
 from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Contract, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.contracts import ExportError
 from gaitway_sim2real.bundle.export import export_bundle
+from gaitway_sim2real.bundle.model_files import copy_model
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import ANYMAL_C
@@ -153,12 +155,25 @@ def test_the_graph_is_one_small_file_without_traces_of_its_origin(exported: Path
 
 def test_bundle_is_complete_and_reproducible(exported: Path, task: Task, actor: nn.Module, tmp_path: Path) -> None:
     assert sorted(path.name for path in exported.iterdir()) == [
-        "contract.yaml", "golden.npz", "io_descriptors.yaml", "policy.onnx", "robot.xml",
+        "contract.yaml", "golden.npz", "io_descriptors.yaml", "policy.onnx", "robot.xml", "robot_license.txt",
     ]  # fmt: skip
     again = export_bundle(task, actor, tmp_path / "again", checkpoint_sha256="ab" * 32)
     assert verify_files(exported) == verify_files(again)
     assert (exported / "robot.xml").read_bytes() == ANYMAL_C.mjcf.read_bytes()
+    licence = ANYMAL_C.mjcf.with_name("LICENSE").read_bytes()
+    assert verify_files(exported)["robot_license.txt"] == licence and b"ANYbotics AG" in licence
     assert [path.name for path in exported.parent.iterdir()] == ["bundle"]
+
+
+def test_a_model_without_a_licence_has_none_in_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "spot.xml").write_text("<mujoco/>")
+    (tmp_path / "LICENSE").touch()
+    assert copy_model(tmp_path / "spot.xml", tmp_path / "bundle").read_text() == "<mujoco/>"
+    assert [path.name for path in (tmp_path / "bundle").iterdir()] == ["robot.xml"]
+    (tmp_path / "LICENSE").write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(FileError, match=r"LICENSE.*1 MiB"):
+        copy_model(tmp_path / "spot.xml", tmp_path / "bundle")
 
 
 def test_golden_sequence_is_plausible_and_has_a_reset(golden: dict[str, np.ndarray]) -> None:

@@ -82,6 +82,7 @@ def test_the_contract_says_what_was_published_and_what_was_not(tmp_path):
     assert contract.per_joint("stiffness") == (25.0,) * 12 and contract.physics_dt == 0.005
     hardware = GO2.hardware.effort_limit
     assert all(contract.per_joint("effort_limit")[k] <= hardware[name] for k, name in enumerate(contract.joint_names))
+    assert verify_files(bundle)["robot_license.txt"] == GO2.mjcf.with_name("LICENSE").read_bytes()
     again = description_from(yaml.safe_load((bundle / "description.yaml").read_text()), "again")
     assert again == d
 

@@ -33,6 +33,7 @@ def copy(package: Path, tmp_path: Path) -> Path:
 
 def test_a_bundle_made_of_this_package_is_kept(copy: Path) -> None:
     bundle = bundle_of_package(copy)
+    assert (bundle / "robot_license.txt").stat().st_size > 1000
     before = (bundle / "contract.yaml").stat().st_mtime_ns
     assert bundle_of_package(copy) == bundle
     assert (bundle / "contract.yaml").stat().st_mtime_ns == before
