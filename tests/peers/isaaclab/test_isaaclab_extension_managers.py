@@ -150,7 +150,8 @@ def targets(cfg, env, actions):
 
 def test_the_same_joints_get_the_same_targets():
     world = TensorWorld(ANYMAL_C, N).randomize(4)
-    ours = targets(our_cfg(FLAT).actions.joint_pos, isaac_env(world), world.action)
+    cfg = our_cfg(FLAT)
+    ours = targets(cfg.actions.joint_pos, gaitway_env(world, cfg), world.action)
     theirs = targets(stock(FLAT).actions.joint_pos, isaac_env(world), world.action[:, TO_ISAAC])
     assert torch.equal(ours, theirs)
     close(ours, (world.default_joint_pos + 0.5 * world.action)[:, TO_ISAAC])
@@ -277,8 +278,8 @@ def test_late_targets_are_those_of_isaac_lab_s_delay_buffer_after_the_default_po
     n = 64
     event = Event(func=randomize_action_delay, mode="reset", params={"delay_range": (0.001, 0.018)})
     task = get_task(FLAT).replace(events={"delay": event})
-    cfg = gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus").actions.joint_pos
-    env = isaac_env(TensorWorld(ANYMAL_C, n).randomize(4))
+    whole = gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus")
+    cfg, env = whole.actions.joint_pos, gaitway_env(TensorWorld(ANYMAL_C, n).randomize(4), whole)
     env.physics_dt = 0.005
     torch.manual_seed(1)
     term = cfg.class_type(cfg, env)
