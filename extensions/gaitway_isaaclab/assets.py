@@ -121,9 +121,7 @@ def check_masses(robot: Robot, articulation: Any) -> None:
 
     Importers of USD files have been seen to drop masses and to guess them from shapes instead.
     """
-    from gaitway_tasks.robots.mjcf import compile_spec, load_spec
-
-    model = compile_spec(load_spec(robot.mjcf), robot.mjcf)
+    model = usd.compile_file(robot.mjcf)
     expected = {model.body(i).name: inertial.mass for i, inertial in enumerate(usd.body_inertials(model)) if i > 0}
     loaded = dict(zip(articulation.body_names, compat.body_masses(articulation.data)[0].cpu().tolist(), strict=True))
     wrong = [

@@ -26,6 +26,27 @@ def test_the_command_compares_what_the_engine_has_loaded(lab, physics, mule, tmp
     assert "limits of 8 joints within" in said and out.stat().st_size > 1000
 
 
+URDF = """<robot name="cart">
+<link name="base"><inertial><mass value="5"/>
+  <inertia ixx="0.1" iyy="0.2" izz="0.2" ixy="0.01" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><mesh filename="package://mule/meshes/trunk.obj"/></geometry></collision></link>
+<link name="arm"><inertial><mass value="1"/>
+  <inertia ixx="0.01" iyy="0.01" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="imu"/>
+<joint name="swing" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+<joint name="imu_fixed" type="fixed"><parent link="base"/><child link="imu"/></joint>
+</robot>"""
+
+
+def test_a_urdf_without_limits_or_drives_is_loaded_too(lab, physics, mule, tmp_path, capsys):
+    if physics == "newton":
+        pytest.skip("the same file; compiling its kernels takes minutes")
+    cart, out = mule.with_name("cart.urdf"), tmp_path / "cart.usd"
+    cart.write_text(URDF)
+    assert main(["convert", str(cart), "--out", str(out), "--engine", physics]) == 0
+    assert "3 bodies of 6 kg" in capsys.readouterr().out and out.exists()
+
+
 def test_a_wrong_inertia_is_named(lab, physics, mule, monkeypatch):
     if physics == "newton":
         pytest.skip("the same code; compiling its kernels takes minutes")
