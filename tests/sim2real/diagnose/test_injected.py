@@ -29,9 +29,7 @@ def test_the_cause_is_named(walker: Walker, tmp_path: Path, name: str, rough: bo
     assert case.says in diagnosis.findings[0].what
 
 
-@pytest.mark.parametrize(
-    ("stiffness", "damping", "gap"), [(0.6, 1.0, 0.0005), (0.8, 1.5, 0.0005), (1.4, 1.0, 0.0)]
-)
+@pytest.mark.parametrize(("stiffness", "damping", "gap"), [(0.6, 1.0, 0.0005), (0.8, 1.5, 0.0005), (1.4, 1.0, 0.0)])
 def test_gains_have_the_factors_that_they_were_given(
     walker: Walker, tmp_path: Path, stiffness: float, damping: float, gap: float
 ) -> None:
