@@ -51,7 +51,7 @@ from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 from ..backends.table import BACKENDS, backend, engines
-from ..catalogue import AGENTS, WORLDS
+from ..catalogue import AGENTS, MUJOCO, WORLDS
 from ..errors import RunError
 from . import common
 
@@ -165,6 +165,7 @@ def _run_one(args: argparse.Namespace) -> int:
     )
     if args.distributed and not domain.distributed:
         raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
+    _check_examination(config)
     config = domain.preflight(config)
     domain.start(config)
     if not _keeps_records():
@@ -264,6 +265,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
         if _stays_good(folder, stored, config):
             print(f"{path} is finished: good after {steps:,} steps; raise least_steps or total_steps to train on")
             return 0
+    _check_examination(config)
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder)
@@ -271,6 +273,12 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
     _print_notes(config, continued=True)
     folder.set_config(config)
     return _train(config, folder, quiet=args.quiet)
+
+
+def _check_examination(config: TrainConfig) -> None:
+    """Refuse, before a simulator starts, to examine where MuJoCo is missing or as old as Isaac Lab's Newton asks for."""
+    if config.until == "good":
+        common.require("--until good examines in MuJoCo, which", MUJOCO)
 
 
 def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:

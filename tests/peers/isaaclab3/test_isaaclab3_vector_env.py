@@ -105,18 +105,32 @@ def test_asking_for_them_leaves_no_trace(isaac):
 
 @pytest.mark.slow
 @pytest.mark.quick
-def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys):
+def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys, monkeypatch):
+    """With the recipe of the walk: mirrors by the clock, and a base velocity that is estimated."""
+    from gaitway import catalogue
     from gaitway.cli import main
 
     settings = ["device=cpu", "num_envs=8", "isaaclab.asset=mjcf", "agent.num_steps=8"]
     out = str(tmp_path / "run")
-    start = ["train", "velocity-flat-anymal-c", "--world", "isaaclab", "--physics", physics, *settings, "--out", out]
+    task, world = (
+        ["train", "velocity-flat-anymal-c-blind", "--preset", "cpu"],
+        ["--world", "isaaclab", "--physics", physics],
+    )
+    start = [*task, *world, *settings, "--out", out]
+    with monkeypatch.context() as patch:  # Newton's MuJoCo, whichever one is here
+        version = catalogue.importlib.metadata.version
+        patch.setattr(
+            catalogue.importlib.metadata, "version", lambda name: "3.12.0" if name == "mujoco" else version(name)
+        )
+        assert main([*start, "--until", "good"]) == 2
+        assert "mujoco 3.17 (3.12.0 is too old)" in capsys.readouterr().err and not (tmp_path / "run").exists()
     assert main([*start, "total_steps=128"]) == 0
-    assert main(["train", "velocity-flat-anymal-c", "--out", out, "--resume", "total_steps=256"]) == 0
+    assert main([*task, "--out", out, "--resume", "total_steps=256"]) == 0
     assert "episodes start anew" in capsys.readouterr().out
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["steps"] for row in rows] == [64, 128, 192, 256]
     assert all(name in rows[-1] for name in ("learn/kl", "rollout/reward", "tracking/base_velocity/linear"))
+    assert 0.0 < rows[-1]["learn/estimate_error_base_lin_vel"] < 1.0
     begun = json.loads((tmp_path / "run" / "run.json").read_text())["isaaclab"]
     assert (begun["asset"], begun["physics"]) == ("mjcf", physics) and begun["versions"]["isaaclab"].startswith("3.")
 
