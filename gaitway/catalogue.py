@@ -12,6 +12,21 @@ from gaitway_agents import registry
 OLDEST = {"mujoco": (3, 17)}
 """Versions before these cannot do what is asked of them; the Newton of Isaac Lab 3.0 brings MuJoCo 3.12."""
 
+EXTRAS = {
+    "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
+    "train": ("torch", "gymnasium", "tensorboard", "matplotlib", "onnx", "onnxscript"),
+    "mujoco": ("mujoco", "imageio-ffmpeg", "viser"),
+    "gyms": ("envpool", "Box2D", "pygame"),
+    "atari": ("ale-py",),
+    "rsl-rl": ("rsl-rl-lib",),
+    "language": ("transformers", "peft", "math-verify", "datasets"),
+    "vllm": ("vllm",),
+    "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
+    "robot": ("cyclonedds", "mcap"),
+    "hub": ("huggingface_hub",),
+}
+"""Packages by which each extra is known to be installed; ``core`` is what comes without any."""
+
 
 @dataclass(frozen=True)
 class Entry:

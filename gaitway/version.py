@@ -23,7 +23,7 @@ def version_line() -> str:
 
 def installed_extras() -> list[str]:
     """The extras all of whose packages are installed; ``isaaclab`` where Isaac Lab itself is."""
-    from .commands.doctor import EXTRAS
+    from .catalogue import EXTRAS
 
     asked = {name: packages for name, packages in EXTRAS.items() if name != "core"} | {"isaaclab": ("isaaclab",)}
     return [name for name, packages in asked.items() if all(map(_is_installed, packages))]

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from ..catalogue import AGENTS, COMMANDS, WORLDS, Entry, install_line
+from ..catalogue import AGENTS, COMMANDS, EXTRAS, WORLDS, Entry, install_line
 from ..runs import provenance
 from ..tables import make_table, show_table
 from ..version import version_line
@@ -26,19 +26,6 @@ from . import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-EXTRAS = {
-    "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
-    "train": ("torch", "gymnasium", "tensorboard", "matplotlib", "onnx", "onnxscript"),
-    "mujoco": ("mujoco", "imageio-ffmpeg", "viser"),
-    "gyms": ("envpool", "Box2D", "pygame"),
-    "atari": ("ale-py",),
-    "rsl-rl": ("rsl-rl-lib",),
-    "language": ("transformers", "peft", "math-verify", "datasets"),
-    "vllm": ("vllm",),
-    "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
-    "robot": ("cyclonedds", "mcap"),
-    "hub": ("huggingface_hub",),
-}
 GL_PROBE = """
 import mujoco
 model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='.1'/></worldbody></mujoco>")

@@ -14,13 +14,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
-)
+DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *DOCS)
 
 PROGRAM = re.compile(
     r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab(\.sh)?|torchrun|source|ip|ping|ssh|apt|git|docker)\s"
