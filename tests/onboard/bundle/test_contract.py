@@ -18,7 +18,7 @@ from gaitway_onboard.bundle.schema import CONTRACT_SCHEMA, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-FILES = ("policy.onnx", "golden.npz", "robot.xml", "io_descriptors.yaml")
+FILES = ("policy.onnx", "golden.npz", "robot.xml", "robot_license.txt", "io_descriptors.yaml")
 
 
 def test_save_then_load_returns_the_same_contract(bundle: Path, tmp_path: Path) -> None:
