@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from typing import Annotated
 
-from gaitway_files.ranges import Checked, PositiveInt, Share
+from gaitway_files.ranges import Checked, PositiveInt, Range, Share
 
 from .answers import ANSWER, END_ANSWER, TAGS, with_tags
 from .rows import Row, check_split
@@ -21,18 +22,20 @@ _TEST_SHARE = 10
 class DigitSumSource(Checked):
     """Digits whose sum modulo ten is asked for; demonstrations answer at once, or write the running sums first:
 
-    | 7 5 9 3
-    | <answer> 4 </answer>
-    | <think> 7 2 1 4 </think> <answer> 4 </answer>
+    | 3 4 2 4 4
+    | <answer> 7 </answer>
+    | <think> 3 7 9 3 7 </think> <answer> 7 </answer>
 
     Every answer of a demonstration is right. ``rows("train")`` are a fixed set of demonstrations, ``stream("train",
     seed)`` new problems without end, ``rows("test")`` the same whatever the seed; no test problem occurs elsewhere.
     A rare chain of thought that rewards make the rule is the setting of Tsilivis et al. (2025, arXiv 2510.11495).
     """
 
-    largest: PositiveInt = 4
+    largest: Annotated[int, Range(lambda digit: 1 <= digit <= 9, "must lie between 1 and 9")] = 4
+    """Largest digit. With 9 neither the sum before nor the digit alone tells anything of the next sum, and running
+    sums are much harder to learn."""
     digits: PositiveInt = 16
-    """Digits of a problem. At four or fewer few problems are distinct."""
+    """Digits of a problem; with few of them hardly any problem is new."""
     thoughtful: Share = 0.05
     """Share of the demonstrations that write running sums, typically 0.01 to 0.2."""
     demonstrations: PositiveInt = 20_000

@@ -26,12 +26,11 @@ class WalkSource(Checked):
     """A field to start from and moves forward, of which those before ``!`` count; asked for is the last field:
 
     | from 47 4 1 2 ! 3 1
-    | <think> 1 2 4 ! </think> <answer> 4 </answer>
-    | <think> 1 </think> <answer> 1 </answer>
+    | <think> 47 1 2 4 ! </think> <answer> 4 </answer>
+    | <think> 47 1 </think> <answer> 1 </answer>
 
     Here the ring has 50 fields, 0 to 49. The second demonstration is of somebody who gave up after a move and
-    answered with the field reached, which is wrong: moves that are left out go once round the ring at most, and no
-    further. ``rows("train")`` are a fixed set of demonstrations, ``stream("train", seed)`` new problems without end,
+    answered with the field reached, which is never right by luck: the moves left out do not add up to a round. ``rows("train")`` are a fixed set of demonstrations, ``stream("train", seed)`` new problems without end,
     ``rows("test")`` the same whatever the seed; no test problem occurs elsewhere.
     """
 
@@ -92,7 +91,7 @@ class WalkSource(Checked):
         done = 1
         while done <= level and rng.random() >= self.gives_up:
             done += 1
-        thought = [*map(str, reached[:done]), *([END] if done > level else [])]
+        thought = [str(start), *map(str, reached[:done]), *([END] if done > level else [])]
         signs = [*map(str, written[:level]), END, *map(str, written[level + 1 :])]
         return {
             "prompt": " ".join([START, str(start), *signs]),
