@@ -39,7 +39,7 @@ _SAMPLING = {"agent": GRPO, "total_steps": 20_480, "evaluation_interval": 5_120}
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
     ("arithmetic", "grpo"): _SAMPLING,
-    ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 16_000},
+    ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
     ("digit-sums", "grpo"): _SAMPLING,
     ("walks", "sft"): _READING,
     ("walks", "grpo"): _SAMPLING,
