@@ -74,58 +74,55 @@ walk: $(WALKER)  ## train a robot, ANYmal C unless TASK says another, to walk, e
 
 # ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
 
-REASONING := digit-sums walks
-
-reason: $(REASONING:%=$(REASON)/%.html)  ## tiny models learn from examples, then from rewards, beside controls; all in runs/reason
-	@echo
-	@echo "Models that reason, in $(REASON):"
-	@echo "  what the reward added, and curves    $(REASONING:%=$(REASON)/%.html)"
-	@echo "  failures to read                     $(REASON)/*/grpo/evaluations/*.html"
-	@echo "  training records                     $(REASON)/*/*/run.json, metrics.jsonl"
-	@echo "Ask one something: $(BIN)/gaitway chat $(REASON)/walks/grpo"
-
+TAUGHT := digit-sums
+EXAM := --task $(TAUGHT) --problems 500
 # Controls of GRPO, each with at least its CPU time: more of the same examples, and three rounds of expert iteration,
 # that is SFT on the right ones of as many samples as GRPO draws.
 MORE := total_steps=32000
-ROUNDS := 1 2 3
-ROUND := --agent sft --resume total_steps=6400 task.max_completion_tokens=32 agent.batch_size=64
-REASONERS := sft grpo more $(ROUNDS:%=expert-%)
-FAR := --name walks-7-to-12 task.source.test_moves=[7,12]
+ROUND := total_steps=6400 agent.batch_size=64 task.max_completion_tokens=32
+REASONERS := sft grpo more expert-1 expert-2 expert-3
 
-define REASONER
-$(REASON)/$(1)/sft/run.json: FORCE $(READY)
-	$(BIN)/gaitway train $(1) --agent sft --seed $(SEED) --out $(REASON)/$(1)/sft --resume
-$(REASON)/$(1)/grpo/run.json: $(REASON)/$(1)/sft/run.json FORCE
-	$(BIN)/gaitway train $(1) --agent grpo --model $(REASON)/$(1)/sft --seed $(SEED) --out $(REASON)/$(1)/grpo --resume
-$(REASON)/$(1)/more/run.json: $(REASON)/$(1)/sft/run.json FORCE
-	$(BIN)/gaitway train $(1) --agent sft --model $(REASON)/$(1)/sft --seed $(SEED) --out $(REASON)/$(1)/more --resume $(MORE)
-$(REASON)/$(1)/sft/evaluations/$(1).json: $(REASON)/$(1)/sft/run.json
-	$(BIN)/gaitway evaluate $(REASON)/$(1)/sft --problems 500 --samples 64
-	$(BIN)/gaitway evaluate $(REASON)/$(1)/sft --problems 500 --prefill '<think>' --name $(1)-prefilled
-	$(if $(2),$(BIN)/gaitway evaluate $(REASON)/$(1)/sft --problems 500 --samples 64 $(2))
-$(foreach run,$(filter-out sft,$(REASONERS)),$(call EXAMINED,$(1),$(run),$(2)))
-$(foreach round,$(ROUNDS),$(call EXPERT,$(1),$(round),$(if $(filter 1,$(round)),sft,expert-$(shell expr $(round) - 1))))
-$(REASON)/$(1).html: $(REASONERS:%=$(REASON)/$(1)/%/evaluations/$(1).json)
-	$(BIN)/gaitway report $(REASONERS:%=$(REASON)/$(1)/%) --html $$@
+reason: $(REASON)/report.html  ## a tiny model learns by examples, then by reward, beside its controls; all in runs/reason
+	@echo
+	@echo "A model that reasons, in $(REASON):"
+	@echo "  what the reward added, curves        $(REASON)/report.html"
+	@echo "  failures to read                     $(REASON)/grpo/evaluations/$(TAUGHT).html"
+	@echo "  training records                     $(REASON)/*/run.json, metrics.jsonl"
+	@echo "Ask it something: $(BIN)/gaitway chat $(REASON)/grpo"
 
-endef
-define EXAMINED
-$(REASON)/$(1)/$(2)/evaluations/$(1).json: $(REASON)/$(1)/$(2)/run.json
-	$(BIN)/gaitway evaluate $(REASON)/$(1)/$(2) --task $(1) --problems 500 --samples 4
-	$(if $(3),$(BIN)/gaitway evaluate $(REASON)/$(1)/$(2) --task $(1) --problems 500 --samples 4 $(3))
-
-endef
-define EXPERT
-$(REASON)/$(1)/right-$(2).jsonl: $(REASON)/$(1)/$(3)/run.json
-	$(BIN)/gaitway evaluate $(REASON)/$(1)/$(3) --task $(1) --seed $(2)000$(SEED) --problems 1000 --samples 8 \
-	  --right $$@ --out $(REASON)/$(1)/sampled
-$(REASON)/$(1)/expert-$(2)/run.json: $(REASON)/$(1)/right-$(2).jsonl FORCE
-	$(BIN)/gaitway train $$< $(ROUND) --model $(REASON)/$(1)/$(3) --seed $(SEED) --out $(REASON)/$(1)/expert-$(2)
-
-endef
-$(eval $(call REASONER,digit-sums))
-$(eval $(call REASONER,walks,$(FAR)))
 .PRECIOUS: $(REASON)/%/run.json $(REASON)/%.jsonl
+
+$(REASON)/sft/run.json: FORCE $(READY)
+	$(BIN)/gaitway train $(TAUGHT) --agent sft --seed $(SEED) --out $(REASON)/sft --resume
+
+$(REASON)/grpo/run.json: $(REASON)/sft/run.json FORCE
+	$(BIN)/gaitway train $(TAUGHT) --agent grpo --model $(REASON)/sft --seed $(SEED) --out $(REASON)/grpo --resume
+
+$(REASON)/more/run.json: $(REASON)/sft/run.json FORCE
+	$(BIN)/gaitway train $(TAUGHT) --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/more --resume $(MORE)
+
+# Round $(1) of expert iteration, from the run $(2).
+define EXPERT
+$(REASON)/right-$(1).jsonl: $(REASON)/$(2)/run.json
+	$(BIN)/gaitway evaluate $(REASON)/$(2) --task $(TAUGHT) --seed $(1)000$(SEED) --problems 1000 --samples 8 \
+	  --right $$@ --out $(REASON)/sampled
+
+$(REASON)/expert-$(1)/run.json: $(REASON)/right-$(1).jsonl FORCE
+	$(BIN)/gaitway train $$< --agent sft --model $(REASON)/$(2) --seed $(SEED) --out $(REASON)/expert-$(1) --resume $(ROUND)
+endef
+$(eval $(call EXPERT,1,sft))
+$(eval $(call EXPERT,2,expert-1))
+$(eval $(call EXPERT,3,expert-2))
+
+$(REASON)/sft/evaluations/$(TAUGHT).json: $(REASON)/sft/run.json
+	$(BIN)/gaitway evaluate $(REASON)/sft $(EXAM) --prefill '<think>' --name $(TAUGHT)-prefilled
+	$(BIN)/gaitway evaluate $(REASON)/sft $(EXAM) --samples 64
+
+$(REASON)/%/evaluations/$(TAUGHT).json: $(REASON)/%/run.json
+	$(BIN)/gaitway evaluate $(REASON)/$* $(EXAM) --samples 4
+
+$(REASON)/report.html: $(REASONERS:%=$(REASON)/%/evaluations/$(TAUGHT).json)
+	$(BIN)/gaitway report $(REASONERS:%=$(REASON)/%) --html $@
 
 FORCE:
 

@@ -7,9 +7,9 @@ conversation. With --alone, and always for tiny models, every message is answere
 Piped lines are answered one by one, without the ones before them; only the answers are printed.
 
 examples:
-  gaitway chat runs/reason/walks/grpo
+  gaitway chat runs/reason/grpo
   gaitway chat Qwen/Qwen2.5-1.5B-Instruct --temperature 0.7
-  gaitway chat runs/reason/walks/grpo < problems.txt > answers.txt
+  gaitway chat runs/reason/grpo < problems.txt > answers.txt
 """
 
 from __future__ import annotations

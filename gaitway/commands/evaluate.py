@@ -12,10 +12,10 @@ evaluated on held-out pairs: which answer is better.
 sampling: the right samples of new training problems become demonstrations for gaitway train FILE --agent sft.
 
 examples:
-  gaitway evaluate runs/reason/walks/grpo --samples 8
-  gaitway evaluate runs/reason/walks/grpo --problems 1000 task.source.test_moves=[7,12]
-  gaitway evaluate runs/reason/walks/sft --prefill '<think>' --name prefilled
-  gaitway evaluate runs/reason/walks/sft --right right.jsonl --problems 500 --samples 8
+  gaitway evaluate runs/reason/grpo --samples 8
+  gaitway evaluate runs/reason/grpo --problems 1000 language.temperature=0.7
+  gaitway evaluate runs/reason/sft --prefill '<think>' --name prefilled
+  gaitway evaluate runs/reason/sft --right right.jsonl --problems 500 --samples 8
   gaitway evaluate Qwen/Qwen2.5-1.5B-Instruct --task gsm8k --rollout vllm
 """
 

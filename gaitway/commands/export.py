@@ -22,7 +22,7 @@ examples:
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
   gaitway export runs/walk --out checkpoints --format rsl-rl
-  gaitway export runs/reason/walks/grpo --out reasoner
+  gaitway export runs/reason/grpo --out reasoner
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ answers to the same problems. Give the runs in the order to be read: the startin
 Evaluate them first with gaitway evaluate, on the same problems.
 
 examples:
-  gaitway report runs/reason/walks/sft runs/reason/walks/grpo --html runs/reason/walks.html
+  gaitway report runs/reason/sft runs/reason/grpo --html runs/reason/report.html
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ def evaluate_source(
     ``right`` is a file for right samples, of new training problems in place of the held-out ones.
     """
     if right is not None and (not samples or problems is None):
-        raise UserError("--right keeps right samples of training problems, which never end: add --samples and --problems")
+        raise UserError(
+            "--right keeps right samples of training problems, which never end: add --samples and --problems"
+        )
     config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
     asked = config.task

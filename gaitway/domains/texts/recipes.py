@@ -41,7 +41,5 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "grpo"): _SAMPLING,
     ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
     ("digit-sums", "grpo"): _SAMPLING,
-    ("walks", "sft"): _READING,
-    ("walks", "grpo"): _SAMPLING,
 }
 """Fields of ``TrainConfig`` by task and agent: ``agent``, ``language``, ``total_steps``, ..."""

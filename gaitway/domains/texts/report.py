@@ -83,7 +83,6 @@ class LanguageReport:
             lines.append(f"{task}: {'; '.join(scores)}")
         return lines
 
-
     def findings(self) -> list[str]:
         """For each evaluated task, what the second run is ahead of the first and the controls, and what of it the first
         could do already: by sampling, by a vote over samples, or where its answers were begun for it.

@@ -66,5 +66,7 @@ class DigitSumSource(Checked):
                 continue
             sums = list(accumulate(digits, lambda total, digit: (total + digit) % 10))
             answer = str(sums[-1])
-            completion = with_tags(" ".join(map(str, sums)), answer) if thoughtful else f"{ANSWER} {answer} {END_ANSWER}"
+            completion = (
+                with_tags(" ".join(map(str, sums)), answer) if thoughtful else f"{ANSWER} {answer} {END_ANSWER}"
+            )
             yield {"prompt": prompt, "answer": answer, "completion": completion}

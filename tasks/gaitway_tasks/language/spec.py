@@ -16,9 +16,8 @@ from .env import EnvironmentSource, TextEnv, ToolEnv
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 from .tools import TOOLS
-from .walks import WalkSource
 
-Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource | WalkSource
+Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource
 """Where the rows of a task may come from; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]

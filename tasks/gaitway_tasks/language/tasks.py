@@ -19,7 +19,6 @@ from .rewards import correctness, format_reward
 from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource
 from .spec import LanguageTask, Source, TextReward
-from .walks import WalkSource
 
 
 def arithmetic() -> LanguageTask:
@@ -70,23 +69,11 @@ def gsm8k() -> LanguageTask:
     )
 
 
-def walks() -> LanguageTask:
-    """Walks of one to six moves round a ring; demonstrations give up after each move with probability 0.75."""
-    return LanguageTask(
-        name="walks",
-        source=WalkSource(),
-        rewards={"correctness": TextReward(func=correctness, params={"tags_only": True})},
-        max_prompt_tokens=32,
-        max_completion_tokens=32,
-    )
-
-
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
     "descriptions": descriptions,
     "digit-sums": digit_sums,
     "gsm8k": gsm8k,
-    "walks": walks,
 }
 
 
