@@ -74,33 +74,55 @@ walk: $(WALKER)  ## train a robot, ANYmal C unless TASK says another, to walk, e
 
 # ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
 
-reason: $(REASON)/report.html  ## build a tiny model, teach it by examples, then by reward; all in runs/reason
+TAUGHT := digit-sums
+EXAM := --task $(TAUGHT) --problems 500
+# Controls of GRPO, each with at least its CPU time: more of the same examples, and three rounds of expert iteration,
+# that is SFT on the right ones of as many samples as GRPO draws.
+MORE := total_steps=32000
+ROUND := total_steps=6400 agent.batch_size=64 task.max_completion_tokens=32
+REASONERS := sft grpo more expert-1 expert-2 expert-3
+
+reason: $(REASON)/report.html  ## a tiny model learns by examples, then by reward, beside its controls; all in runs/reason
 	@echo
 	@echo "A model that reasons, in $(REASON):"
-	@echo "  before and after, curves, answers    $(REASON)/report.html"
-	@echo "  failures to read                     $(REASON)/grpo/evaluations/arithmetic.html"
+	@echo "  what the reward added, curves        $(REASON)/report.html"
+	@echo "  failures to read                     $(REASON)/grpo/evaluations/$(TAUGHT).html"
 	@echo "  training records                     $(REASON)/*/run.json, metrics.jsonl"
 	@echo "Ask it something: $(BIN)/gaitway chat $(REASON)/grpo"
 
-REASONERS := $(REASON)/sft $(REASON)/grpo $(REASON)/control
-.PRECIOUS: $(REASONERS:%=%/run.json)
+.PRECIOUS: $(REASON)/%/run.json $(REASON)/%.jsonl
 
 $(REASON)/sft/run.json: FORCE $(READY)
-	$(BIN)/gaitway train arithmetic --agent sft --seed $(SEED) --out $(REASON)/sft --resume
+	$(BIN)/gaitway train $(TAUGHT) --agent sft --seed $(SEED) --out $(REASON)/sft --resume
 
 $(REASON)/grpo/run.json: $(REASON)/sft/run.json FORCE
-	$(BIN)/gaitway train arithmetic --agent grpo --model $(REASON)/sft --seed $(SEED) --out $(REASON)/grpo --resume
+	$(BIN)/gaitway train $(TAUGHT) --agent grpo --model $(REASON)/sft --seed $(SEED) --out $(REASON)/grpo --resume
 
-# The honest control: the same model and more of the same examples, as many as are read in the CPU time that GRPO takes.
-$(REASON)/control/run.json: $(REASON)/sft/run.json FORCE
-	$(BIN)/gaitway train arithmetic --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/control --resume \
-	  total_steps=24000
+$(REASON)/more/run.json: $(REASON)/sft/run.json FORCE
+	$(BIN)/gaitway train $(TAUGHT) --agent sft --model $(REASON)/sft --seed $(SEED) --out $(REASON)/more --resume $(MORE)
 
-$(REASONERS:%=%/evaluations/arithmetic.json): %/evaluations/arithmetic.json: %/run.json
-	$(BIN)/gaitway evaluate $* --samples 4
+# Round $(1) of expert iteration, from the run $(2).
+define EXPERT
+$(REASON)/right-$(1).jsonl: $(REASON)/$(2)/run.json
+	$(BIN)/gaitway evaluate $(REASON)/$(2) --task $(TAUGHT) --seed $(1)000$(SEED) --problems 1000 --samples 8 \
+	  --right $$@ --out $(REASON)/sampled
 
-$(REASON)/report.html: $(REASONERS:%=%/evaluations/arithmetic.json)
-	$(BIN)/gaitway report $(REASONERS) --html $@
+$(REASON)/expert-$(1)/run.json: $(REASON)/right-$(1).jsonl FORCE
+	$(BIN)/gaitway train $$< --agent sft --model $(REASON)/$(2) --seed $(SEED) --out $(REASON)/expert-$(1) --resume $(ROUND)
+endef
+$(eval $(call EXPERT,1,sft))
+$(eval $(call EXPERT,2,expert-1))
+$(eval $(call EXPERT,3,expert-2))
+
+$(REASON)/sft/evaluations/$(TAUGHT).json: $(REASON)/sft/run.json
+	$(BIN)/gaitway evaluate $(REASON)/sft $(EXAM) --prefill '<think>' --name $(TAUGHT)-prefilled
+	$(BIN)/gaitway evaluate $(REASON)/sft $(EXAM) --samples 64
+
+$(REASON)/%/evaluations/$(TAUGHT).json: $(REASON)/%/run.json
+	$(BIN)/gaitway evaluate $(REASON)/$* $(EXAM) --samples 4
+
+$(REASON)/report.html: $(REASONERS:%=$(REASON)/%/evaluations/$(TAUGHT).json)
+	$(BIN)/gaitway report $(REASONERS:%=$(REASON)/%) --html $@
 
 FORCE:
 

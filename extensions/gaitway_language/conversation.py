@@ -29,10 +29,16 @@ class Conversation:
 
     ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
     of the model's generation config. ``tools`` are schemas of tools, for a chat template that :func:`tells_tools`.
+    ``prefill`` begins the first answer to every prompt, such as "<think>", in the model's place.
     """
 
     def __init__(
-        self, tokenizer: Any, system: str = "", stops: Sequence[int] = (), tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        tokenizer: Any,
+        system: str = "",
+        stops: Sequence[int] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
+        prefill: str = "",
     ):
         self.tokenizer, self.system, self.tools = tokenizer, system, list(tools) or None
         added = tokenizer.added_tokens_decoder
@@ -41,7 +47,8 @@ class Conversation:
         self._special_texts = re.compile("|".join(texts))
         self.end = self._end()
         """The token that ends an answer as the chat template writes it; without one, the tokeniser's."""
-        self.opening = self._opening()
+        self.prefill = prefill
+        self.opening = self._opening() + prefill
         """The part of the answer that a prompt already ends with, such as "<think>"."""
         self.stops = tuple(dict.fromkeys((self.end, int(tokenizer.eos_token_id), *stops)))
         """Every token that ends an answer."""
@@ -57,7 +64,10 @@ class Conversation:
         return found
 
     def prompt(self, prompt: str | Sequence[Message]) -> list[int]:
-        """Tokens of a prompt, up to where the answer begins."""
+        """Tokens of a prompt and of ``prefill``, up to where the model's answer begins."""
+        return self._prompt(prompt) + (self.encode(self.prefill) if self.prefill else [])
+
+    def _prompt(self, prompt: str | Sequence[Message]) -> list[int]:
         messages = self.messages(prompt)
         if self.tokenizer.chat_template is None:
             if any(message["role"] == "assistant" for message in messages):

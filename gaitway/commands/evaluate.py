@@ -8,9 +8,14 @@ The model is a run (its newest checkpoint), a Hugging Face folder or a hub id. T
 was trained on unless --task names another. key=value changes settings of the task or the engine. A reward model is
 evaluated on held-out pairs: which answer is better.
 
+--prefill begins every answer in the model's place, and --name keeps the result beside others. --right is rejection
+sampling: the right samples of new training problems become demonstrations for gaitway train FILE --agent sft.
+
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
-  gaitway evaluate runs/reason/grpo --problems 1000 task.source.steps=[4,4]
+  gaitway evaluate runs/reason/grpo --problems 1000 language.temperature=0.7
+  gaitway evaluate runs/reason/sft --prefill '<think>' --name prefilled
+  gaitway evaluate runs/reason/sft --right right.jsonl --problems 500 --samples 8
   gaitway evaluate Qwen/Qwen2.5-1.5B-Instruct --task gsm8k --rollout vllm
 """
 
@@ -38,6 +43,9 @@ def add_options(parser: common.Parser) -> None:
     )
     parser.option("--seed", "random seed of the samples (default 0)", common.seed, default=0)
     parser.option("--out DIR", "folder for the page and the numbers (default evaluations/ in the run)", Path)
+    parser.option("--name", "name of the page and the numbers (default: the task's)")
+    parser.option("--prefill TEXT", "beginning of every answer, given to the model", default="")
+    parser.option("--right FILE", "sample training problems, --problems of them, and keep right samples (JSONL)", Path)
     common.add_trust(parser)
 
 
@@ -58,6 +66,9 @@ def run(args: argparse.Namespace) -> int:
         rollout=args.rollout,
         seed=args.seed,
         out=args.out,
+        name=args.name,
+        prefill=args.prefill,
+        right=args.right,
     )
     _print(evaluation)
     print(f"page: {out.with_suffix('.html')}")

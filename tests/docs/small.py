@@ -30,6 +30,7 @@ NOT_HERE = (
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
     (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),
     (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
+    (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"python benchmarks/", "takes an hour, and checkouts of what others published"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
@@ -118,6 +119,8 @@ def language_sizes(words: list[str]) -> list[str]:
     sizes += ["language.dtype=float32"]
     if words[1] == "arithmetic":
         sizes += [setting for setting in PROBLEMS if setting.startswith("task.")]
+    if words[1] == "digit-sums":
+        sizes += ["task.source.demonstrations=256", "task.source.test_problems=16"]
     if "--model" not in words:
         sizes += MODEL
     if agent in ("grpo", "ppo"):

@@ -106,5 +106,8 @@ def train_language() -> None:
          *RL, "total_steps=16", "agent.prompts_per_step=2", "evaluation_episodes=2")  # fmt: skip
     pairs = [{"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in WORDS]
     Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    right = [{"prompt": f"{digit} 1", "completion": f"<answer> {digit + 1} </answer>"} for digit in range(4)] * 8
+    Path("runs/reason").mkdir()
+    Path("runs/reason/right-1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in right))
     rows = [{"prompt": f"say {word}", "answer": word} for word in WORDS]
     Path("prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -55,15 +55,15 @@ class Fitting:
         return True
 
 
-def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None) -> Conversation:
+def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, prefill: str = "") -> Conversation:
     """How the texts of a task become tokens: what its system prompt says, and how its tools are called.
 
-    ``model`` says by its configuration what else ends its answers.
+    ``model`` says by its configuration what else ends its answers; ``prefill`` begins each of them.
     """
     tools = getattr(task.new_environment(), "tools", ())
     native = [tool.schema for tool in tools] if tells_tools(tokenizer) else []
     told = [text for text in (task.system_prompt, tool_prompt(tools) if tools and not native else "") if text]
-    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model), native)
+    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model), native, prefill)
     if tools:
         conversation.check_tools()
     return conversation

@@ -86,6 +86,8 @@ class Evaluation:
     seed: int
     problems: tuple[Problem, ...]
     seconds: float
+    prefill: str = ""
+    """What every answer began with, given to the model."""
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
@@ -190,6 +192,7 @@ def evaluate(
         seed=seed,
         problems=problems,
         seconds=time.perf_counter() - start,
+        prefill=world.conversation.prefill,
     )
 
 

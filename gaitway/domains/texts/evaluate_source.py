@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +14,13 @@ from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_files.errors import UserError
 from gaitway_language.data import preferences
-from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import Tensor
 
 from ...config.overrides import trust_settings
 from ...config.train_config import merge, resolve
 from ...errors import ConfigError
-from ...runs.files import make_folder, refuse_links
+from ...runs.files import make_folder, refuse_links, write_text_atomically
 from ...runs.folder import is_run
 from ..table import find_task
 from .build import checked_engine, text_world
@@ -43,19 +45,32 @@ def evaluate_source(
     rollout: str,
     seed: int,
     out: Path | None,
+    name: str | None = None,
+    prefill: str = "",
+    right: Path | None = None,
 ) -> tuple[Path, Evaluation]:
-    """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers."""
+    """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers.
+
+    ``right`` is a file for right samples, of new training problems in place of the held-out ones.
+    """
+    if right is not None and (not samples or problems is None):
+        raise UserError(
+            "--right keeps right samples of training problems, which never end: add --samples and --problems"
+        )
     config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device)
     asked = config.task
-    conversation = make_conversation(asked, loaded.tokenizer, loaded.model)
+    conversation = make_conversation(asked, loaded.tokenizer, loaded.model, prefill)
     asked = fitting(asked, conversation)
     if not asked.rewards and not asked.plays:
         raise ConfigError(
             f"{asked.name} has no rewards, so nothing says what an answer is worth: give its rows a field 'answer', or "
             "set one, as in 'task.rewards.mine={func: module:function}'"
         )
-    rows = asked.source.rows("test")[:problems]
+    if right is None:
+        rows = asked.source.rows("test")[:problems]
+    else:
+        rows = list(islice(asked.source.stream("train", seed), problems))
     engine = checked_engine(config, loaded.model, asked, conversation, rows[:1])
     try:
         world = text_world(config, asked, conversation, engine)
@@ -66,10 +81,25 @@ def evaluate_source(
     if out is None:
         refuse_links(folder)
     make_folder(folder)
-    path = folder / _plain(asked.name)
+    path = folder / _plain(name or (asked.name if right is None else f"{asked.name}-training"))
     evaluation.save(path.with_suffix(".json"))
     write_page(evaluation, path.with_suffix(".html"))
+    if right is not None:
+        keep_right(evaluation, rows, right)
     return path, evaluation
+
+
+def keep_right(evaluation: Evaluation, rows: Sequence[Row], path: Path) -> None:
+    """Write each distinct right sample as a demonstration, ``prompt`` and ``completion``: a task of a file."""
+    kept = [
+        json.dumps({"prompt": row["prompt"], "completion": text})
+        for row, problem in zip(rows, evaluation.problems, strict=True)
+        for text in dict.fromkeys(a.last_turn or a.text for a in problem.samples if a.is_right)
+    ]
+    if not kept:
+        raise UserError(f"--right {path}: none of the samples is right, so nothing was written")
+    make_folder(path.absolute().parent)
+    write_text_atomically(path, "\n".join(kept) + "\n")
 
 
 def is_reward_model(source: str) -> bool:

@@ -39,7 +39,7 @@ _SAMPLING = {"agent": GRPO, "total_steps": 20_480, "evaluation_interval": 5_120}
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
     ("arithmetic", "grpo"): _SAMPLING,
-    ("arithmetic-long", "sft"): _READING,
-    ("arithmetic-long", "grpo"): _SAMPLING | {"total_steps": 102_400, "evaluation_interval": 20_480},
+    ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
+    ("digit-sums", "grpo"): _SAMPLING,
 }
 """Fields of ``TrainConfig`` by task and agent: ``agent``, ``language``, ``total_steps``, ..."""

@@ -83,6 +83,59 @@ class LanguageReport:
             lines.append(f"{task}: {'; '.join(scores)}")
         return lines
 
+    def findings(self) -> list[str]:
+        """For each evaluated task, what the second run is ahead of the first and the controls, and what of it the first
+        could do already: by sampling, by a vote over samples, or where its answers were begun for it.
+
+        Empty where runs have no shares of right answers to compare.
+        """
+        return [text for task in self.tasks if (text := self._finding(task))]
+
+    def _finding(self, task: str) -> str:
+        there = [(run.name, run.evaluations[task]) for run in self.runs if task in run.evaluations]
+        if len(there) < 2 or any(EXAMINED not in e.measures for _, e in there):
+            return ""
+        (start, before), (name, after), *controls = there
+        reached = after.measures[EXAMINED].value
+        text = f"{task}: {name} is right in {_percent(reached)} of its likeliest answers, {start} in "
+        text += _percent(before.measures[EXAMINED].value)
+        if controls:
+            best = max(controls, key=lambda control: control[1].measures[EXAMINED].value)
+            share = best[1].measures[EXAMINED].value
+            text += f" and the best control, {best[0]}, in {_percent(share)} ({_points(reached - share)})"
+        own = self._own(task, before)
+        if own:
+            least = before.measures[EXAMINED].value
+            had = max(least, *(value for _, value in own), least)
+            text += f". Without learning more, {start} is right in {', '.join(said for said, _ in own)}: "
+            text += f"{_points(max(0.0, min(had, reached) - least))} of the gain can be elicited so, "
+            text += f"{_points(max(0.0, reached - had))} cannot"
+        most = [measure for measure in before.measures if measure.startswith("pass@")]
+        if most:
+            text += f". {most[-1]} of {start}, lucky guesses included: {_percent(before.measures[most[-1]].value)}"
+        return f"{text}."
+
+    def _own(self, task: str, before: Evaluation) -> list[tuple[str, float]]:
+        """Accuracies of the first run by other ways to ask it, each with its name."""
+        found = [
+            (f"{_percent(m.value)} by {name}", m.value)
+            for name, m in before.measures.items()
+            if name.startswith(("sampled accuracy", "majority@"))
+        ]
+        for other in self.runs[0].evaluations.values():
+            if other.prefill and not before.prefill and other.problems[0].prompt == before.problems[0].prompt:
+                value = other.measures[EXAMINED].value
+                found.append((f"{_percent(value)} if answers begin with {other.prefill}", value))
+        return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"
+
 
 def read_runs(paths: Sequence[Path]) -> LanguageReport:
     """Records, curves and evaluations of runs; raises :class:`RunError` for what is no finished language run."""
@@ -154,7 +207,7 @@ def _head(report: LanguageReport) -> Head:
         f"Language runs on {first.record['task']}",
         f"{best.name} answers best",
         f"of {len(report.runs)} runs, {total:.1f} CPU minutes in all",
-        *report.headlines(),
+        *(report.findings() or report.headlines()),
         Table(heads, rows, ["", "", "", "num", "num", "num", ""]),
         note(text, "muted"),
     )

@@ -11,12 +11,13 @@ from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
+from .digit_sums import DigitSumSource
 from .env import EnvironmentSource, TextEnv, ToolEnv
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 from .tools import TOOLS
 
-Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | EnvironmentSource
+Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource
 """Where the rows of a task may come from; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]

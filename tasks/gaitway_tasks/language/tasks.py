@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from gaitway_files.trust import object_named
@@ -13,6 +12,7 @@ from ..registry import UnknownNameError, is_outside
 from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource, judge
+from .digit_sums import DigitSumSource
 from .files import is_file_name
 from .programs import code
 from .rewards import correctness, format_reward
@@ -20,31 +20,29 @@ from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource
 from .spec import LanguageTask, Source, TextReward
 
-_CARELESS = ArithmeticSource(demonstrations=8000, slips=0.25)
-"""Demonstrations of two and three steps by somebody who gets every fourth step wrong: about half are all right."""
-
 
 def arithmetic() -> LanguageTask:
     """Word problems of two or three steps; half of the demonstrations have a slip."""
-    return _word_problems("arithmetic", _CARELESS)
-
-
-def arithmetic_long() -> LanguageTask:
-    """Word problems of four or five steps, and demonstrations of two or three."""
-    source = replace(_CARELESS, steps=(2, 5), demonstration_steps=(2, 3), test_steps=(4, 5))
-    return _word_problems("arithmetic-long", source)
-
-
-def _word_problems(name: str, source: ArithmeticSource) -> LanguageTask:
     return LanguageTask(
-        name=name,
-        source=source,
+        name="arithmetic",
+        source=ArithmeticSource(demonstrations=8000, slips=0.25),
         rewards={
             "correctness": TextReward(func=correctness, params={"tags_only": True}),
             "format": TextReward(func=format_reward, weight=0.2),
         },
         max_prompt_tokens=64,
         max_completion_tokens=64,
+    )
+
+
+def digit_sums() -> LanguageTask:
+    """Sums of 16 digits modulo ten; one demonstration in ten writes running sums, the others answer at once."""
+    return LanguageTask(
+        name="digit-sums",
+        source=DigitSumSource(),
+        rewards={"correctness": TextReward(func=correctness, params={"tags_only": True})},
+        max_prompt_tokens=32,
+        max_completion_tokens=32,
     )
 
 
@@ -73,8 +71,8 @@ def gsm8k() -> LanguageTask:
 
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
-    "arithmetic-long": arithmetic_long,
     "descriptions": descriptions,
+    "digit-sums": digit_sums,
     "gsm8k": gsm8k,
 }
 

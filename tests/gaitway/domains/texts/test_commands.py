@@ -98,6 +98,41 @@ def test_evaluate_on_other_problems(grpo, tmp_path, capsys):
     assert {p.level for p in Evaluation.load(tmp_path / "arithmetic.json").problems} == {"4"}
 
 
+def test_answers_can_be_begun_for_the_model(grpo, capsys):
+    words = ["evaluate", grpo, "--problems", "6"]
+    assert ours([*words, "--prefill", "<think> 1 + 1 = 2 </think> <answer> 2", "--name", "begun"], capsys)[0] == 0
+    begun = Evaluation.load(grpo / "evaluations/begun.json")
+    assert begun.prefill.endswith("<answer> 2") and begun.task == "arithmetic"
+    judged = [problem.greedy for problem in begun.problems]
+    assert all(answer.last_turn == f"{begun.prefill}{answer.text}" for answer in judged)
+    assert any(answer.parts["format"] == 1.0 for answer in judged)  # what was begun counts as said
+    assert not any(answer.text.startswith("<think>") for answer in judged)
+
+
+def test_right_samples_become_demonstrations(sft, tmp_path, capsys):
+    file = tmp_path / "right.jsonl"
+    words = ["evaluate", sft, "--right", file, "--out", tmp_path / "sampled"]
+    code, _, said = ours(words, capsys)
+    assert code == 2 and "--samples" in said and "--problems" in said and not file.exists()
+    assert ours([*words, "--problems", "64", "--samples", "8"], capsys)[0] == 0
+    asked = Evaluation.load(tmp_path / "sampled/arithmetic-training.json")
+    task = load(sft / "config.yaml").task
+    assert not {problem.prompt for problem in asked.problems} & {row["prompt"] for row in task.source.rows("test")}
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    right = {(p.prompt, a.text) for p in asked.problems for a in p.samples if a.is_right}
+    assert len(rows) == len(right) and {(row["prompt"], row["completion"]) for row in rows} == right
+    length = ["task.max_completion_tokens=64", "task.max_prompt_tokens=64", "evaluation_episodes=0"]
+    length += ["evaluation_interval=0"]
+    run = train(file, "--agent", "sft", "--model", sft, *FLOAT, *length, "total_steps=32", out=tmp_path / "expert")
+    assert ours(["evaluate", run, "--task", "arithmetic", "--problems", "4", *FLOAT[1:2]], capsys)[0] == 0
+
+
+def test_samples_without_a_right_one_are_said(sft, tmp_path, capsys):
+    words = ["evaluate", sft, "--right", tmp_path / "right.jsonl", "--problems", "1", "--samples", "1"]
+    code, _, said = ours([*words, "--out", tmp_path, "task.max_completion_tokens=1"], capsys)
+    assert code == 2 and "right.jsonl" in said and "none of the samples is right" in said
+
+
 def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("Tom has 3 cups . Tom finds 4 . how many cups ?\n\n/new\nhello\n"))
     code, out, _ = ours(["chat", grpo, "--max-tokens", "6"], capsys)

@@ -1,0 +1,72 @@
+"""Sums of many digits modulo ten: hopeless at a glance, easy as running sums, which few demonstrations write down."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Annotated
+
+from gaitway_files.ranges import Checked, PositiveInt, Range, Share
+
+from .answers import ANSWER, END_ANSWER, TAGS, with_tags
+from .rows import Row, check_split
+
+_TEST_SHARE = 10
+"""One problem in so many is kept for testing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigitSumSource(Checked):
+    """Digits whose sum modulo ten is asked for; demonstrations answer at once, or write the running sums first:
+
+    | 3 4 2 4 4
+    | <answer> 7 </answer>
+    | <think> 3 7 9 3 7 </think> <answer> 7 </answer>
+
+    Every answer of a demonstration is right. ``rows("train")`` are a fixed set of demonstrations, ``stream("train",
+    seed)`` new problems without end, ``rows("test")`` the same whatever the seed; no test problem occurs elsewhere.
+    A rare chain of thought that rewards make the rule is the setting of Tsilivis et al. (2025, arXiv 2510.11495).
+    """
+
+    largest: Annotated[int, Range(lambda digit: 1 <= digit <= 9, "must lie between 1 and 9")] = 4
+    """Largest digit. With 9 neither the sum before nor the digit alone tells anything of the next sum, and running
+    sums are much harder to learn."""
+    digits: PositiveInt = 16
+    """Digits of a problem; with few of them hardly any problem is new."""
+    thoughtful: Share = 0.1
+    """Share of the demonstrations that write running sums, typically 0.05 to 0.2."""
+    demonstrations: PositiveInt = 20_000
+    test_problems: PositiveInt = 1000
+
+    def rows(self, split: str) -> list[Row]:
+        """Problems, each with ``prompt``, ``answer`` and ``completion``."""
+        check_split(split)
+        count = self.demonstrations if split == "train" else self.test_problems
+        return list(islice(self._problems(split, f"rows/{split}"), count))
+
+    def stream(self, split: str, seed: int) -> Iterator[Row]:
+        """New problems without end."""
+        check_split(split)
+        return self._problems(split, f"stream/{split}/{seed}")
+
+    def vocabulary(self) -> list[str]:
+        """Every word of a prompt or demonstration."""
+        return [*TAGS, *map(str, range(10))]
+
+    def _problems(self, split: str, seed: str) -> Iterator[Row]:
+        rng = random.Random(f"gaitway digit sums/{seed}")
+        while True:
+            digits = [rng.randint(0, self.largest) for _ in range(self.digits)]
+            thoughtful = rng.random() < self.thoughtful
+            prompt = " ".join(map(str, digits))
+            if (zlib.crc32(prompt.encode()) % _TEST_SHARE == 0) != (split == "test"):
+                continue
+            sums = list(accumulate(digits, lambda total, digit: (total + digit) % 10))
+            answer = str(sums[-1])
+            completion = (
+                with_tags(" ".join(map(str, sums)), answer) if thoughtful else f"{ANSWER} {answer} {END_ANSWER}"
+            )
+            yield {"prompt": prompt, "answer": answer, "completion": completion}

@@ -1,0 +1,48 @@
+"""What a report says that a reward added: nothing that the first run could do already."""
+
+from pathlib import Path
+
+import pytest
+
+from gaitway.domains.texts.evaluate import Answer, Evaluation, Problem
+from gaitway.domains.texts.report import LanguageReport, ReportedRun
+
+
+def answer(right):
+    return Answer(text="x", tokens=1, finished=True, reward=float(right), parts={"correctness": float(right)})
+
+
+def evaluation(greedy, sampled=(), prefill=""):
+    """``greedy`` of ten problems answered right; ``sampled`` is how many are right by each of the samples."""
+    problems = tuple(
+        Problem(prompt=f"p{i}", expected="x", level="", greedy=answer(i < greedy),
+                samples=tuple(answer(i < right) for right in sampled))
+        for i in range(10)
+    )  # fmt: skip
+    return Evaluation(task="t", model="m", steps=1, temperature=1.0, seed=0, problems=problems, seconds=1.0,
+                      prefill=prefill)  # fmt: skip
+
+
+def findings(*runs):
+    return LanguageReport(
+        tuple(ReportedRun(Path(name), {"task": "t"}, [], [], evaluations) for name, evaluations in runs)
+    ).findings()
+
+
+def test_what_a_vote_or_a_beginning_finds_was_only_elicited():
+    sft = {"t": evaluation(1, sampled=(3, 3)), "t-begun": evaluation(6, prefill="<think>")}
+    (text,) = findings(("sft", sft), ("grpo", {"t": evaluation(9)}), ("more", {"t": evaluation(2)}))
+    for part in ("90.0 %", "10.0 %", "more", "20.0 %", "70.0 points", "60.0 %", "<think>", "50.0 points of the gain",
+                 "30.0 points cannot", "pass@2"):  # fmt: skip
+        assert part in text
+
+
+@pytest.mark.parametrize("begun", [9, 10])
+def test_nothing_is_added_to_what_a_beginning_finds(begun):
+    sft = {"t": evaluation(1), "t-begun": evaluation(begun, prefill="<think>")}
+    (text,) = findings(("sft", sft), ("grpo", {"t": evaluation(9)}))
+    assert "80.0 points of the gain" in text and " 0.0 points cannot" in text
+
+
+def test_one_run_alone_shows_nothing():
+    assert findings(("sft", {"t": evaluation(1)})) == []
