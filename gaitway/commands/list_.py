@@ -43,7 +43,7 @@ def _tasks() -> Table:
     table = make_table("task", "presets", "what is learnt")
     for domain in domains():
         for name, presets, summary in domain.facts():
-            table.add_row(name, ", ".join(presets), summary)
+            table.add_row(name, "\n".join(presets), summary)
     return table
 
 
