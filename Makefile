@@ -78,8 +78,8 @@ TAUGHT := digit-sums
 EXAM := --task $(TAUGHT) --problems 500
 # Controls of GRPO, each with at least its CPU time: more of the same examples, and three rounds of expert iteration,
 # that is SFT on the right ones of as many samples as GRPO draws.
-MORE := total_steps=32000
-ROUND := total_steps=6400 agent.batch_size=64 task.max_completion_tokens=32
+MORE := total_steps=96000
+ROUND := total_steps=19200 agent.batch_size=64 task.max_completion_tokens=32
 REASONERS := sft grpo more expert-1 expert-2 expert-3
 
 reason: $(REASON)/report.html  ## a tiny model learns by examples, then by reward, beside its controls; all in runs/reason
@@ -104,7 +104,7 @@ $(REASON)/more/run.json: $(REASON)/sft/run.json FORCE
 # Round $(1) of expert iteration, from the run $(2).
 define EXPERT
 $(REASON)/right-$(1).jsonl: $(REASON)/$(2)/run.json
-	$(BIN)/gaitway evaluate $(REASON)/$(2) --task $(TAUGHT) --seed $(1)000$(SEED) --problems 1000 --samples 8 \
+	$(BIN)/gaitway evaluate $(REASON)/$(2) --task $(TAUGHT) --seed $(1)000$(SEED) --problems 2500 --samples 8 \
 	  --right $$@ --out $(REASON)/sampled
 
 $(REASON)/expert-$(1)/run.json: $(REASON)/right-$(1).jsonl FORCE

@@ -26,7 +26,8 @@ from .statistics import Measure
 PROBLEMS = 12
 """Problems of each kind whose answers are shown."""
 EXAMINED = "greedy accuracy"
-"""What is drawn of the evaluations on the way."""
+"""What is drawn of the evaluations on the way, and compared."""
+SAMPLED = "sampled accuracy"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
     ("rollout/reward/format", "right form [%]", 100.0),
@@ -96,20 +97,19 @@ class LanguageReport:
         if len(there) < 2 or any(EXAMINED not in e.measures for _, e in there):
             return ""
         (start, before), (name, after), *controls = there
-        reached = after.measures[EXAMINED].value
-        text = f"{task}: {name} is right in {_percent(reached)} of its likeliest answers, {start} in "
-        text += _percent(before.measures[EXAMINED].value)
+        reached, least = after.measures[EXAMINED].value, before.measures[EXAMINED].value
+        text = f"{task}: {name} is right in {_percent(reached)} of its likeliest answers, {start} in {_percent(least)}"
         if controls:
-            best = max(controls, key=lambda control: control[1].measures[EXAMINED].value)
-            share = best[1].measures[EXAMINED].value
-            text += f" and the best control, {best[0]}, in {_percent(share)} ({_points(reached - share)})"
+            shares = [(control, e.measures[EXAMINED].value) for control, e in controls]
+            text += "; ".join(["", *(f"{control} in {_percent(share)}" for control, share in shares)])
+            ahead = reached - max(share for _, share in shares)
+            text += f": {_points(abs(ahead))} {'ahead of' if ahead >= 0 else 'behind'} the best of these"
         own = self._own(task, before)
         if own:
-            least = before.measures[EXAMINED].value
-            had = max(least, *(value for _, value in own), least)
-            text += f". Without learning more, {start} is right in {', '.join(said for said, _ in own)}: "
-            text += f"{_points(max(0.0, min(had, reached) - least))} of the gain can be elicited so, "
-            text += f"{_points(max(0.0, reached - had))} cannot"
+            had = max(least, *(value for _, value in own))
+            text += f". Asked in other ways, {start} is right in {', '.join(said for said, _ in own)}: "
+            text += f"{_points(max(0.0, min(had, reached) - least))} of the gain are only elicited, "
+            text += f"{_points(max(0.0, reached - had))} are added"
         most = [measure for measure in before.measures if measure.startswith("pass@")]
         if most:
             text += f". {most[-1]} of {start}, lucky guesses included: {_percent(before.measures[most[-1]].value)}"
@@ -118,14 +118,14 @@ class LanguageReport:
     def _own(self, task: str, before: Evaluation) -> list[tuple[str, float]]:
         """Accuracies of the first run by other ways to ask it, each with its name."""
         found = [
-            (f"{_percent(m.value)} by {name}", m.value)
+            (f"{_percent(m.value)} {'sampled' if name == SAMPLED else f'by {name}'}", m.value)
             for name, m in before.measures.items()
-            if name.startswith(("sampled accuracy", "majority@"))
+            if name == SAMPLED or name.startswith("majority@")
         ]
         for other in self.runs[0].evaluations.values():
             if other.prefill and not before.prefill and other.problems[0].prompt == before.problems[0].prompt:
                 value = other.measures[EXAMINED].value
-                found.append((f"{_percent(value)} if answers begin with {other.prefill}", value))
+                found.append((f"{_percent(value)} where answers are begun with {other.prefill}", value))
         return found
 
 

@@ -36,8 +36,8 @@ class DigitSumSource(Checked):
     sums are much harder to learn."""
     digits: PositiveInt = 16
     """Digits of a problem; with few of them hardly any problem is new."""
-    thoughtful: Share = 0.1
-    """Share of the demonstrations that write running sums, typically 0.05 to 0.2."""
+    thoughtful: Share = 0.05
+    """Share of the demonstrations that write running sums, typically 0.01 to 0.2."""
     demonstrations: PositiveInt = 20_000
     test_problems: PositiveInt = 1000
 

@@ -36,7 +36,7 @@ def arithmetic() -> LanguageTask:
 
 
 def digit_sums() -> LanguageTask:
-    """Sums of 16 digits modulo ten; one demonstration in ten writes running sums, the others answer at once."""
+    """Sums of 16 digits modulo ten; one demonstration in twenty writes running sums, the others answer at once."""
     return LanguageTask(
         name="digit-sums",
         source=DigitSumSource(),

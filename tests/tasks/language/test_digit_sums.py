@@ -15,9 +15,9 @@ def written():
     return TASK.source.rows("train")
 
 
-def test_every_demonstration_is_right_and_one_in_ten_writes_running_sums(written):
+def test_every_demonstration_is_right_and_one_in_twenty_writes_running_sums(written):
     thoughtful = [row for row in written if "<think>" in row["completion"]]
-    assert 0.09 < len(thoughtful) / len(written) < 0.11
+    assert 0.045 < len(thoughtful) / len(written) < 0.055
     for row in written[:500] + thoughtful[:100]:
         digits = [int(digit) for digit in row["prompt"].split()]
         assert len(digits) == 16 and set(digits) <= set(range(5))
