@@ -46,7 +46,7 @@ STANDS_FOR = {
     ("docs/import.md", "SOURCE"): "published/walk.onnx",
     ("docs/import.md", "BUNDLE"): "bundles/walk",
     ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
-    ("docs/isaaclab.md", "robot.xml"): str(ANYMAL_C.mjcf),
+    ("docs/convert.md", "robot.xml"): str(ANYMAL_C.mjcf),
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
     ("docs/rsl_rl.md", "RUN"): "runs/flat",
