@@ -35,6 +35,10 @@ class OrderedJointPositionAction(IsaacJointPositionAction):
         index = index_of("joint", cfg.joint_names, self._asset.joint_names, self.device)
         self._joint_ids = slice(None) if index is None else compat.index(index)
         self._delay_line = None if cfg.delay is None else DelayLine(cfg.delay, env.physics_dt, self._rest())
+        if self._delay_line is not None and getattr(env, "_physics_handles_decimation", False):
+            # Newton would take all physics steps of a control step by itself, with the targets of the first.
+            env.sim.physics_manager.set_decimation(1)
+            env._physics_handles_decimation = False
 
     def apply_actions(self) -> None:
         if self._delay_line is None:
