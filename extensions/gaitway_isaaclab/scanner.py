@@ -1,7 +1,7 @@
-"""Isaac Lab 3.0's ray caster, each row of which belongs to the environment of that number.
+"""Isaac Lab 3.0's ray caster and its depth camera, each row of which belongs to the environment of that number.
 
 On PhysX without Isaac Sim (``ovphysx``) 3.0.0 finds the bodies of a ray caster by a pattern, and their rows come in the
-order of text: env_0, env_1, env_10, ... From eleven environments on a robot would read the ground under another one.
+order of text: env_0, env_1, env_10, ... From eleven environments on a robot would see the ground of another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,18 @@ def ray_caster(cfg: Any) -> Any:
     """The ray caster of the engine that runs, for ``cfg`` (``RayCasterCfg``); a ``class_type`` of configurations."""
     from isaaclab.sensors import RayCaster
 
-    kind = RayCaster.resolve_class(cfg)
+    return _mended(RayCaster, cfg)
+
+
+def ray_caster_camera(cfg: Any) -> Any:
+    """The depth camera of the engine that runs, for ``cfg`` (``RayCasterCameraCfg``); a ``class_type`` as well."""
+    from isaaclab.sensors import RayCasterCamera
+
+    return _mended(RayCasterCamera, cfg)
+
+
+def _mended(factory: Any, cfg: Any) -> Any:
+    kind = factory.resolve_class(cfg)
     return (_in_order(kind) if kind.__module__.startswith("isaaclab_ov.") else kind)(cfg)
 
 
@@ -75,4 +86,6 @@ def _bind(paths: list[str]) -> Any:
 @functools.cache
 def _say() -> None:
     """Once a process."""
-    log.warning("height scans: Isaac Lab's ray caster had the environments in the order env_0, env_1, env_10: mended")
+    log.warning(
+        "height scans and depth images: Isaac Lab's ray caster had the environments in the order env_0, env_1, env_10: mended"
+    )
