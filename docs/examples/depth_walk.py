@@ -37,7 +37,7 @@ class DepthWalkEnvCfg(VelocityRoughAnymalCEnvCfg):
     def __post_init__(self):
         super().__post_init__()
         self.scene.depth_camera = RayCasterCameraCfg(
-            class_type="gaitway_isaaclab.scanner:ray_caster_camera",  # sees the ground of its own robot on every engine
+            class_type="gaitway_isaaclab.scanner:ray_caster_camera",  # each row is its own robot's
             prim_path="{ENV_REGEX_NS}/Robot/base",
             offset=RayCasterCameraCfg.OffsetCfg(pos=(0.4, 0.0, 0.1), rot=DOWN_30_DEGREES, convention="world"),
             pattern_cfg=PinholeCameraPatternCfg(width=32, height=24),

@@ -49,6 +49,10 @@ class DelayedJointPositionAction(JointPositionAction):
     def __init__(self, cfg: DelayedJointPositionActionCfg, env: Any):
         super().__init__(cfg, env)
         self._delay_line = None if cfg.delay is None else DelayLine(cfg.delay, env.physics_dt, self._rest())
+        if self._delay_line is not None and getattr(env, "_physics_handles_decimation", False):
+            # Newton would take all physics steps of a control step by itself, with the targets of the first.
+            env.sim.physics_manager.set_decimation(1)
+            env._physics_handles_decimation = False
 
     def apply_actions(self) -> None:
         if self._delay_line is None:

@@ -276,7 +276,7 @@ def _continue(args: argparse.Namespace, path: Path, folder: RunFolder) -> int:
 
 
 def _check_examination(config: TrainConfig) -> None:
-    """Refuse to examine where MuJoCo is missing or as old as Isaac Lab's Newton asks for, before a simulator starts."""
+    """Refuse, before a simulator starts, to examine where MuJoCo is missing, or as old as Newton asks for."""
     if config.until == "good":
         common.require("--until good examines in MuJoCo, which", MUJOCO)
 

@@ -8,7 +8,6 @@ import torch
 from gaitway_isaaclab import compat
 from gaitway_isaaclab.world import world_of
 from gaitway_tasks.math import quat_from_yaw
-from isaaclab.terrains import MeshPlaneTerrainCfg
 from test_isaaclab3_tasks import isaaclab
 from test_isaaclab3_truth import put
 
@@ -32,7 +31,8 @@ def example(lab, monkeypatch):
 def test_each_robot_sees_the_ground_in_front_of_itself(lab, make, physics, example):
     cfg = compat.choose_physics(example.DepthWalkEnvCfg(), physics)
     generator = cfg.scene.terrain.terrain_generator
-    generator.sub_terrains = {"flat": MeshPlaneTerrainCfg()}  # the triangles of a ground plane are too large for rays
+    stairs = generator.sub_terrains["pyramid_stairs"]  # a plane's triangles are too large for slanting rays
+    generator.sub_terrains = {"platform": stairs.replace(platform_width=7.0, step_height_range=(0.2, 0.2))}
     generator.num_rows = generator.num_cols = 3
     cfg.scene.height_scanner.update_period = cfg.scene.depth_camera.update_period = 0.0
     cfg.curriculum.terrain_levels = None
@@ -44,6 +44,7 @@ def test_each_robot_sees_the_ground_in_front_of_itself(lab, make, physics, examp
     pos = env.scene.env_origins + torch.stack([0.0 * number, 0.0 * number, 0.6 + 0.03 * number], 1)
     put(env.scene["robot"], world.robot, pos, quat_from_yaw(0.1 * number), joints, 0.0 * joints, rest, rest)
     env.scene.write_data_to_sim()
+    env.sim.forward()
     env.scene.update(dt=env.physics_dt)
     camera = env.scene.sensors["depth_camera"]
     camera.update(env.step_dt, force_recompute=True)
@@ -52,7 +53,7 @@ def test_each_robot_sees_the_ground_in_front_of_itself(lab, make, physics, examp
     torch.testing.assert_close(camera.data.pos_w.torch, seen_from, rtol=0.0, atol=1e-4)
     image = example.depth_image(env)[:, 0]
     middle = image[:, 11:13, 15:17].mean((1, 2))  # along the axis, 30 degrees below the horizon
-    expected = (seen_from[:, 2] / 0.5 / example.FAR).clamp(max=1.0)
+    expected = ((seen_from - env.scene.env_origins)[:, 2] / 0.5 / example.FAR).clamp(max=1.0)
     torch.testing.assert_close(middle, expected, rtol=0.0, atol=0.02)
     assert (expected < 1.0).sum() > 20 and (image[:, -1].mean(1) < image[:, 0].mean(1)).all()
 

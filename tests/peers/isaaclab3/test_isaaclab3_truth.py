@@ -10,6 +10,7 @@ import mujoco
 import pytest
 import torch
 from gaitway_isaaclab.world import world_of
+from gaitway_tasks.ground import Plane
 from gaitway_tasks.layout import newest_columns
 from gaitway_tasks.math import projected_gravity, quat_apply_inverse, quat_from_yaw, wrap_to_pi, yaw_of
 from gaitway_tasks.mdp import events
@@ -120,7 +121,8 @@ def test_what_is_done_to_a_robot_is_done_to_the_robot_of_its_number(lab, make, p
     )
     delay = Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.01)})
     calm = {name: replace(group, enable_corruption=False) for name, group in task.observations.items()}
-    task = task.replace(events={**task.events, "gains": gains, "delay": delay}, observations=calm)
+    ground = Plane(friction=0.1 if physics == "newton" else 1.0)  # it takes the larger of two, PhysX their product
+    task = task.replace(events={**task.events, "gains": gains, "delay": delay}, observations=calm, ground=ground)
     env = make(lab.kitless(gaitway_isaaclab.env_cfg(task, ROBOTS, "cpu", 0, physics, asset="mjcf"), ROBOTS))
     env.reset()
     world = world_of(env)
@@ -168,6 +170,8 @@ def drive_in_the_air(env, world, task, physics):
     seen = env.observation_manager.compute_group("critic", update_history=True)
     newest = newest_columns(task, task.observations["critic"])
     close(seen[:, list(newest["base_lin_vel"])], robot.root_lin_vel_b)
+    env.step(-action)
+    close(in_order(articulation.data.joint_pos_target.torch, robot), 2.0 * world.default_joint_pos - wanted)  # in time
     happen(env, "gains", soft, stiffness_distribution_params=(1.0, 1.0), damping_distribution_params=(1.0, 1.0))
 
 
@@ -230,6 +234,7 @@ def rub(env, robots, friction):
     term = env.event_manager.get_term_cfg("physics_material").func._impl
     if hasattr(term, "material_buckets"):  # PhysX draws from materials that it made at the start
         term.material_buckets[:, :2] = friction
+    term._static_friction_range = (friction, friction)  # Newton draws from what it was told at the start
     both = {"static_friction_range": (friction, friction), "dynamic_friction_range": (friction, friction)}
     happen(env, "physics_material", robots, **both)
 
