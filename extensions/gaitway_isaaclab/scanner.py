@@ -87,5 +87,5 @@ def _bind(paths: list[str]) -> Any:
 def _say() -> None:
     """Once a process."""
     log.warning(
-        "height scans and depth images: Isaac Lab's ray caster had the environments in the order env_0, env_1, env_10: mended"
+        "heights and depth images: Isaac Lab's ray caster had environments in the order env_0, env_1, env_10: mended"
     )

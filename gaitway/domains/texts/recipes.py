@@ -41,7 +41,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "grpo"): _SAMPLING,
     ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
     ("digit-sums", "grpo"): {
-        # At a rate of 1e-3 the first updates undo what demonstrations taught of the rare way.
+        # At a rate of 1e-3 one seed of two unlearnt the running sums before it preferred them.
         "agent": replace(GRPO, optimizer=replace(GRPO.optimizer, learning_rate=4e-4)),
         "total_steps": 61_440,
         "evaluation_interval": 15_360,
