@@ -86,6 +86,4 @@ def _bind(paths: list[str]) -> Any:
 @functools.cache
 def _say() -> None:
     """Once a process."""
-    log.warning(
-        "heights and depth images: Isaac Lab's ray caster had environments in the order env_0, env_1, env_10: mended"
-    )
+    log.warning("height scans and depth images: Isaac Lab had them in the order env_0, env_1, env_10: mended")
