@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
 
 from .usd import UsdError, body_inertials, compile_file
-
-if TYPE_CHECKING:
-    import mujoco
 
 TOLERANCE = 1e-3
 """Largest difference between a loaded inertia or joint limit and the file's, as a part of the largest number."""
@@ -26,7 +23,7 @@ def robot_in(path: str | Path) -> Robot:
     is zero, or the nearest that joint limits allow. Raises :class:`UsdError` or
     :class:`gaitway_tasks.robots.mjcf.ModelError` for a file that is no walking robot.
     """
-    from gaitway_tasks.robots.mjcf import effort_limits
+    from gaitway_tasks.robots.mjcf import effort_limits, position_gains
 
     path = Path(path)
     model = compile_file(path)
@@ -49,24 +46,10 @@ def robot_in(path: str | Path) -> Robot:
             name: ImplicitPD(
                 stiffness=kp, damping=kd, effort_limit=efforts.get(name, math.inf), joints=(re.escape(name),)
             )
-            for name, (kp, kd) in zip(names, _gains(model, names), strict=True)
+            for name, (kp, kd) in zip(names, position_gains(model, names), strict=True)
         },
         mjcf=path,
     )
-
-
-def _gains(model: mujoco.MjModel, joints: list[str]) -> list[tuple[float, float]]:
-    """Stiffness [N m/rad] and damping [N m s/rad] of the position actuator on each joint; 0 without one."""
-    import mujoco
-
-    found = dict.fromkeys(joints, (0.0, 0.0))
-    for k in range(model.nu):
-        name = model.joint(model.actuator_trnid[k, 0]).name
-        on_joint = model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT and name in found
-        if on_joint and model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_AFFINE:
-            gear = float(model.actuator_gear[k, 0]) ** 2
-            found[name] = gear * float(model.actuator_gainprm[k, 0]), -gear * float(model.actuator_biasprm[k, 2])
-    return list(found.values())
 
 
 def check_loaded(robot: Robot, physics: str) -> list[str]:

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "sim2real/gaitway_onboard/flight/file.py": "new files only, written for as long as a robot moves",
     "gaitway/hub/folder.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/bundle/export.py": "inside the new folder of a bundle",
+    "sim2real/gaitway_sim2real/bundle/model_files.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/imports/bundle.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/leapp/bundle.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/leapp/guess.py": "inside the new folder of a bundle",

@@ -271,6 +271,18 @@ def effort_limits(model: mujoco.MjModel, joints: Sequence[str]) -> dict[str, flo
     return found
 
 
+def position_gains(model: mujoco.MjModel, joints: Sequence[str]) -> list[tuple[float, float]]:
+    """Stiffness [N m/rad] and damping [N m s/rad] of the position actuator on each joint; 0 without one."""
+    found = dict.fromkeys(joints, (0.0, 0.0))
+    for k in range(model.nu):
+        name = model.joint(model.actuator_trnid[k, 0]).name
+        on_joint = model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT and name in found
+        if on_joint and model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_AFFINE:
+            gear = float(model.actuator_gear[k, 0]) ** 2
+            found[name] = gear * float(model.actuator_gainprm[k, 0]), -gear * float(model.actuator_biasprm[k, 2])
+    return list(found.values())
+
+
 def apply_parameters(model: mujoco.MjModel, parameters: RobotParameters, base: str) -> None:
     """Set a compiled model's joint armature, friction and damping, and the mass of ``base``, as identified.
 
