@@ -6,8 +6,8 @@ from language_runs import FLOAT, ours, train
 from gaitway.domains.texts.evaluate import Evaluation
 
 SHORT = [
-    "task.source.digits=12", "task.source.thoughtful=0.4", "evaluation_episodes=0", "evaluation_interval=0",
-    *FLOAT,
+    "task.source.digits=12", "task.source.demonstrations=6000", "task.source.thoughtful=0.4",
+    "evaluation_episodes=0", "evaluation_interval=0", *FLOAT,
 ]  # fmt: skip
 SMALL = ["language.tiny.hidden_size=64", "language.tiny.intermediate_size=128", "agent.batch_size=64"]
 
