@@ -11,11 +11,13 @@ JOBS ?= auto
 ASKED ?= $(MAKECMDGOALS)
 
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.gaitway-demo
 WALKER := $(VENV)/.gaitway-walker
 READY := $(VENV)/.gaitway-installed
 UV := $(shell command -v uv 2>/dev/null)
 
-WALKER_EXTRAS := train,mujoco
+DEMO_EXTRAS := mujoco
+WALKER_EXTRAS := train,$(DEMO_EXTRAS)
 EXTRAS := $(WALKER_EXTRAS),gyms,atari,language,robot,dev
 
 # Of what pip says, a line for each package and for what takes long; its errors go past this.
@@ -28,7 +30,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup walk reason test test-slow suite-slow environments lint format bench clean FORCE
+.PHONY: help setup demo walk reason test test-slow suite-slow environments lint format bench clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,12 +61,20 @@ define PIP_INSTALL
 	@test -e $(firstword $(2))  # the status of a pipe is that of its end
 endef
 
-$(WALKER): pyproject.toml constraints.txt
-	$(call INSTALL,$(WALKER_EXTRAS),$(WALKER))
+# Each includes what the one before it needs.
+$(DEMO): pyproject.toml constraints.txt
+	$(call INSTALL,$(DEMO_EXTRAS),$(DEMO))
 
-# Everything includes what walking needs.
+$(WALKER): pyproject.toml constraints.txt
+	$(call INSTALL,$(WALKER_EXTRAS),$(WALKER) $(DEMO))
+
 $(READY): pyproject.toml constraints.txt
-	$(call INSTALL,$(EXTRAS),$(READY) $(WALKER))
+	$(call INSTALL,$(EXTRAS),$(READY) $(WALKER) $(DEMO))
+
+# ---- a robot that walks already -------------------------------------------------------------------------------------
+
+demo: $(DEMO)  ## steer a walking robot in a browser; installs what that needs, without torch
+	@$(BIN)/python -m gaitway demo
 
 # ---- a walking robot; it shows each command, which a user would type -----------------------------------------------
 

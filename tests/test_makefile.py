@@ -25,7 +25,7 @@ echo "Successfully installed gaitway numpy torch"
 def test_help_names_every_target_that_has_a_line():
     shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
-    assert {"help", "setup", "walk", "reason", "test", "test-slow", "test-dds", "test-vllm"} <= set(lines)
+    assert {"help", "setup", "demo", "walk", "reason", "test", "test-slow", "test-dds", "test-vllm"} <= set(lines)
     assert "what to run before a change" in lines["test"] and "the rest of .ci/run" in lines["test-slow"]
 
 
@@ -51,7 +51,8 @@ def installed(venv: Path, target: str, path: str = "/usr/bin:/bin") -> str:
     """Arguments of the installer that making ``target`` calls in ``venv``; empty if it calls none."""
     said = venv / "bin/arguments"
     said.unlink(missing_ok=True)
-    words = ["make", "-C", ROOT, str(target).replace("STAMP", str(venv / ".gaitway-walker"))]
+    stamps = {"WALK": venv / ".gaitway-walker", "DEMO": venv / ".gaitway-demo"}
+    words = ["make", "-C", ROOT, str(stamps.get(target, target))]
     settings = [f"VENV={venv}", f"PYTHON={sys.executable}"]
     subprocess.run([*words, *settings], env={"PATH": path}, capture_output=True, text=True, check=True)
     return said.read_text() if said.exists() else ""
@@ -67,23 +68,24 @@ def venv(tmp_path) -> Path:
     return tmp_path / "venv"
 
 
-def test_walking_installs_no_more_than_it_needs_and_the_tests_the_rest(venv):
-    assert "-e .[train,mujoco]\n" in installed(venv, "STAMP")
-    assert installed(venv, "STAMP") == ""
+def test_each_installs_no_more_than_it_needs(venv):
+    assert "-e .[mujoco]\n" in installed(venv, "DEMO")
+    assert "-e .[train,mujoco]\n" in installed(venv, "WALK")
     assert "-e .[train,mujoco,gyms,atari,language,robot,dev]\n" in installed(venv, "setup")
-    assert installed(venv, "setup") == installed(venv, "STAMP") == ""
+    assert installed(venv, "DEMO") == installed(venv, "WALK") == installed(venv, "setup") == ""
 
 
-def test_what_the_tests_install_is_enough_for_walking(venv):
+def test_what_the_tests_install_is_enough_for_walking_and_the_demo(venv):
     assert ",dev]" in installed(venv, "setup")
-    assert installed(venv, "STAMP") == installed(venv, "setup") == ""
+    assert installed(venv, "DEMO") == installed(venv, "WALK") == installed(venv, "setup") == ""
 
 
-def test_make_walk_needs_the_small_installation_only():
+@pytest.mark.parametrize(("target", "extras"), [("demo", "mujoco"), ("walk", "train,mujoco")])
+def test_a_target_needs_its_small_installation_only(target, extras):
     shown = subprocess.run(
-        ["make", "-C", ROOT, "-n", "walk", "VENV=nowhere"], capture_output=True, text=True, check=True
+        ["make", "-C", ROOT, "-n", target, "VENV=nowhere"], capture_output=True, text=True, check=True
     ).stdout
-    assert "'.[train,mujoco]'" in shown and ",dev]" not in shown
+    assert f"'.[{extras}]'" in shown and ",dev]" not in shown
 
 
 def test_uv_installs_where_it_is_found(venv, tmp_path):
@@ -91,7 +93,7 @@ def test_uv_installs_where_it_is_found(venv, tmp_path):
     uv.parent.mkdir()
     uv.write_text(f'#!/bin/sh\necho "uv $@" > {venv}/bin/arguments\n')
     uv.chmod(0o755)
-    asked = installed(venv, "STAMP", f"{uv.parent}:/usr/bin:/bin")
+    asked = installed(venv, "WALK", f"{uv.parent}:/usr/bin:/bin")
     assert asked.startswith(f"uv pip install --python {venv}/bin/python ")
     assert asked.endswith(" -c constraints.txt -e .[train,mujoco]\n")
 

@@ -3,8 +3,8 @@
 Record a policy's observations, actions and named states in a file for gaitway diagnose.
 
 A run is recorded in its task, with all noise, pushes and randomisation. A bundle is recorded on flat ground, in plain
-MuJoCo, as gaitway validate steps it. --world isaaclab records either in Isaac Lab, on the physics engine that the run
-was trained with.
+MuJoCo, as gaitway validate steps it; --model is another MJCF of its robot. --world isaaclab records either in Isaac
+Lab, on the physics engine that the run was trained with.
 
 examples:
   gaitway record runs/walk --out rollout.npz
@@ -34,6 +34,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seconds", "length (default 10)", common.number(0.4, 600.0), default=10.0)
     parser.option("--envs", "robots at once (default 8)", common.whole(1, 4096), default=8)
     parser.option("--seed", "seed of commands, resets and noise (default 0)", common.seed, default=0)
+    parser.option("--model robot.xml", "bundles in MuJoCo only: another MJCF of the same robot", Path)
     parser.option("--world", "record it in Isaac Lab (default: in MuJoCo)", choices=tuple(with_options()))
     parser.option("--physics", "engine in Isaac Lab (default: that of the training)", choices=tuple(engines()))
     common.add_trust(parser)
@@ -46,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder
 
     make_folder(args.out.absolute().parent)
+    if args.model is not None and (kind == "run" or args.world is not None):
+        raise UserError("--model is another robot for a bundle in MuJoCo: leave it out, or record the bundle there")
     if args.world is not None:
         common.require(f"recording in {BACKENDS[args.world].title}", WORLDS[args.world])
         recording = backend(args.world).record_rollout(args)
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _bundle(args: argparse.Namespace) -> Recording:
     from gaitway_sim2real.diagnose.record import record_bundle
 
-    return record_bundle(args.source, seconds=args.seconds, envs=args.envs, seed=args.seed)
+    return record_bundle(args.source, seconds=args.seconds, envs=args.envs, seed=args.seed, model=args.model)
 
 
 def _run(args: argparse.Namespace) -> Recording:

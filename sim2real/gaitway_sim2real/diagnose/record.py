@@ -31,8 +31,13 @@ class Robots(Protocol):
         """Velocity of the base in its own frame [m/s], (N, 3)."""
 
 
-def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 0) -> Recording:
-    """``envs`` robots in MuJoCo, as the validation suite simulates them, with a new random command every 4 s."""
+def record_bundle(
+    bundle: str | Path, *, seconds: float, envs: int, seed: int = 0, model: Path | None = None
+) -> Recording:
+    """``envs`` robots in MuJoCo, as the validation suite simulates them, with a new random command every 4 s.
+
+    ``model`` is another MJCF of the same robot.
+    """
     import mujoco
 
     from ..mujoco.plant import build_plant
@@ -44,7 +49,7 @@ def record_bundle(bundle: str | Path, *, seconds: float, envs: int, seed: int = 
     contract = recordable(bundle)
     scenario = Scenario(name="record", title="", about="", limits=(), envs=envs, seconds=seconds, commands="steps")
     conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
-    plant = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml")
+    plant = build_plant(contract, model or bundle / "robot.xml", bundle / "robot.xml")
     robots = RobotBatch(plant, contract, envs)
     robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
 
