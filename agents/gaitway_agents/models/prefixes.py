@@ -13,8 +13,11 @@ from .sequences import checkpoints_activations
 
 ARCHITECTURES = ("gpt2", "granite", "llama", "olmo2", "phi3", "qwen2", "qwen3", "smollm3")
 """Model types, as in a ``config.json``, whose caches have been checked to have gradients."""
-WORTH = 0.65
-"""Sequences are taken apart if no more than this share of their tokens is left: two passes and copied keys cost too."""
+WORTH = 0.75
+"""Sequences are taken apart if no more than this share of their tokens is left: two passes and copied keys cost too.
+
+Measured on one core with models of hidden size 128 and 256, forwards and backwards: at 0.75 it takes 0.8 of the time in
+float32 and about as long in bfloat16; at 0.6, 0.65 and 0.8."""
 
 
 @dataclass(frozen=True)
