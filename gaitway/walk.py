@@ -111,7 +111,7 @@ def _say_and_run(command: list[str], run: Run) -> int:
 
 
 def _is_exported(out: Path) -> bool:
-    """Whether the bundle is that of the newest checkpoint."""
+    """True if the bundle is that of the newest checkpoint."""
     from gaitway_onboard.bundle.contract import Contract, is_bundle
 
     from .commands.common import digest
@@ -121,7 +121,7 @@ def _is_exported(out: Path) -> bool:
 
 
 def _is_validated(out: Path) -> bool:
-    """Whether the bundle has a verdict of this suite."""
+    """True if the bundle has a verdict of the current suite."""
     from gaitway_sim2real.validate import VerdictError
     from gaitway_sim2real.validate.scenarios import SUITE_VERSION
 

@@ -222,7 +222,7 @@ class OnPolicyTrainer:
 
     @property
     def mature_policy(self) -> ActorCritic:
-        """What is evaluated and exported: the newest policy, or with ``average_steps`` the mean of the last ones."""
+        """Policy that is evaluated and exported: the newest, or with ``average_steps`` the mean of the last ones."""
         if self._average is None:
             return self.policy
         mean = self._average.module

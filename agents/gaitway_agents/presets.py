@@ -40,10 +40,10 @@ class PPOConfig(Checked):
     anneal_steps: PositiveInt | None = None
     """Steps over which it anneals, after which it stays; None: the whole training."""
     anneal: Annotated[str, one_of("linear", "exponential")] = "linear"
-    """How the learning rate falls: by the same amount at each step, or by the same factor."""
+    """Decay of the learning rate: by the same amount at each step ("linear"), or by the same factor ("exponential")."""
     average_steps: PositiveInt | None = None
-    """What is evaluated and exported is a mean over the policies of about the last so many steps (Polyak and Juditsky
-    1992), each weighted by exp(-age / average_steps); None takes the newest. Rollouts are always the newest's."""
+    """Number of steps over which the evaluated and exported policy is averaged (Polyak and Juditsky 1992), each policy
+    weighted by exp(-age / average_steps); None takes the newest. Rollouts always use the newest."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
@@ -88,7 +88,7 @@ class PPOConfig(Checked):
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether ``device`` multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
+    """True if ``device`` multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -25,7 +25,7 @@ class Episode:
 
 
 class Learner(Protocol):
-    """What learns. ``iterate`` until ``steps`` are done."""
+    """Learner: call ``iterate`` until ``steps`` are done."""
 
     steps: int
     """Environment steps; of language agents, sequences that were sampled or read."""
@@ -53,7 +53,7 @@ class Trainer(Learner, Protocol):
     env: VectorEnv
 
     def initial_memory(self, num_envs: int) -> Observation:
-        """What the policy remembers at the start of an episode: further entries of the observations, all zero."""
+        """Memory of the policy at the start of an episode: further entries of the observations, all zero."""
         ...
 
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:

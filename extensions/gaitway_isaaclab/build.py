@@ -81,9 +81,9 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     gaitway_asset: str = ""
     """Source of the robot, ``"nucleus"`` or ``"mjcf"``; without one, what GAITWAY_ISAACLAB_ASSET says or is reached."""
     gaitway_actuators: str = "task"
-    """Whose actuator laws the robot has, ``"task"`` or ``"isaaclab"``."""
+    """Source of the robot's actuator laws, ``"task"`` or ``"isaaclab"``."""
     manager_call_config: dict[str, int] | None = None
-    """How 3.0's Warp frontend calls managers; None replays CUDA graphs, or calls them one by one on a CPU."""
+    """Call modes of managers in 3.0's Warp frontend; None replays CUDA graphs, or calls them one by one on a CPU."""
     SceneCfg = SceneCfg
 
     def __post_init__(self) -> None:

@@ -261,7 +261,7 @@ def _geoms(model: mujoco.MjModel, body: int) -> range:
 
 
 def _collides_with_itself(model: mujoco.MjModel) -> bool:
-    """Whether geoms of any two bodies may collide. An articulation has one switch for all of them."""
+    """True if geoms of any two bodies may collide. An articulation has one switch for all of them."""
     types, masks, bodies = model.geom_contype, model.geom_conaffinity, model.geom_bodyid
     pairs = (types[:, None] & masks[None, :]) | (types[None, :] & masks[:, None])
     apart = model.body_weldid[bodies][:, None] != model.body_weldid[bodies][None, :]

@@ -20,9 +20,9 @@ from .compat import IsaacLabError, applied_torque, contact_forces, is_3, quat_co
 
 ROBOT, CONTACTS = "robot", "contact_forces"
 WORLD = "_gaitway_world"
-"""Where an environment has its world."""
+"""Attribute of an environment that holds its world."""
 TASK = "__gaitway_task__"
-"""Where a configuration has its task: Isaac Lab's own walks over configurations leave two underscores alone."""
+"""Attribute of a configuration that holds its task: Isaac Lab's walks over configurations skip two underscores."""
 
 
 def world_of(env: Any) -> IsaacLabWorld:
@@ -77,7 +77,7 @@ def _base(name: str) -> Any:
 
 
 def _foot(name: str) -> Any:
-    """What the contact sensor says of the feet."""
+    """Property with the feet's rows of a contact sensor's field."""
     return property(lambda state: pick(tensor(getattr(state._contacts.data, name)), state._feet))
 
 

@@ -209,7 +209,7 @@ def _pretrained(
 
 
 def _four_bits(dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
-    """What transformers is told of QLoRA's weights: normal floats, their scales quantised too."""
+    """Keyword arguments of transformers for QLoRA's weights: normal floats, their scales quantised too."""
     from transformers import BitsAndBytesConfig
 
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:

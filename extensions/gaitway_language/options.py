@@ -1,4 +1,4 @@
-"""Which model answers, through which engine, and how: settings of the language world."""
+"""Settings of the language world: the model, its engine, and how it is trained."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class LanguageOptions(Checked):
     """Compute activations anew in the backward pass: slower, and a fraction of the memory."""
     lora: LoraOptions | None = None
     rollout: Annotated[str, one_of("transformers", "vllm", "vllm-server")] = "transformers"
-    """Who continues prompts: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
+    """Engine that generates answers: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
     server: str = ""
     """Address of the vLLM server, http://host:port; only for rollout "vllm-server"."""
     transport: Annotated[str, one_of("http", "nccl", "gloo")] = "http"
-    """How weights reach the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
+    """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: Annotated[float, Range(lambda share: 0.0 < share < 1.0, "must lie between 0 and 1")] = 0.3
     """Share of the GPU's memory that vLLM in this process takes; only for rollout "vllm"."""
     sleep: bool = False

@@ -27,11 +27,11 @@ class Backend(ABC):
     settings: ClassVar[tuple[str, ...]] = ("physics",)
     """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need; ``physics`` is MuJoCo's."""
     gpu: ClassVar[bool] = False
-    """Whether it simulates on a GPU where there is one, on which the agent then learns."""
+    """True if it simulates on a GPU where there is one; the agent then learns there too."""
     portable: ClassVar[bool] = True
-    """Whether its tasks can be played in every simulator of this machine; else their ground is flattened first."""
+    """True if every simulator of this machine can play its tasks; else their ground is flattened first."""
     brings_torch: ClassVar[bool] = False
-    """Whether its installation has what agents need, so that nothing else must be asked for."""
+    """True if its installation includes the agents' dependencies, so that nothing else must be installed."""
     own_options: ClassVar[tuple[str, ...]] = ()
     """Options of ``gaitway play`` that it alone has; see :meth:`play`."""
 

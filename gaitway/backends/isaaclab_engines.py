@@ -144,7 +144,7 @@ class IsaacLabEngine:
 
 
 def _next(reader: int) -> tuple[bool, bool]:
-    """Whether another step begins, and whether none did for too long; neither at the end of the process."""
+    """Pair of flags: another step begins; no step began for too long. Both are False at the end of the process."""
     if not select.select([reader], [], [], STALL_S)[0]:
         return False, True
     return bool(os.read(reader, 1)), False

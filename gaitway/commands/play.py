@@ -94,7 +94,7 @@ def _elsewhere(args: argparse.Namespace, kind: str) -> int:
 
 
 def _is_filmed(run: Path) -> bool:
-    """Whether a run can be filmed only; raises for one that cannot be looked at."""
+    """True if a run can only be filmed; raises if it cannot be watched."""
     from ..domains.table import domain_in
     from ..runs.folder import RunFolder
 

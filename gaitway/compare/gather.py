@@ -216,7 +216,7 @@ def _parse(value: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """How a setting reads on a page and in a condition."""
+    """Text of a setting, as pages and conditions show it."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -60,8 +60,8 @@ class TrainConfig:
     total_steps: int = 29_491_200
     """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
     until: str = "end"
-    """What ends the training: "end" is ``total_steps``; "good" is an examination, of which every check must hold twice
-    in a row, or ``total_steps``."""
+    """End of the training: "end" after ``total_steps``; "good" once an examination passes every check twice in a row,
+    or after ``total_steps``."""
     least_steps: int = 0
     """Steps before which no examination ends the training."""
     examination_interval: int = 500_000
@@ -78,15 +78,15 @@ class TrainConfig:
     agent: Annotated[Any, AGENT_KINDS] = field(default_factory=_ppo)
     """Settings of the agent: one of the dataclasses of ``gaitway_agents``."""
     physics: PhysicsOptions | None = None
-    """How MuJoCo simulates a robot, where it learns there and where it is played; None for other tasks."""
+    """Simulation settings of MuJoCo, in training and in playing; None for tasks without a robot."""
     isaaclab: Annotated[Any, Kinds("gaitway_isaaclab.options:IsaacLabOptions", optional=True)] = None
-    """How Isaac Lab simulates a robot; None in other worlds."""
+    """Simulation settings of Isaac Lab; None in other worlds."""
     language: Annotated[Any, Kinds("gaitway_language.options:LanguageOptions", optional=True)] = None
-    """Which model answers a language task, and through which engine; None for other tasks."""
+    """Model of a language task and the engine that runs it; None for other tasks."""
     tf32: bool = False
     """Multiply matrices in TensorFloat-32 on GPUs that have it, as Isaac Lab's scripts do: 10 bits of mantissa."""
     device: str = "auto"
-    """Where Isaac Lab simulates or a language model is, and the agent learns: "cuda:0", "cpu", or "auto"; other worlds
+    """Device of the agent and of Isaac Lab's simulation or the language model: "cuda:0", "cpu", or "auto"; other worlds
     are on the CPU."""
     task: Annotated[Any, TASKS]
     """Task: one of the classes of :data:`gaitway.domains.table.DOMAINS`."""
@@ -117,7 +117,7 @@ class TrainConfig:
 
     @property
     def environments(self) -> Plays:
-        """What makes environments of the task; others than environments are refused."""
+        """Factory of the task's environments; refuses tasks that have none."""
         return self.domain.environments(self.task)
 
     @property

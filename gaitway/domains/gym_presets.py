@@ -1,4 +1,4 @@
-"""How Gymnasium's tasks and Atari games are trained unless told otherwise.
+"""Default training settings of Gymnasium's tasks and Atari games.
 
 The settings of each agent on each kind of task are in the agents' own packages, with their sources; here they meet the
 number of environments and of steps, and what few tasks need beyond their kind.
@@ -66,7 +66,7 @@ def game_settings(task: AtariTask, agent: str, default: Any) -> dict[str, Any]:
 
 
 def _settings(name: str, agent: str, default: Any, kind: PPOConfig) -> dict[str, Any]:
-    """What an agent changes of the common settings; ``kind`` is PPO on tasks like the one called ``name``."""
+    """Changes that an agent makes to the common settings; ``kind`` is PPO's configuration for tasks like ``name``."""
     if isinstance(default, PPOConfig):
         return _on_policy(name, agent, default, kind)
     if isinstance(default, DQNConfig):

@@ -135,7 +135,7 @@ class Summary:
 
 
 class Forecast:
-    """How long a training will take on this machine, from its first iterations; said once.
+    """Forecast of a training's duration on this machine, from its first iterations; printed once.
 
     The first iteration counts for nothing, since much is loaded in it. Nor do those in which nothing is learnt yet.
     """

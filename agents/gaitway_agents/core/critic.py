@@ -113,5 +113,5 @@ def shuffled(batch: Batch, generator: torch.Generator | None) -> Tensor:
 
 
 def decisions(batch: Batch) -> Tensor | float:
-    """How many decisions of a batch count: what sums are divided by for means."""
+    """Number of decisions of a batch, by which sums are divided for means."""
     return float(batch.advantages.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)

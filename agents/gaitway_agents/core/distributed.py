@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def size() -> int:
-    """How many processes learn together."""
+    """Number of processes that learn together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -37,7 +37,7 @@ def from_first_(x: Tensor) -> Tensor:
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether ``flag`` is set in any process."""
+    """True if ``flag`` is set in any process."""
     if size() == 1:
         return flag
     raised = torch.tensor(float(flag), device=device)

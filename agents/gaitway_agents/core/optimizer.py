@@ -68,7 +68,7 @@ class OptimizerConfig(PolicyLossConfig):
 
     @property
     def needs_distribution(self) -> bool:
-        """Whether the exact KL divergence matters; an estimate from samples will do for the statistics."""
+        """True if the exact KL divergence is needed; otherwise an estimate from samples suffices for the statistics."""
         return self.schedule == "adaptive" or self.max_kl is not None
 
     def __post_init__(self) -> None:

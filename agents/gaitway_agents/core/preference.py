@@ -90,7 +90,8 @@ class PreferenceLossConfig(Checked):
     loss: Annotated[str, one_of(*LOSSES)] = "dpo"
     """"dpo", "hinge", "ipo" or "simpo" of pairs; "kto" of single answers that are desirable or not."""
     beta: PositiveFloat = 0.1
-    """How strongly the reference holds; of SimPO, which has none, the scale of the rewards (the paper: 2 to 10)."""
+    """Strength of the pull to the reference, typically 0.1 to 0.5; in SimPO, which has no reference, the scale of the
+    rewards (the paper: 2 to 10)."""
     label_smoothing: Annotated[float, Range(lambda p: 0.0 <= p < 0.5, "must lie in [0, 0.5)")] = 0.0
     """Probability that a pair's label is wrong, for "dpo" and "simpo"."""
     gamma: NonNegativeFloat = 0.5

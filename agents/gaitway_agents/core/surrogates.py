@@ -123,7 +123,7 @@ class VESPO(Surrogate):
     shapes: PositivePair = (2.0, 3.0)
     """Powers of the sequence's importance weight, of good and of bad sequences."""
     rates: PositivePair = (3.0, 2.0)
-    """How fast great weights vanish, of good and of bad sequences."""
+    """Rates at which large weights decay, for good and for bad sequences."""
 
     def __call__(self, ratio: Tensor, log_ratio: Tensor, new: Evaluation, batch: Batch) -> Tensor:
         """Weights of the batch belong to the sequence's importance weight, and multiply nothing."""

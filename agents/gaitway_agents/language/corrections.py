@@ -45,8 +45,8 @@ class CorrectionConfig(Checked):
 
 
 def mismatch(log_probs: Tensor, engine: Tensor, mask: Tensor) -> dict[str, float]:
-    """How far the engine is from the trainer: ``mismatch_kl``, the estimate k3 of KL(engine || trainer) per token in
-    nats, and ``mismatch_max``, the largest difference of a log-probability."""
+    """Mismatch of engine and trainer: ``mismatch_kl``, the estimate k3 of KL(engine || trainer) per token in nats, and
+    ``mismatch_max``, the largest difference of a log-probability."""
     difference = _difference(log_probs, engine, mask)
     kl = objective.masked_mean(objective.kl_k3(difference), mask, mask.sum().clamp(min=1.0))
     return {"mismatch_kl": float(kl), "mismatch_max": float(difference.abs().max()) if difference.numel() else 0.0}

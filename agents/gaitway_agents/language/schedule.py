@@ -21,7 +21,7 @@ class LearningRateSchedule(Checked):
 
     @property
     def changes(self) -> bool:
-        """Whether the factor depends on the progress, so that the training needs a length."""
+        """True if the factor depends on the progress, so that the training needs a length."""
         return self.shape != "constant" or self.warmup > 0.0
 
     def factor(self, progress: float) -> float:

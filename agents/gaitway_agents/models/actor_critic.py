@@ -21,7 +21,7 @@ from .mlp import ACTIVATIONS, mlp
 from .normalizer import RunningNormalizer
 
 ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
-"""What a prepared batch has in place of observations."""
+"""Keys of a prepared batch that replace the observations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class ActorCritic(nn.Module):
         return self.head(self.actor(self._actor_features(observations)), observations)
 
     def _actor_features(self, observations: Observations) -> Tensor:
-        """What the actor's network reads."""
+        """Input of the actor's network."""
         if ACTOR_FEATURES in observations:
             return observations[ACTOR_FEATURES]
         features = self.actor_encoder(observations)

@@ -39,7 +39,7 @@ class EstimatorConfig(Checked):
 
 @dataclass(frozen=True)
 class EstimatorColumns:
-    """Where the observations hold what an estimator is about."""
+    """Columns of the observations that an estimator reads and predicts."""
 
     newest: tuple[int, ...]
     """Columns of ``policy`` that are not history: what the actor reads beside the estimates."""
@@ -77,7 +77,7 @@ class Estimator(nn.Module):
         return torch.cat((features.index_select(1, self.newest), estimates.to(features.dtype)), 1)
 
     def wanted(self, critic_features: Tensor) -> Tensor:
-        """What the estimates should be, (B, E)."""
+        """Targets of the estimates, (B, E)."""
         return critic_features.index_select(1, self.targets)
 
     def evaluate(self, batch: Batch) -> Evaluation:

@@ -35,7 +35,7 @@ def hidden_states(model: nn.Module, tokens: Tensor, lengths: Tensor, *, dropout:
 
 
 def checkpoints_activations(model: nn.Module) -> bool:
-    """Whether a model of transformers computes activations anew in the backward pass."""
+    """True if a transformer recomputes activations in the backward pass."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 

@@ -29,7 +29,7 @@ class Transitions:
     """Factor of the value of ``next_observations``: gamma to the number of steps, 0 where the episode terminated."""
     next_observations: Observation
     rows: Tensor
-    """Where the buffer keeps them."""
+    """Rows of the buffer that hold them."""
     weights: Tensor | None = None
     """Importance weights of prioritised sampling; None if all are 1."""
 

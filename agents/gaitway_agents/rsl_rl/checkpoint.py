@@ -72,7 +72,7 @@ def _older(network: str, name: str) -> str:
 
 
 def settings_of(networks: Networks, *, actor: str, critic: str) -> dict[str, list[str]]:
-    """What Isaac Lab's scripts must be told of the networks to load them, by release; their activations are given.
+    """Overrides, by release, with which Isaac Lab's scripts load the networks; their activations are given.
 
     Isaac Lab 2.3 knows one activation for both.
     """

@@ -88,7 +88,7 @@ class RslRlConfig(Checked):
             )
 
     def obs_groups(self, available: Sequence[str]) -> dict[str, list[str]]:
-        """Which of the ``available`` observations each network reads, as rsl_rl wants it said."""
+        """Groups of the ``available`` observations that each network reads, in rsl_rl's format."""
         default = ("critic",) if "critic" in available else self.actor_groups
         groups = {"actor": list(self.actor_groups), "critic": list(self.critic_groups or default)}
         for network, names in groups.items():

@@ -1,4 +1,4 @@
-"""How NumPy batches of Gymnasium's spaces become the arrays that agents see."""
+"""Conversion of NumPy batches of Gymnasium's spaces to the arrays that agents see."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Entries:
         return self.read(np.stack([np.asarray(o) for o in observations]), len(observations))
 
     def finite(self, parts: dict[str, np.ndarray]) -> bool:
-        """Whether a sum of squares is; squares of numbers above 1e19 are not either."""
+        """True if a sum of squares is finite; squares of numbers above 1e19 are not either."""
         return all(math.isfinite(np.vdot(parts[name], parts[name])) for name in self.floats)
 
     def check_finite(

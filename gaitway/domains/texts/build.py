@@ -1,4 +1,4 @@
-"""What a language training consists of: model, tokeniser, engine, world and trainer, made from a configuration."""
+"""Parts of a language training: model, tokeniser, engine, world and trainer, built from a configuration."""
 
 from __future__ import annotations
 

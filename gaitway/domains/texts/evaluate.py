@@ -47,7 +47,7 @@ class Answer:
     tokens: int
     """Tokens that the model generated, in all turns."""
     finished: bool
-    """Whether the answer ended before the length limit."""
+    """True if the answer ended before the length limit."""
     reward: float
     parts: Mapping[str, float]
     last_turn: str | None = None
@@ -87,11 +87,11 @@ class Evaluation:
     problems: tuple[Problem, ...]
     seconds: float
     prefill: str = ""
-    """What every answer began with, given to the model."""
+    """Text that began every answer, given to the model."""
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
-        """What is known of the model by name, with 95 % intervals over problems.
+        """Measures of the model by name, with 95 % intervals over problems.
 
         Shares of single answers have Wilson's interval, everything else that of resampled problems.
         """

@@ -1,4 +1,4 @@
-"""Which model a training begins with, and the one that it has made: found, built, loaded and written."""
+"""Models of a training: the start found, built or loaded, and the result written."""
 
 from __future__ import annotations
 

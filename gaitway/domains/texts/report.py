@@ -26,7 +26,7 @@ from .statistics import Measure
 PROBLEMS = 12
 """Problems of each kind whose answers are shown."""
 EXAMINED = "greedy accuracy"
-"""What is drawn of the evaluations on the way, and compared."""
+"""Measure of the evaluations during training that reports plot and compare."""
 SAMPLED = "sampled accuracy"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
@@ -71,7 +71,7 @@ class LanguageReport:
 
     @cached_property
     def tasks(self) -> list[str]:
-        """What was evaluated, the training's own task first."""
+        """Names of the evaluated tasks, the training's own first."""
         own = str(self.runs[0].record["task"])
         names = dict.fromkeys(name for run in self.runs for name in run.evaluations)
         return sorted(names, key=lambda name: name != own)

@@ -1,4 +1,4 @@
-"""How language tasks are trained unless told otherwise, and what the command line says of models and rewards."""
+"""Default training settings of language tasks, and the command line's options for models and rewards."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _precise(config: Any, precision: str) -> Any:
 
 
 def is_tiny(model: str) -> bool:
-    """Whether ``model`` is "tiny", or a run that began with one that was."""
+    """True if ``model`` is "tiny", or a run that began with it."""
     while is_run(Path(model)):
         options = RunFolder.open(Path(model)).config().language
         if options is None:

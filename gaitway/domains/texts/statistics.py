@@ -1,4 +1,4 @@
-"""How well a model answers, from samples, and how sure that is. Pure functions of numbers and texts."""
+"""Statistics of a model's answers from samples, with intervals. Pure functions of numbers and texts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class IsaacLabRobot:
     flat_contacts: tuple[int, int] = (1000, 300)
     rough_contacts: tuple[int, int] = (1000, 300)
     elliptic: bool = False
-    """Whether the flat task uses elliptic friction cones."""
+    """True if the flat task uses elliptic friction cones."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from .tile import Draws, Grid, Tile, frame, tops
 SIZE = 8.0
 """Side of a course [m]."""
 AROUND = 60.0
-"""How far the level ground around a course reaches from its middle [m]."""
+"""Distance of the level ground's edge from the middle of a course [m]."""
 FINE = 0.02
 """Distance of the points at which the heights of boxes are looked up [m]."""
 MAX_FRICTION = 10.0
@@ -42,7 +42,7 @@ class CourseKind:
     title: str
     """Such as "stairs up"."""
     number: str
-    """What the number is."""
+    """Meaning of the number."""
     most: float
     """The largest number [m]."""
 
@@ -135,13 +135,13 @@ class Course(Ground):
     name: str
     """One of :data:`COURSES`."""
     number: float
-    """What that course says that its number is [m]."""
+    """Number of the course, with the meaning and the unit that its kind states."""
     tread: float = 0.3
     """Length of a step, for stairs [m]."""
     seed: int = 0
     friction: float = 1.0
     ramps: bool = False
-    """Whether the faces of boxes are ramps of 0.1 m, as on the tiles of a training in MuJoCo."""
+    """True if the faces of boxes are ramps of 0.1 m, as on the tiles of a training in MuJoCo."""
 
     def __post_init__(self) -> None:
         if self.name not in COURSES:
@@ -240,7 +240,7 @@ class Course(Ground):
 
 
 def write_ground(ground: Course | Slope) -> str:
-    """What :func:`read_ground` reads as ``ground``."""
+    """Text that :func:`read_ground` reads back as ``ground``."""
     if isinstance(ground, Slope):
         return f"slope:{math.degrees(ground.angle)!r}"
     more = (f"{field.name}={getattr(ground, field.name)!r}" for field in fields(Course) if field.name in OPTIONS)

@@ -1,4 +1,4 @@
-"""What the preset ``cpu`` changes of a task on rough ground: Isaac Lab's values ask for a hundred million steps."""
+"""Changes of the preset ``cpu`` to a task on rough ground, where Isaac Lab's values take a hundred million steps."""
 
 from __future__ import annotations
 
