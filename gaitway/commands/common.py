@@ -197,7 +197,7 @@ def is_leapp(path: Path) -> bool:
 
 
 def is_published(path: Path) -> bool:
-    """True if ``gaitway import`` reads ``path``; False for every path if the packages for importing are not installed."""
+    """True if ``gaitway import`` reads ``path``; False for all paths if its packages are not installed."""
     if EXPORT.missing():
         return False
     from gaitway_sim2real.imports.families import holds_policy

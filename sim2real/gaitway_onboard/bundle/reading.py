@@ -43,7 +43,7 @@ def one_reading(bundle: Path) -> Iterator[Path]:
 
 
 def entries(bundle: Path) -> list[os.DirEntry[str]]:
-    """What is in the folder of a bundle, by name."""
+    """Entries of a bundle's folder, by name."""
     try:
         entries = sorted(os.scandir(bundle), key=lambda entry: entry.name)
     except OSError as error:

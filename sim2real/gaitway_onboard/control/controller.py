@@ -62,7 +62,7 @@ ABOUT = {
 
 
 class Request(StrEnum):
-    """What an operator may ask for."""
+    """Request of an operator."""
 
     START = "start"  # from passive to standing up, from standing to the policy
     LOWER = "lower"  # end softly
@@ -78,7 +78,7 @@ class ControllerConfig:
     """Durations [s] and limits."""
 
     ready_timeout: float = 5.0
-    """How long the signals may make no sense before anything moves."""
+    """Longest time for which the signals may make no sense before anything moves [s]."""
     ramp: float = 2.0
     """From the measured to the default pose; longer if a joint had to move faster than ``ramp_speed``."""
     ramp_speed: float = 1.5
@@ -107,7 +107,7 @@ class ControllerConfig:
 
 
 class Options(TypedDict, total=False):
-    """What a :class:`Controller` may be given beside what it drives; the loops pass them on."""
+    """Options of a :class:`Controller`; the loops pass them on."""
 
     config: ControllerConfig | None
     """Durations and limits."""
@@ -213,7 +213,7 @@ class Controller:
             self.log.event(now, "trip" if failed else "stop", f"{cause}: {reason}")
 
     def step(self, signals: Signals, now: float) -> Command | None:
-        """What to send in this period; None stands for the robot's own damping."""
+        """Command to send in this period; None stands for the robot's own damping."""
         if math.isnan(self.since):
             self.since = now
         if self._stop is not None:
@@ -314,7 +314,7 @@ class Controller:
             self._say(f"{mode}: {ABOUT[mode]}{'; start goes on' if waits else ''}")
 
     def _ask(self, signals: Signals, now: float) -> None:
-        """What this mode wants, before any clamp."""
+        """Set the joint targets and gains of this mode, before any clamp."""
         elapsed, fade = now - self.since, self.config.fade
         if self.mode in (Mode.RAMP, Mode.HOLD):
             # At the end feet stand where the policy put them, and stiffness would drag them over the ground.

@@ -23,7 +23,7 @@ LOOK = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a connected robot says of itself, before anything is commanded."""
+    """State of a connected robot, before anything is commanded."""
 
     rate: float
     """Of new states [Hz]."""

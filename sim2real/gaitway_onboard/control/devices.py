@@ -1,4 +1,4 @@
-"""What an operator holds: the robot's own transmitter, a gamepad, the keyboard. Buttons and velocity commands.
+"""Devices of an operator: the robot's own transmitter, a gamepad, the keyboard. Buttons and velocity commands.
 
 Each is polled at the loop's rate and never waits. Sticks and keys say where to go as shares of the range that the
 policy was trained on; a device that falls silent stands for zero.

@@ -40,7 +40,7 @@ class Period(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class LoopReport:
     ok: bool
-    """Whether the loop ran to its end or was asked to stop; False after a trip."""
+    """True if the loop ran to its end or was asked to stop; False after a trip."""
     cause: str
     """Name of the fault (:data:`gaitway_onboard.safety.checks.TRIPS`) or of the stop that ended it."""
     reason: str

@@ -107,7 +107,7 @@ class LegInertialEstimator:
 
     @property
     def contact(self) -> Matrix:
-        """How surely each foot stood in the last state, (F,)."""
+        """Confidence that each foot stood in the last state, from 0 to 1, (F,)."""
         return self._standing
 
     def update(self, signals: Signals) -> None:

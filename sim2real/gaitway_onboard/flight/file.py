@@ -167,7 +167,7 @@ def finish_cut(path: Path, summary: Mapping[str, str], told: Sequence[LoggedEven
 
 
 def _whole(stream: IO[bytes]) -> int:
-    """Where the last record of data that is whole ends [B]."""
+    """End of the last whole record of data [B]."""
     size, place = os.fstat(stream.fileno()).st_size, len(MAGIC)
     while place + 9 <= size:
         stream.seek(place)

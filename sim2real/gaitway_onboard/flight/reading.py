@@ -80,7 +80,7 @@ class Flight:
     path: Path
     joint_names: tuple[str, ...]
     metadata: dict[str, str]
-    """What :func:`gaitway_onboard.flight.opening.open_flight` wrote; values that are no text are JSON."""
+    """Metadata that :func:`gaitway_onboard.flight.opening.open_flight` wrote; values other than text are JSON."""
     contract_yaml: bytes | None
     """contract.yaml of the bundle that flew."""
     state: Columns
@@ -96,7 +96,8 @@ class Flight:
     truncated: bool
     """The file was not finished, since its recorder was killed, or it was cut off or damaged later."""
     trouble: str
-    """Why recording ended before the flight did, such as a full disk; empty if it did not, or it is not known."""
+    """Reason why recording ended before the flight did, such as a full disk; empty if it did not, or it is not known.
+    """
 
     @property
     def robot(self) -> str:

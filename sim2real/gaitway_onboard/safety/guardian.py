@@ -102,12 +102,12 @@ class Guardian:
 
     @property
     def latched(self) -> bool:
-        """Whether it has taken the robot away from the controller."""
+        """True if it has taken the robot away from the controller."""
         return self._shared[LATCHED] != 0.0
 
     @property
     def trouble(self) -> str | None:
-        """Why it would not damp the robot, or None. Takes microseconds."""
+        """Reason why it would not damp the robot, or None. Takes microseconds."""
         if (code := self._process.poll()) is not None:
             return f"the guardian process has ended with code {code}"
         if time.monotonic() - self._shared[WATCHED] > ABSENCE and not self.latched:

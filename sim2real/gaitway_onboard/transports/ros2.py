@@ -95,7 +95,7 @@ class Ros2Robot(BusRobot):
             )
 
     def _silence(self, timeout: float) -> str:
-        """Why there are no signals, as far as it can be told."""
+        """Reason why there are no signals, as far as it can be told."""
         if self._nonsense is not None:
             return self._nonsense
         if self._joints is not None and self._imu is None:

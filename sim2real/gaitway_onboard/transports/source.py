@@ -1,4 +1,4 @@
-"""Who else is on a robot's topics: states are believed from one writer alone, and commands are written by one alone."""
+"""Writers on a robot's topics: states are believed from one writer alone, and commands are written by one alone."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Source:
         self._strangers: set[int] = set()
 
     def take(self) -> list[tuple[float, bytes, int]]:
-        """What came, oldest first: when, the payload, and its writer, for :meth:`counts`."""
+        """Messages since the last call, oldest first: time, payload, and writer, for :meth:`counts`."""
         return self._subscriber.take_from()
 
     def counts(self, writer: int) -> bool:
-        """Whether messages of this writer may be used. The first that is meant is the one, from then on."""
+        """True if messages of this writer may be used. The first intended writer is kept from then on."""
         if writer == self.writer:
             return True
         if self.writer is None and (not self.ids or any(w.handle == writer for w in self._meant())):
@@ -85,11 +85,11 @@ class Source:
 
     @property
     def intruded(self) -> bool:
-        """Whether a message of another writer has come."""
+        """True if a message of another writer has come."""
         return bool(self._strangers)
 
     def absent(self) -> str | None:
-        """Why no message counts, if ``ids`` is the reason."""
+        """Reason why no message counts, if ``ids`` is the reason."""
         there = self.bus.writers(self.topic)
         if not self.ids or not there or self._meant():
             return None
@@ -110,7 +110,7 @@ def _name(handle: int, writers: Mapping[int, Endpoint]) -> str:
 
 
 def listeners(bus: Bus, command: Topic, sources: Sequence[Source]) -> tuple[str, ...]:
-    """Who hears commands beside the chosen robot, where one had to be chosen: no message can be kept from a reader."""
+    """Readers of commands beside the chosen robot, where one had to be chosen: DDS cannot exclude a reader."""
     if not any(source.chosen for source in sources):
         return ()
     own = {source.about.id for source in sources if source.about is not None}

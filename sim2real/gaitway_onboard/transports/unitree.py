@@ -71,7 +71,7 @@ class UnitreeRobot(BusRobot):
         self.check_alone()
 
     def _silence(self, timeout: float) -> str:
-        """Why there is no state, as far as it can be told."""
+        """Reason why there is no state, as far as it can be told."""
         name, family, there = self.hardware.name, self.hardware.family, self.connection.where
         if self._foreign:
             return (
@@ -171,7 +171,7 @@ class UnitreeRobot(BusRobot):
             )
 
     def _spoke(self, writers: Collection[int]) -> bool:
-        """Whether one of these has sent a command since the last call."""
+        """True if one of these has sent a command since the last call."""
         return self._heard is not None and any(writer in writers for _, _, writer in self._heard.take_from())
 
     # ---- at the control rate ---------------------------------------------------------------------------------------

@@ -104,13 +104,13 @@ class StateFrame:
         return None if self._go else int(self.message["mode_machine"])
 
     def whole(self, payload: bytes) -> bool:
-        """Whether its checksum is right; raises :class:`WireError` if it is no such message at all."""
+        """True if its checksum is right; raises :class:`WireError` if the payload is not such a message."""
         self._arrived.load(payload)
         return crc.check(self._arrived)
 
     @property
     def unsealed(self) -> bool:
-        """Whether the payload that :meth:`whole` saw last has no checksum at all, but zero in its place."""
+        """True if the payload that :meth:`whole` read last has zero in place of a checksum."""
         return not self._arrived["crc"]
 
     @property
@@ -157,5 +157,5 @@ class StateFrame:
         return self._remote
 
     def speaks(self, slot: int) -> bool:
-        """Whether the motor in this slot reports anything but zeros."""
+        """True if the motor in this slot reports anything but zeros."""
         return any(bool(np.any(values[slot])) for values in self._joint.values())

@@ -1,4 +1,4 @@
-"""What carries messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
+"""Carrier of messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
 
 A message is its CDR payload, header included, whatever carries it: so a test in memory and a robot on a cable see the
 same bytes.
@@ -43,7 +43,7 @@ class Endpoint:
     address: str = ""
     """Of the computer; "" if it is not known, or this one."""
     drives: bool = False
-    """Whether the program says of itself that it drives robots, as deployments and their guardians do."""
+    """True if the program announces that it drives robots, as deployments and their guardians do."""
 
 
 CLOSED = "this bus is closed"
@@ -81,7 +81,7 @@ class Bus(Protocol):
     """Not shared between threads, but for :meth:`clock`."""
 
     introduced: float
-    """When everyone who was there before this bus is known to it, on its clock [s]."""
+    """Time after which every program that was there before is known to this bus, on its clock [s]."""
 
     def clock(self) -> float:
         """Monotonic time [s] of arrivals and deadlines."""
@@ -117,7 +117,7 @@ class Bus(Protocol):
         return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
 
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
-        """How another process sends ``payload`` on ``topic`` of this bus."""
+        """Safe stop with which another process sends ``payload`` on ``topic`` of this bus."""
         ...
 
     def ignore(self, identity: str) -> None:

@@ -19,7 +19,7 @@ Payload = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class Field:
-    """Where the numbers of one field are: ``motor_cmd.q`` of a message with 20 motors is (20,)."""
+    """Places of the numbers of one field: ``motor_cmd.q`` of a message with 20 motors is (20,)."""
 
     dtype: np.dtype
     offsets: np.ndarray

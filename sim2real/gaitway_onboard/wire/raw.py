@@ -38,7 +38,7 @@ class Writer(Publisher):
             raise BusError(f"{self._topic.name}: {DDSException(code, f'{len(payload)} bytes of {self._topic.type}')}")
 
     def acknowledged(self) -> bool:
-        """Whether there is a reader, and each that asks for reliable delivery has everything."""
+        """True if there is a reader, and each that asks for reliable delivery has everything."""
         return bool(self._writer.get_matched_subscriptions()) and self._writer.wait_for_acks(0)
 
     def close(self) -> None:

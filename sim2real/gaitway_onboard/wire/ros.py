@@ -124,7 +124,7 @@ class ImuReading:
     accelerometer: Array
     """Specific force [m/s^2], (3,)"""
     oriented: bool
-    """Whether there is an orientation: ROS says by a covariance of -1 that there is none."""
+    """True if there is an orientation: ROS says by a covariance of -1 that there is none."""
 
 
 def read_imu(payload: Payload) -> ImuReading:

@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings in words and numbers, as text and as JSON."""
+"""Results of a diagnosis: findings in words and numbers, as text and as JSON."""
 
 from __future__ import annotations
 

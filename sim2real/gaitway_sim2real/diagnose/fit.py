@@ -146,7 +146,7 @@ def saturation(found: np.ndarray, known: np.ndarray) -> tuple[float, float] | No
 
 
 def is_white(series: np.ndarray, same_episode: np.ndarray) -> bool:
-    """Whether residuals (T, N, C) have no memory: correlation of neighbours in time below 0.2 in every column.
+    """True if residuals (T, N, C) are white: correlation of neighbours in time below 0.2 in every column.
 
     ``same_episode`` (T - 1, N) says which neighbours belong together.
     """

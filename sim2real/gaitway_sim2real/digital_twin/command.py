@@ -1,4 +1,4 @@
-"""What comes in over the wire, in one form whatever the wire."""
+"""Incoming command, in one form for all wires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Command:
     """One frame for all drives, in the order of the twin's ``joint_names``, (J,) each."""
 
     enabled: Array
-    """Whether each motor is switched on."""
+    """Mask of the motors that are switched on."""
     q: Array
     """[rad]"""
     dq: Array

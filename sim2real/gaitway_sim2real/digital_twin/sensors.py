@@ -1,4 +1,4 @@
-"""What the twin's sensors say, which is not quite what is true."""
+"""Sensors of the twin: readings with noise and faults."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class ServeReport:
     skipped: float
     """Of that, jumped over because the machine was too slow [s]."""
     worst: float
-    """How far behind the clock a step came at worst [s]."""
+    """Largest lag of a step behind the clock [s]."""
     load: float
     """Share of one core, of 1."""
 

@@ -300,7 +300,7 @@ class Twin:
 
     @property
     def counters(self) -> Counters:
-        """What became of the frames on the command topic."""
+        """Counters of the frames on the command topic."""
         return self.side.counters
 
 

@@ -1,4 +1,4 @@
-"""What a hung robot was told and what it did, of one flight, joints in the robot's canonical order."""
+"""Commands and motion of a hung robot in one flight, joints in the robot's canonical order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DriveLog:
     vel: Array
     """[rad/s], (N, J)"""
     torque: Array | None
-    """What the drives reported [N m], (N, J)."""
+    """Torques that the drives reported [N m], (N, J)."""
     gravity: Array
     """Of the world in the base frame [m/s^2], (N, 3)."""
     frame_time: Array

@@ -41,7 +41,7 @@ class Prediction:
     pos: Array
     vel: Array
     torque: Array
-    """What the drives would report."""
+    """Torques that the drives would report."""
 
 
 class HungModel:

@@ -36,7 +36,7 @@ class UnexplainedError(NotDone):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Identification:
-    """What was found, and how far it can be relied on."""
+    """Result of an identification, with its reliability."""
 
     robot: Robot
     parameters: RobotParameters

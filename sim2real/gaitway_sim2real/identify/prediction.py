@@ -1,4 +1,4 @@
-"""How well a set of parameters predicts a flight: one policy step ahead, and a second."""
+"""Prediction errors of a set of parameters on a flight: one policy step ahead, and a second."""
 
 from __future__ import annotations
 

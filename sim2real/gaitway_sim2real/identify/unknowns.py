@@ -1,4 +1,4 @@
-"""Which numbers are looked for, where the search starts, and how they become parameters again."""
+"""Unknown numbers of an identification, their start, and their conversion back to parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unknown:
     prior: float
     """Expected value, where a search starts."""
     prior_std: float
-    """How far from it the value may well be; also the scale of steps."""
+    """Standard deviation of the value about it; also the scale of steps."""
     low: float = 0.0
     high: float = np.inf
 
@@ -44,7 +44,7 @@ class Unknowns:
 
     items: tuple[Unknown, ...]
     base: Values
-    """What is not looked for stays at this."""
+    """Values of all numbers that are not searched."""
 
     def __len__(self) -> int:
         return len(self.items)

@@ -34,7 +34,7 @@ class Windows:
     torque: Array | None
     """[N m], (W, T, J)"""
     scored: np.ndarray
-    """Which states were measured and count, (W, T) bool."""
+    """Mask of the states that were measured and count, (W, T) bool."""
     start_pos: Array
     """[rad], (W, J)"""
     start_vel: Array

@@ -24,7 +24,7 @@ class Contacts:
     force: np.ndarray
     """Of the ground on the robot, in the world [N], (C, 3)."""
     sliding: np.ndarray
-    """Whether friction is at its limit, (C,) bool."""
+    """Mask of the contacts whose friction is at its limit, (C,) bool."""
     foot: np.ndarray
     """Index of the foot, (C,); -1 for any other part of the robot."""
 

@@ -1,4 +1,4 @@
-"""Which bodies of a robot are its feet, and the sensors that read them."""
+"""Feet of a robot: their bodies and the sensors that read them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def place_soles(model: mujoco.MjModel, feet: Sequence[str], soles: Sequence[Sole
 
 
 def gait_sensors(model: mujoco.MjModel, shapes: dict[str, list[str]]) -> FootSensors:
-    """Where the sensors of :func:`add_gait_sensors` are in the compiled model."""
+    """Addresses of the sensors of :func:`add_gait_sensors` in the compiled model."""
 
     def address(kind: str, names: Iterable[str]) -> np.ndarray:
         return np.array([model.sensor(f"{kind}/{name}").adr[0] for name in names], dtype=int)

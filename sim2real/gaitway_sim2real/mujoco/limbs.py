@@ -37,7 +37,7 @@ def hand_links(spec: Any, joint_names: Sequence[str], feet: Sequence[str]) -> li
 
 
 def add_hand_sensors(spec: Any, base: str, links: Sequence[str]) -> None:
-    """Where the centre of mass of each of ``links`` is in the frame of the base [m]."""
+    """Add sensors of the position of each link's centre of mass in the base frame [m]."""
     for link in links:
         spec.add_sensor(
             name=f"hand/{link}",

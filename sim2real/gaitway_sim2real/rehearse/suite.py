@@ -58,12 +58,12 @@ class Settings:
     loss: float = 0.01
     """Share of the messages that get lost, each way, of 1."""
     jitter: float = 0.005
-    """How late a message may be, each way [s]."""
+    """Largest delay of a message, each way [s]."""
     seed: int = 0
     quick: bool = False
     """Only one minute and some of the faults: for a first look, not for a robot."""
     ground: Ground = LEVEL
-    """What the robot starts and walks on."""
+    """Ground on which the robot starts and walks."""
     jobs: int = 0
     """Processes at the same time; 0 is one for each core. Results do not depend on it."""
 

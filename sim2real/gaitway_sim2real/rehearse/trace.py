@@ -1,4 +1,4 @@
-"""What the twin truly did during a rehearsal, one row per policy period."""
+"""Trace of the twin's true state during a rehearsal, one row per policy period."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ EVERY = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What became of a flight's signals, frames and commands elsewhere."""
+    """Comparison of a flight with the same signals, frames and commands elsewhere."""
 
     bundle: str
     policy: PolicyCheck | None

@@ -43,7 +43,7 @@ class OpenLoop:
     vel_moved: np.ndarray
     """RMS of how much velocities really changed meanwhile [rad/s], (2, J): errors are to be seen against this."""
     parameters: bool
-    """Whether identified parameters were used."""
+    """True if identified parameters were used."""
 
     def text(self) -> str:
         """One line for a terminal."""

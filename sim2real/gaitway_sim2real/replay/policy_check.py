@@ -21,9 +21,9 @@ class PolicyCheck:
     """P recorded policy steps, J joints in the flight's order."""
 
     same_bundle: bool
-    """Whether this is the bundle that flew, by the hash of its contract."""
+    """True if this is the bundle that flew, by the hash of its contract."""
     own_memory: bool
-    """Whether every step was given the recorded memory; if not, the policy carried its own from the first step on."""
+    """True if every step was given the recorded memory; if not, the policy carried its own from the first step on."""
     steps: int
     error: np.ndarray
     """Largest difference of an action in each step, relative above 1, (P,); NaN for steps that were not recomputed."""

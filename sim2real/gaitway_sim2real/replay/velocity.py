@@ -1,4 +1,4 @@
-"""How fast the base moved: as recorded, which in a simulation is the truth, else by an estimate.
+"""Velocity of the base: as recorded, which in a simulation is the truth, else by an estimate.
 
 That is the leg-inertial filter's, made now; for a robot without an accelerometer, what its policy estimated for itself.
 """

@@ -67,7 +67,7 @@ class Engine(Protocol):
     """Versions of its packages."""
 
     def record(self, walk: Walk) -> dict[str, np.ndarray]:
-        """What happened, as ``gaitway_isaaclab.walk.Walk.record`` returns it."""
+        """Recording, as ``gaitway_isaaclab.walk.Walk.record`` returns it."""
 
 
 def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions) -> Walk:
@@ -149,7 +149,7 @@ def part(recorded: Mapping[str, np.ndarray], robots: slice, steps: int, decimati
 def trajectory_of(
     recorded: Mapping[str, np.ndarray], conditions: Conditions, contract: Contract, plant: Plant
 ) -> Trajectory:
-    """What an engine ``recorded`` of these conditions, as MuJoCo's :func:`.simulate.simulate` would record it."""
+    """Trajectory that an engine ``recorded`` in these conditions, in the form of :func:`.simulate.simulate`."""
     steps, n = conditions.command.shape[:2]
     finite = np.all([_is_physics(recorded[name]) for name in ("base_pos", "joint_pos", "lin_vel", "joint_vel")], axis=0)
     height = recorded["base_pos"][..., 2]

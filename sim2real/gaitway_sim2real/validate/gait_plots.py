@@ -1,4 +1,4 @@
-"""What a locomotion engineer looks at first: feet over time, their paths, spectra, and what changes do to the gait."""
+"""Plots for a locomotion engineer: feet over time, their paths, spectra, and the sensitivity of the gait."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .scenario import AHEAD, Limit, Scenario
 
 GROUND_VERSION = "2.0"
 CROSSED = Limit(metric="crossed", value=0.9, at_least=True)
-"""What a rung asks for."""
+"""Limit of each rung."""
 HOPELESS, IN_A_ROW = 0.5, 2
 """Climbing stops after so many rungs in a row that less than this share of the robots crossed."""
 SECONDS = 20.0
@@ -64,7 +64,7 @@ def ladder_title(name: str) -> str:
 
 
 def ladder_axis(name: str) -> str:
-    """What the numbers of a ladder are, with the unit of :attr:`.Scenario.number`."""
+    """Axis title of a ladder, with the unit of :attr:`.Scenario.number`."""
     return f"{COURSES[name].number} [cm]" if name in COURSES else "inclination [°]"
 
 
@@ -145,14 +145,14 @@ def on_tiles(scenario: Scenario) -> list[Scenario]:
 
 
 def hopeless(results: Iterable[Result]) -> bool:
-    """Whether a ladder whose rungs so far are ``results`` is not climbed further."""
+    """True if a ladder whose rungs so far are ``results`` is not climbed further."""
     last = [result for result in results if result.number is not None][-IN_A_ROW:]
     return len(last) == IN_A_ROW and all(result.metrics["crossed"] < HOPELESS for result in last)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundClass:
-    """How far up a ladder a policy walks: the highest rung that it crosses, as it does all below."""
+    """Ground class of a policy: the highest rung of a ladder that it crosses, and all below."""
 
     ladder: str
     level: str
@@ -161,7 +161,7 @@ class GroundClass:
     rung: str
     """Name of the scenario of that rung; where it crosses none, of the lowest."""
     said: str
-    """What was measured at that rung and at the next."""
+    """Measurements at that rung and at the next."""
 
     def sentence(self) -> str:
         """For example "stairs up: 10 cm (100.0 % of 32 robots crossed, ...; 12.5 cm: ...)"."""

@@ -126,7 +126,7 @@ def validate_bundle(
 def examiner(
     bundle: Path, contract: Contract, model: Path, threads: int
 ) -> Callable[[Task], tuple[Run, Evidence | None]]:
-    """What runs a task on ``threads``, 0 for all cores, with the robots that it has compiled so far."""
+    """Examiner that runs a task on ``threads``, 0 for all cores, and reuses the robots that it has compiled."""
     plants = Plants(contract, model, bundle / "robot.xml")
 
     def run(task: Task) -> tuple[Run, Evidence | None]:
@@ -269,7 +269,7 @@ def help_note(path: Path, contract: Contract) -> tuple[str, ...]:
 
 
 def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:
-    """What a reader must know about a given model."""
+    """Notes about a given model for readers of the verdict."""
     notes = [f"Mass {plant.mass:.2f} kg; the bundle's own robot has {own.mass:.2f} kg."]
     if not plant.frame.is_identity:
         angle = np.degrees(np.arccos(np.clip((np.trace(plant.frame.rotation) - 1) / 2, -1, 1)))
