@@ -254,7 +254,7 @@ def test_it_can_be_exported_and_played(tmp_path):
 
 
 def test_it_can_be_written_for_rsl_rl(tmp_path, capsys):
-    """Whose own runner loads it: see tests/agents/test_rsl_rl_checkpoints.py."""
+    """Export for rsl_rl; its own runner loads it in tests/agents/test_rsl_rl_checkpoints.py."""
     settings = ["num_envs=8", "agent.model.actor_hidden=[16,8]", "agent.model.critic_hidden=[12]"]
     run, actor = run_of(settled(BLIND, *settings), tmp_path / "run")
     out = tmp_path / "checkpoints"

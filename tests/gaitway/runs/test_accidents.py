@@ -1,4 +1,4 @@
-"""What happens to run folders: two writers, damaged and missing files, edits."""
+"""Accidents of run folders: two writers, damaged and missing files, edits."""
 
 from __future__ import annotations
 
