@@ -385,7 +385,7 @@ CASES = (
 
 
 def ours(policy: DescribedPolicy, signals: Signals) -> Steps:
-    """Outputs of the bundle's graph on the same signals, and the observation that its first half makes for the network."""
+    """Outputs of the bundle's graph on the same signals, and the observations from its first half."""
     d, joints = policy.robot.description, policy.robot.robot.joint_names
     network = open_network(policy.found.graph, d.network)
     observer = Observer(d, joints, memory_of(network)).eval()

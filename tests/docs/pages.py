@@ -88,7 +88,7 @@ def blocks(page: str) -> Iterator[Snippet]:
 
 
 def block_commands(page: str) -> Iterator[Command]:
-    """Typed lines of a page, without the printed ones. Raises ValueError for a line between commands that is neither."""
+    """Typed lines of a page, without the printed ones. Raises ValueError for a line that is neither."""
     for block in blocks(page):
         lines = block.text.splitlines()
         if block.language or not any(PROGRAM.match(f"{line} ") for line in lines):
