@@ -4,11 +4,11 @@ Make a bundle of a policy that was trained elsewhere, for validation in MuJoCo a
 
 SOURCE is a published policy, or the output of a training: a run folder of Isaac Lab, a LEAPP package, a folder with
 deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), a YAML file of unitree_rl_gym, a config.yaml of rl_sar, an ONNX file of
-holosoma or mjlab, or a file that Gaitway has a recipe for. Its files identify the family. Nothing in
-them is executed: of TorchScript archives the weights are read, never the code.
+holosoma or mjlab, or a file that Gaitway has a recipe for. Its files identify the family. Nothing in them is
+executed: of TorchScript archives the weights are read, never the code.
 
 Policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy are known by their names. --recipe NAME
-runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints a recipe's description.
+runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints one.
 
 Values missing from the source are assumed, and printed as 'guessed'. For any other policy, write a description:
 --template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.
