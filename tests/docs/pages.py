@@ -14,7 +14,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+DOCS = sorted(
+    str(path.relative_to(ROOT)) for folder in ("docs", "docs/benchmarks") for path in (ROOT / folder).glob("*.md")
+)
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *DOCS)
 
 PROGRAM = re.compile(
