@@ -53,28 +53,34 @@ class TrainConfig:
     """Everything a training run depends on."""
 
     preset: str | None = None
+    """Name of the preset; None without one."""
     world: str
+    """World to train in: a name of 'gaitway list worlds'."""
     algorithm: str = "ppo"
+    """Agent to train: a name of 'gaitway list agents'."""
     seed: int = 0
+    """Seed of all random numbers."""
     num_envs: int = 4096
+    """Environments side by side; typically 256 to 4096 for robots, 1 to 64 for games."""
     total_steps: int = 29_491_200
-    """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
+    """Environment steps of all environments together; of language tasks, sequences sampled or examples read."""
     until: str = "end"
     """End of the training: "end" after ``total_steps``; "good" once an examination passes every check twice in a row,
     or after ``total_steps``."""
     least_steps: int = 0
-    """Steps before which no examination ends the training."""
+    """Steps before which an examination does not end the training."""
     examination_interval: int = 500_000
     """Steps between examinations, with ``until`` "good"; typically 0.5 to 5 million."""
     num_threads: int = 0
-    """Threads that step environments, or of a language model's operations; 0 uses every core."""
+    """Threads that step environments, or run a language model's operations; 0 uses every core."""
     evaluation_episodes: int = 0
-    """Deterministic episodes to play, or held-out problems to answer, when the training is over; 0 has none."""
+    """Deterministic episodes, or held-out problems, of the evaluation after the training; 0 skips it."""
     evaluation_interval: int = 0
-    """Steps between further evaluations, of a tenth as many episodes, or of as many problems; 0 has none."""
+    """Steps between evaluations during training, of a tenth as many episodes or as many problems; 0 has none."""
     checkpoint_interval: int = 25
-    """Iterations between checkpoints."""
+    """Iterations between checkpoints; typically 10 to 100."""
     keep_checkpoints: int = 3
+    """Number of the newest checkpoints to keep."""
     agent: Annotated[Any, AGENT_KINDS] = field(default_factory=_ppo)
     """Settings of the agent: one of the dataclasses of ``gaitway_agents``."""
     physics: PhysicsOptions | None = None

@@ -33,8 +33,9 @@ class CorrectionConfig(Checked):
     """Weights outside the bounds are set to the bound ("truncate", TIS) or to 0 ("mask": IcePop for tokens, MIS for
     sequences); "reject" also sets those inside to 1."""
     low: float | None = None
-    """None is no bound."""
+    """Lower bound; None is no bound."""
     high: float | None = 2.0
+    """Upper bound, typically 2 to 10; None is no bound."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,28 +29,36 @@ class ActorCriticConfig(Checked):
     """Actor and critic networks. Defaults are for legged robots, close to rsl_rl's."""
 
     actor_hidden: LayerSizes = (128, 128, 128)
+    """Sizes of the actor's hidden layers; typically two or three of 64 to 512."""
     critic_hidden: LayerSizes = (128, 128, 128)
+    """Sizes of the critic's hidden layers; typically two or three of 64 to 512."""
     activation: Annotated[str, one_of(*ACTIVATIONS)] = "elu"
+    """Activation of hidden layers."""
     init_std: PositiveFloat = 1.0
+    """Initial standard deviation of actions; typically 0.5 to 1."""
     min_std: PositiveFloat = 1e-3
+    """Smallest standard deviation of actions."""
     log_std: bool = False
-    """Learn the logarithm of a Gaussian's standard deviation instead of itself."""
+    """True learns the logarithm of a Gaussian's standard deviation, False the deviation itself."""
     unimix: ShareBelowOne = 0.0
-    """Share of the uniform distribution mixed into discrete actions."""
+    """Share of the uniform distribution mixed into discrete actions; typically 0 or 0.01."""
     orthogonal: bool = False
-    """Orthogonal weights of gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
+    """Orthogonal initial weights with gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
     actor_output_gain: float | None = None
-    """Orthogonal gain of the actor's last layer alone."""
+    """Gain of the orthogonal weights of the actor's last layer alone; typically 0.01."""
     share_encoder: bool = False
     """One encoder for actor and critic, as is usual for images; their gradients are then clipped together."""
     normalize_observations: bool = True
+    """Running normalisation of observed vectors."""
     clip_observations: float | None = None
-    """Normalised observations are clipped to +- this."""
+    """Clip of normalised observations to +- this, typically 5 to 10; None does not clip."""
     recurrent: Annotated[str, one_of("none", "gru")] = "none"
     """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
     memory_size: PositiveInt = 64
+    """Units of the memory; typically 64 to 512."""
     estimator: EstimatorConfig | None = None
-    """Signals of the critic that the actor gets estimates of; of its history the actor then reads the newest frame."""
+    """Estimator of signals that only the critic observes, for the actor. Of its history, the actor then reads the
+    newest frame."""
     dreamer: DreamerTricks = field(default_factory=DreamerTricks)
     """Tricks of DreamerV3 against rewards of unknown scale."""
 

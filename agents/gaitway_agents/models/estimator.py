@@ -24,12 +24,15 @@ class EstimatorConfig(Checked):
     """
 
     signals: tuple[str, ...] = ("base_lin_vel",)
-    """Terms of the observation ``critic``, which the actor gets estimates of."""
+    """Terms of the observation ``critic`` to estimate for the actor."""
     hidden: LayerSizes = (128, 64)
+    """Sizes of hidden layers; typically two of 64 to 256."""
     epochs: PositiveInt = 2
     """Passes over each rollout; typically 1 to 4."""
     minibatches: PositiveInt = 4
+    """Minibatches of each pass."""
     learning_rate: PositiveFloat = 1e-3
+    """Learning rate; typically 1e-4 to 1e-3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -80,21 +80,21 @@ class ControllerConfig:
     ready_timeout: float = 5.0
     """Longest time for which the signals may make no sense before anything moves [s]."""
     ramp: float = 2.0
-    """From the measured to the default pose; longer if a joint had to move faster than ``ramp_speed``."""
+    """Shortest ramp from the measured to the default pose [s], typically 1 to 5; ``ramp_speed`` may lengthen it."""
     ramp_speed: float = 1.5
-    """[rad/s]"""
+    """Largest speed of a joint in the ramp [rad/s]; typically 0.5 to 2."""
     fade: float = 0.3
-    """Over which gains and targets change from one mode's to the next's."""
+    """Time over which gains and targets blend from one mode to the next [s]; typically 0.1 to 0.5."""
     hold: float = 0.5
-    """In the default pose, at least."""
+    """Shortest time in the default pose [s]."""
     settle: float = 1.0
-    """Of policy with command zero, before the robot is lowered."""
+    """Time of the policy with command zero, before the robot is lowered [s]."""
     lower: float = 2.0
-    """Over which the gains of a standing robot fade to damping."""
+    """Time over which the gains of a standing robot fade to damping [s]; typically 1 to 5."""
     damp: float = 0.5
-    """Of damping commands after everything; the loop sends them."""
+    """Time of the damping commands after the end [s]; the loop sends them."""
     auto: bool = True
-    """Go on without an operator's start."""
+    """True goes on without an operator's start."""
     limits: SafetyLimits = field(default_factory=SafetyLimits)
 
     def __post_init__(self) -> None:
@@ -114,11 +114,11 @@ class Options(TypedDict, total=False):
     hardware: Hardware | None
     """Tightens the limits."""
     estimator: Estimator | None
-    """Fills in what the policy reads and no sensor gives."""
+    """Estimator of inputs of the policy that no sensor gives."""
     flight: FlightLog | None
-    """Is told what happens, and stays open."""
+    """Log of the flight; it stays open."""
     say: Callable[[str], None] | None
-    """Hears what an operator should know, such as why a start is refused."""
+    """Callback for messages to the operator, such as the reason of a refused start."""
 
 
 class Controller:

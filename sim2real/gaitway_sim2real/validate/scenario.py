@@ -24,8 +24,10 @@ class Limit:
     """``metric <= value``, or ``>=`` when ``at_least``."""
 
     metric: str
+    """Name of a metric: a key of :data:`.metrics.METRICS`."""
     value: float
     at_least: bool = False
+    """True if the metric must not be lower, False if it must not be higher."""
     unit: str = ""
     """One of :data:`ROBOT_UNITS`: ``value`` counts in it and grows with the robot."""
     needs: tuple[str, ...] = ()
@@ -62,25 +64,28 @@ class Scenario:
     needs: tuple[str, ...] = ()
     """Needs besides those of its commands, without which it is left out: names of :data:`.needs.NEEDS`."""
     envs: int = 64
+    """Number of robots; in the suite 12 to 288."""
     seconds: float = 10.0
+    """Length of the run [s]; in the suite 8 to 30."""
     commands: str = "random"
     """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random``
     (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero),
     ``ahead`` (0.5 m/s, steered) or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
-    """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
+    """Velocity step in a random horizontal direction, one in each full four seconds [m/s]; typically 0.5 to 1."""
     push_once: bool = False
     """True if the only push is in the first four seconds."""
     # Verdicts depend on the one stream that pushes, starts and the following ranges are drawn from, in this order.
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
+    """Sliding friction of the ground; typically 0.4 to 1.2."""
     payload: Range = (0.0, 0.0)
-    """Mass added to the base [kg]."""
+    """Mass added to the base [kg]; typically -5 to 5."""
     strength: Range = (1.0, 1.0)
-    """Factor on the delivered torque."""
+    """Factor on the delivered torque; typically 0.9 to 1.1."""
     delay: Range = (0.0, 0.0)
-    """Time from the policy's output to the motors [s]."""
+    """Time from the policy's output to the motors [s]; typically 0 to 0.02."""
     stressors: tuple[Stressor, ...] = ()
-    """Further difficulties."""
+    """Further difficulties, such as sensor noise."""
     ground: Ground = LEVEL
     """Ground of the robots; they start in random directions."""
     tiles: int = 1
